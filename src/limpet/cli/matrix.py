@@ -6,13 +6,16 @@ around them, a table at the end, and the worst of the exit codes.
 
 import json
 import shlex
+import signal
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, report_error, say_error
 from limpet.cli.run_ending import EARLY_STOP_HINT, Ended, shown_path
 from limpet.cli.shown_command import command_to_resume, this_command
+from limpet.cli.variant_process import ChildKilledError, in_own_process
 from limpet.config.matrix import Matrix, Variant
 from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
 from limpet.journal.files import make_directory, replace_file
@@ -22,7 +25,7 @@ from limpet.report.terminal import say, stderr_console
 from limpet.report.variants import VariantRow, VariantsTable, variant_numbers
 from limpet.report.views import EventView, TalkingView, View
 from limpet.run.reading.find_run import MATRIX_FILE, is_matrix, is_run
-from limpet.text import one_line
+from limpet.text import one_line, text_of
 
 RunVariant = Callable[[Callable[[], View], Path], tuple[Ended, View]]
 NewView = Callable[[Variant], View]
@@ -40,21 +43,34 @@ class VariantEvents(EventView):
 
 
 class VariantEnded(NamedTuple):
-    """How a variant ended; without a result, it was refused or not reached."""
+    """How a variant ended; all but the variant is empty if it was not reached.
+
+    Attributes:
+        variant: The variant.
+        code: Its exit code.
+        stops_all: The exit code if it keeps the variants after it from running; 0: it does not.
+        run: Its directory.
+        summary: Its results; None if it was refused.
+        next: What to do next.
+        error: Why it was refused, and a hint.
+    """
 
     variant: Variant
     code: int | None = None
-    ended: Ended | None = None
-    error: LimpetError | None = None
+    stops_all: int = 0
+    run: str = ""
+    summary: Mapping[str, Any] | None = None
+    next: Sequence[str] = ()
+    error: tuple[str, str | None] | None = None
 
     @property
     def state(self) -> str:
         """Say how it ended, if not well."""
         if self.code is None:
             return "not run"
-        if self.ended is None:
-            return "error"
-        return "stopped" if self.code >= STOPPED else ""
+        if self.code >= STOPPED:
+            return "stopped"
+        return "" if self.error is None else "error"
 
 
 def check_directory(run: Path, *, is_variant: bool) -> None:
@@ -80,28 +96,40 @@ def note_variants(directory: Path, matrix: Matrix) -> None:
 
 
 def run_variants(
-    variants: Sequence[tuple[Variant | None, RunVariant]], new_view: NewView, here: Path
+    variants: Sequence[tuple[Variant, RunVariant]], new_view: NewView, here: Path
 ) -> list[VariantEnded]:
     """Run each variant; stop if the user stops one, or if its results cannot be kept."""
     endings: list[VariantEnded] = []
-    goes_on = True
     for variant, run in variants:
-        assert variant is not None
-        if not goes_on:
+        if endings and (endings[-1].stops_all or endings[-1].code is None):
             endings.append(VariantEnded(variant))
             continue
         try:
-            ended, view = run(lambda chosen=variant: new_view(chosen), here)  # type: ignore[misc]
-        except LimpetError as error:
-            code = report_error(error)
-            endings.append(VariantEnded(variant, code, error=error))
-            goes_on = code < STOPPED
-            continue
-        endings.append(VariantEnded(variant, ended.code, ended))
-        _say_ended(ended, view)
-        reason = ended.result.stop_reason
-        goes_on = reason is None or isinstance(reason, EarlyStopError)
+            ending = in_own_process(partial(_run_variant, variant, run, new_view, here))
+        except ChildKilledError as killed:
+            code: int = killed.args[0]
+            say_error(f"{variant.name}: its process ended with exit code {code}", None)
+            ending = VariantEnded(variant, max(code, STOPPED), stops_all=max(code, STOPPED))
+        endings.append(ending)
     return endings
+
+
+def _run_variant(variant: Variant, run: RunVariant, new_view: NewView, here: Path) -> VariantEnded:
+    try:
+        ended, view = run(partial(new_view, variant), here)
+    except BaseException as error:  # noqa: BLE001 - this process ends here
+        code = report_error(error)
+        shown = (text_of(error), error.hint if isinstance(error, LimpetError) else None)
+        is_final = code >= STOPPED or not isinstance(error, LimpetError)
+        return VariantEnded(variant, code, stops_all=code if is_final else 0, error=shown)
+    _say_ended(ended, view)
+    result = ended.result
+    is_final = result.stop_reason is not None and not isinstance(result.stop_reason, EarlyStopError)
+    stops_all = max(ended.code, STOPPED) if is_final else 0
+    if isinstance(result.stop_reason, InterruptedRunError):  # perhaps when all its calls were done
+        stops_all = 128 + (result.stop_reason.signum or signal.SIGINT)
+    run_path = str(result.run or "")
+    return VariantEnded(variant, ended.code, stops_all, run_path, result.summary, ended.next)
 
 
 def _say_ended(ended: Ended, view: View) -> None:
@@ -130,9 +158,8 @@ def say_variants_ended(
 ) -> int:
     """Print the table of the variants and what comes next; return the worst exit code."""
     code = max(ending.code or DONE for ending in endings)
-    not_run = [ending.variant for ending in endings if ending.code is None]
-    if code < STOPPED and not_run:
-        code = _interrupted(endings)
+    if endings[-1].code is None:
+        code = max(code, *(ending.stops_all for ending in endings))
     if flags.as_json:
         put_json({"event": "matrix", "exit_code": code, "variants": list(map(_data, endings))})
     elif not flags.quiet:
@@ -143,28 +170,21 @@ def say_variants_ended(
     return code
 
 
-def _interrupted(endings: Sequence[VariantEnded]) -> int:
-    """Return the exit code of a signal that came when the last call of a variant was done."""
-    ended = [ending.ended for ending in endings if ending.ended is not None]
-    reason = ended[-1].result.stop_reason if ended else None
-    return 128 + (reason.signum or 2) if isinstance(reason, InterruptedRunError) else STOPPED
-
-
 def _row(ending: VariantEnded) -> VariantRow:
-    summary = None if ending.ended is None else ending.ended.result.summary
-    return VariantRow(list(ending.variant.shown.values()), summary, ending.state)
+    return VariantRow(list(ending.variant.shown.values()), ending.summary, ending.state)
 
 
 def _data(ending: VariantEnded) -> Mapping[str, Any]:
     data: dict[str, Any] = {"variant": ending.variant.name, "values": ending.variant.shown}
     data |= {"exit_code": ending.code, "state": ending.state or "done"}
     if ending.error is not None:
-        data |= {"error": str(ending.error), "hint": ending.error.hint}
-    if ending.ended is not None:
-        summary = ending.ended.result.summary
-        means = {name: numbers["mean"] for name, numbers in summary["evaluators"].items()}
-        numbers = {name.replace("/", "_per_"): n for name, n in variant_numbers(summary).items()}
-        data |= {"run": ending.ended.result.run, "means": means, **numbers}
+        data |= {"error": ending.error[0], "hint": ending.error[1]}
+    if ending.summary is not None:
+        evaluators = ending.summary["evaluators"]
+        means = {name: numbers["mean"] for name, numbers in evaluators.items()}
+        numbers = variant_numbers(ending.summary)
+        data |= {"run": ending.run, "means": means}
+        data |= {name.replace("/", "_per_"): number for name, number in numbers.items()}
     return data
 
 
@@ -179,7 +199,7 @@ def _next_steps(
             only = " ".join(f"--only {shlex.quote(name)}" for name in not_run)
             lines.append(f"then redo the rest: {this_command()} {only}")
         return lines
-    failed = [ending for ending in endings if ending.code == FAILED and ending.ended is not None]
-    if failed and failed[0].ended is not None:
-        return failed[0].ended.next
+    failed = [ending for ending in endings if ending.code == FAILED]
+    if failed:
+        return list(failed[0].next)
     return [f"see the runs: limpet list {shown_path(directory, here)}"]

@@ -99,7 +99,11 @@ def command(
         else:
             note_variants(runs[0].config.run.parent, matrix)
             endings = run_variants(
-                [(run.made_by.variant, partial(_run_or_ask, run, flags)) for run in runs],
+                [
+                    (variant, partial(_run_or_ask, run, flags))
+                    for variant, run in zip(variants, runs, strict=True)
+                    if variant is not None
+                ],
                 partial(_view, out, flags),
                 here,
             )

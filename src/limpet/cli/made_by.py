@@ -13,9 +13,11 @@ import click
 
 from limpet.cli.shown_command import without_secrets
 from limpet.config import Config, is_nat_file, load_config, load_matrix
+from limpet.config.env_file import load_env_file
 from limpet.config.matrix import Matrix, Variant
 from limpet.integrations.nat import Flags, NatConfig, load_nat_config
 from limpet.secrets.in_configs import masked
+from limpet.text import one_line
 
 _IN_EVAL_YML = {
     "endpoint": ("--endpoint", "write workflow: {nat: URL} in the file"),
@@ -56,6 +58,7 @@ class MadeBy(NamedTuple):
         trials: How many times each item runs; None if the file says so.
         settings: The values of `--set`.
         variant: The variant, if the file has a matrix.
+        env_file: A file of environment variables.
     """
 
     file: Path
@@ -63,6 +66,7 @@ class MadeBy(NamedTuple):
     trials: int | None = None
     settings: tuple[str, ...] = ()
     variant: Variant | None = None
+    env_file: Path | None = None
 
     def matrix(self) -> Matrix | None:
         """Return the variants that the file describes; None if it has no matrix.
@@ -90,6 +94,8 @@ class MadeBy(NamedTuple):
             ConfigError: The file is invalid.
             click.UsageError: A flag does not work with this file.
         """
+        if self.env_file is not None:
+            load_env_file(self.env_file, one_line(str(self.env_file)))
         if is_nat_file(self.file):
             return load_nat_config(self.file, self._flags(continue_run=continue_run))
         for name, (flag, instead) in _IN_EVAL_YML.items():
@@ -134,6 +140,8 @@ class MadeBy(NamedTuple):
             record["set"] = [_masked("--set", setting)[1] for setting in self.settings]
         if self.variant is not None:
             record["variant"] = masked(dict(self.variant.values))
+        if self.env_file is not None:
+            record["env_file"] = os.path.relpath(self.env_file, run)
         return record
 
 
@@ -152,6 +160,7 @@ def recorded(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
         trials if isinstance(trials, int) else None,
         tuple(map(str, _listed(record, "set"))),
         Variant(run.name, variant) if isinstance(variant, dict) else None,
+        run / record["env_file"] if isinstance(record.get("env_file"), str) else None,
     )
 
 

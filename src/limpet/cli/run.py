@@ -65,6 +65,7 @@ def command(
     limit: int | None,
     trials: int | None,
     settings: tuple[str, ...],
+    env_file: Path | None,
     only: tuple[str, ...],
     quiet: bool,
     as_json: bool,
@@ -82,7 +83,7 @@ def command(
         redo_steps, redo_items, keep, retry_failed, early_stop, limit, floors, quiet, as_json
     )
     with stdout_for_data() as out:
-        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings)
+        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
         _check_skipped(given, redo_steps, forces=flags.forces)
         matrix = made_by.matrix()
         if matrix is None and only:

@@ -11,6 +11,7 @@ from typing import Any
 
 from limpet.config.checking import check_keys
 from limpet.config.dataset_checks import check_dataset, check_directory, check_filter, located
+from limpet.config.env_file import load_env_file
 from limpet.config.environment import shown, substitute
 from limpet.config.errors import Findings, Place, refuse
 from limpet.config.evaluators import check_evaluators
@@ -128,6 +129,8 @@ def load_config(
     tree.data.pop(MATRIX, None)
     # Resolve the folder, which may be `..`, but not a link to the file itself.
     file = file.parent.resolve() / file.name
+    if isinstance(env_file := tree.data.get("env_file"), str) and env_file.strip():
+        load_env_file(located(env_file, file.parent), one_line(env_file))
     findings = Findings(tree)
 
     def say(path: KeyPath, text: str, hint: str) -> None:

@@ -182,6 +182,8 @@ class DatasetSection(Section):
     shuffle: Truth = _key("Shuffle the rows by the seed.", default=False)
     seed: Integer = _key("The seed of sample and shuffle.", default=0)
     sheet: Text | None = _key("The sheet of an .xlsx file.")
+    delimiter: str | None = _key("What separates the cells of a .csv or .tsv file.")
+    encoding: Text | None = _key("The encoding of a .csv or .tsv file; default: UTF-8.")
     filter: dict[str, Any] | None = _key("Which rows to keep, by column.")
 
 
@@ -315,6 +317,7 @@ class EvalFile(Section):
     )
     timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
     on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
+    env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")
     secrets: Secrets | None = _key("More values to mask on disk; false turns masking off.")
     early_stop: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
     prices: dict[str, PriceSection] | None = _key(

@@ -32,7 +32,7 @@ from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.bound_arguments import flaws_of_arguments
 from limpet.workflows.python import is_workflow
 
-_COLUMNS = ("id", "input", "expected", "sheet")
+_COLUMNS = ("id", "input", "expected", "sheet", "delimiter", "encoding")
 _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 

@@ -4,10 +4,14 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 TOP = (
-    "name, dataset, workflow, run, trials, evaluators, pace, retry, timeout, on_change, secrets, "
+    "name, dataset, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, "
+    "env_file, secrets, "
     "early_stop, prices, output"
 )
-READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet, filter"
+READS = (
+    "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet, "
+    "delimiter, encoding, filter"
+)
 
 
 # What the file holds, what is said, and the hint.

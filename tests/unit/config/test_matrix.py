@@ -74,9 +74,10 @@ def test_values_that_differ_in_type_or_case_have_directories_of_their_own():
 
 
 def test_a_name_does_not_depend_on_the_other_values():
-    assert names("matrix: {workflow.args.x: [a/b]}\n") == names(
-        "matrix: {workflow.args.x: [c, a/b]}\n"
-    )[1:]
+    assert (
+        names("matrix: {workflow.args.x: [a/b]}\n")
+        == names("matrix: {workflow.args.x: [c, a/b]}\n")[1:]
+    )
 
 
 def test_many_long_values_make_a_name_that_a_disk_takes():
@@ -104,7 +105,11 @@ def test_equal_last_parts_are_told_apart():
         ("matrix: {run.path: [a, b]}\n", "cannot vary run.path", None),
         ("matrix: {workflow.args.api_key: [a, b]}\n", "secrets change no answer", None),
         ("matrix: {workflow: [a:b], workflow.args.x: [1]}\n", "is inside workflow", "keep one"),
-        (f"matrix: {{trials: {list(range(1, 502))}}}\n", "has 501 variants, more than 500", "split"),
+        (
+            f"matrix: {{trials: {list(range(1, 502))}}}\n",
+            "has 501 variants, more than 500",
+            "split",
+        ),
     ],
 )
 def test_what_is_refused(text, message, hint):

@@ -239,3 +239,66 @@ def test_the_table_fits_the_terminal(tmp_path, columns):
         assert "a model w" in screen.said
     finally:
         screen.close()
+
+
+def test_a_refused_variant_does_not_keep_the_others_from_running(tmp_path):
+    make(tmp_path, more="  dataset.path: [bad.jsonl, rows.jsonl]\n")
+    (tmp_path / "bad.jsonl").write_text("not JSON\n")
+    done = run(tmp_path, "--only", "model=a", "--only", "prompt=p1.txt")
+    assert done.returncode == 2
+    assert "bad.jsonl" in done.stderr
+    heads, _, bad, good = table(done.stdout)
+    assert heads[-1] == "state"
+    assert bad[-1] == "error"
+    assert good[3] == "1"
+
+
+def test_a_child_ends_when_the_command_is_killed(tmp_path):
+    make(tmp_path, "slow")
+    child = subprocess.Popen(
+        [*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    wait_until(lambda: calls(tmp_path))
+    child.kill()
+    child.wait()
+    (tmp_path / "go").touch()
+
+    def resumed():
+        return run(tmp_path).returncode == 0  # 2 while the child finishes its calls
+
+    wait_until(resumed)
+    assert len(calls(tmp_path)) <= 7
+
+
+def test_a_stopped_redo_names_the_variants_that_it_did_not_reach(tmp_path):
+    make(tmp_path, "slow, b")
+    (tmp_path / "go").touch()
+    assert run(tmp_path).returncode == 0
+    (tmp_path / "go").unlink()
+    child = subprocess.Popen(
+        [*COMMAND, "run", "--redo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    wait_until(lambda: len(calls(tmp_path)) > 12)
+    child.send_signal(signal.SIGINT)
+    (tmp_path / "go").touch()
+    _, err = child.communicate(timeout=200)
+    assert child.returncode == 130
+    assert "--redo --only slow" not in err
+    assert "then redo the rest:" in err
+    assert "--redo --only model=slow,prompt=p2.txt --only model=b,prompt=p1.txt" in err
+
+
+def test_secrets_of_an_env_file_are_masked_on_disk(tmp_path):
+    make(tmp_path)
+    text = (tmp_path / "eval.yml").read_text().partition("matrix:")[0]
+    (tmp_path / "eval.yml").write_text(text.replace("app:answer", "leak:answer"))
+    (tmp_path / "leak.py").write_text(
+        "import os\ndef answer(question):\n    return os.environ['MY_API_KEY'] + question\n"
+    )
+    (tmp_path / "secrets.env").write_text("export MY_API_KEY='sk-4f9a8b7c6d5e4f3a2b1c'\n")
+    assert run(tmp_path, "--no-early-stop").returncode == 1  # not read unasked
+    assert run(tmp_path, "--env-file", "secrets.env").returncode == 0
+    files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert not any(b"4f9a8b7c6d5e4f3a2b1c" in path.read_bytes() for path in files)
+    assert "[redacted]" in (tmp_path / "runs" / "vary" / "workflow_output.jsonl").read_text()

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -67,6 +68,8 @@ def _forked(function: Callable[[], object], report: int, held: int, lifeline: in
         with os.fdopen(report, "wb", closefd=False) as file:
             file.write(content)
         status = 0
+    except BaseException:  # noqa: BLE001 - it must not return into the parent's code
+        traceback.print_exc()
     finally:
         os._exit(status)
 

@@ -210,7 +210,11 @@ def _if(config: Config | NatConfig, prepared: Arguments, options: RunOptions) ->
 
 def _put_plan(plan: Plan, file: Path, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
+        click.echo(
+            json.dumps(
+                {"event": "planned", "text": str(plan), "calls": plan.calls, "plan": asdict(plan)}
+            )
+        )
         return
     put(*(Text(harmless(line)) for line in (str(plan), *changes(plan, file))))
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import limpet
 from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
 from limpet.types import Item, Score
@@ -415,3 +416,20 @@ def test_a_librarys_function_is_told_from_another_by_its_name():
     assert one.fingerprint
     assert other.fingerprint
     assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[limpet.exact_match], ["exact_match"], {"exact_match": limpet.exact_match}],
+)
+def test_a_built_in_works_without_parentheses_and_by_its_name(given):
+    rows = [{"id": "1", "input": "x", "expected": "x"}]
+    result = limpet.evaluate(rows, lambda x: x, given, run=False)
+    assert result.summary["evaluators"]["exact_match"]["mean"] == 1
+
+
+def test_a_built_in_that_is_misspelt_or_needs_arguments_is_refused():
+    with pytest.raises(TypeError, match="did you mean 'exact_match'"):
+        limpet.evaluators.as_evaluators(["exact"])
+    with pytest.raises(TypeError, match=r"limpet\.regex\(pattern=…\)"):
+        limpet.evaluators.as_evaluators([limpet.regex])

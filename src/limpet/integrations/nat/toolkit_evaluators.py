@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from limpet.config.environment import typed
 from limpet.config.errors import Findings
-from limpet.config.evaluators import BUILT_INS
 from limpet.errors import PermanentError, RateLimitError, TransientError
+from limpet.evaluators.by_name import BUILT_INS
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest

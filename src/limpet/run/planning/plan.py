@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from limpet.text import money
+
 if TYPE_CHECKING:  # slow to import
     from limpet.fingerprints.explaining.differences import Difference
 
@@ -17,7 +19,6 @@ _REDOS: dict[EarlierRedo, str] = {
 }
 _MOST_NAMED = 8
 _TENTHS_S = 10.0
-_LEAST_COST = 0.005  # a cent, rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Effort:
     cost: float
 
     def __str__(self) -> str:
-        cost = f", ${self.cost:,.2f}" if self.cost >= _LEAST_COST else ""
+        cost = f", ${money(self.cost)}" if self.cost else ""
         digits = 1 if self.seconds < _TENTHS_S else 0
         return f"{self.seconds:,.{digits}f} s of calls{cost}"
 

@@ -1,6 +1,5 @@
 """Which built-in evaluators are there, by name?"""
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,7 +34,7 @@ def built_in_for(thing: Any) -> Evaluator | None:
     Returns None for anything but a string or the constructor of a built-in evaluator.
 
     Raises:
-        TypeError: There is none of this name, or it does not work without arguments.
+        TypeError: There is none of this name.
     """
     if isinstance(thing, str):
         if thing not in BUILT_INS:
@@ -47,10 +46,5 @@ def built_in_for(thing: Any) -> Evaluator | None:
         thing = BUILT_INS[thing]
     elif not any(thing is create for create in BUILT_INS.values()):
         return None
-    parameters = inspect.signature(thing).parameters.values()
-    needed = [each.name for each in parameters if each.default is each.empty]
-    if needed:
-        given = ", ".join(f"{name}=…" for name in needed)
-        raise TypeError(f"{thing.__name__} needs arguments: limpet.{thing.__name__}({given})")
     made: Evaluator = thing()
     return made

@@ -5,7 +5,7 @@ import inspect
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.text import did_you_mean
+from limpet.text import did_you_mean, nearest
 from limpet.types import Item
 
 
@@ -31,12 +31,18 @@ def names_wanted(function: Any) -> list[str]:
     return by_position + required
 
 
-def names_given(function: Any, item: Item) -> list[str]:
-    """Return the parameters a function gets: the required ones, and columns with a default."""
+def names_given(function: Any, item: Item, *, after_first: bool = False) -> list[str]:
+    """Return the parameters a function gets by name: the required ones, and columns with a default.
+
+    Args:
+        function: The function.
+        item: The item.
+        after_first: Leave out its first parameter.
+    """
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
         p.name
-        for p in _parameters(function)
+        for p in _parameters(function)[after_first:]
         if _is_named(p) and (p.default is p.empty or (p.name in item.row and p.name not in bound))
     ]
 
@@ -55,18 +61,23 @@ def _is_named(parameter: inspect.Parameter) -> bool:
     return parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
-def wants_input_alone(names: list[str], item: Item) -> bool:
-    """Return whether a function with these required parameters gets only the item's input.
+def takes_input_first(names: list[str], item: Item) -> bool:
+    """Return whether a function with these required parameters gets the item's input first.
+
+    It does unless its first parameter is a column, `item` or `expected`. All further parameters
+    are bound by name, whatever the first is called.
 
     Raises:
-        LimpetError: The dataset has no column for a parameter.
+        LimpetError: The dataset has no column for a further parameter, or the first one looks like
+            a misspelt column other than the input's.
     """
     known = {*item.row, "item", "input", "expected"}
-    if names and all(name in known for name in names) and names != ["input"]:
-        return False
-    if len(names) <= 1:
-        return True
-    missing = next(name for name in names if name not in known)
+    missing = next((name for name in names[1:] if name not in known), None)
+    if missing is None and len(names) > 1 and names[0] not in known:
+        near = nearest(names[0], item.row)
+        missing = None if near is None or item.row[near] == item.input else names[0]
+    if missing is None:
+        return not names or names == ["input"] or names[0] not in known
     columns = ", ".join(sorted(item.row))
     raise LimpetError(
         f"the workflow has a parameter {missing!r}, but the dataset has no column of that name"

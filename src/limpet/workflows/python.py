@@ -16,7 +16,7 @@ from limpet.fingerprints.steps import OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
-from limpet.workflows.parameters import names_given, names_wanted, value_for, wants_input_alone
+from limpet.workflows.parameters import names_given, names_wanted, takes_input_first, value_for
 from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
@@ -99,26 +99,27 @@ class FunctionWorkflow(OwnCode, Workflow):
         super().__init__(function, version)
         self._function = function
         self._names = names_wanted(function)
-        self._alone: bool | None = None
+        self._takes_input: bool | None = None
         self._threads = Threads()
         self._is_async = is_async(function)
         self._is_set_up = False
 
     def seen(self, item: Item) -> Any:
-        arguments = self._arguments(item)
-        if arguments is None:
+        first, arguments = self._arguments(item)
+        if first and not arguments:
             return item.input
         whole = super().seen(item)
-        return {name: whole if value is item else value for name, value in arguments.items()}
+        seen = {name: whole if value is item else value for name, value in arguments.items()}
+        return {"input": item.input, "by_name": seen} if first else seen
 
-    def _arguments(self, item: Item) -> dict[str, Any] | None:
-        """Return the arguments for an item, by name; None: its input alone."""
+    def _arguments(self, item: Item) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments for an item: its input or nothing by position, others by name."""
         # Rows may differ in their columns; the first row decides.
-        if self._alone is None:
-            self._alone = wants_input_alone(self._names, item)
-        if self._alone:
-            return None
-        return {name: value_for(name, item) for name in names_given(self._function, item)}
+        if self._takes_input is None:
+            self._takes_input = takes_input_first(self._names, item)
+        names = names_given(self._function, item, after_first=self._takes_input)
+        by_name = {name: value_for(name, item) for name in names}
+        return (item.input,) if self._takes_input else (), by_name
 
     async def open(self) -> None:
         self._threads = Threads()
@@ -126,11 +127,8 @@ class FunctionWorkflow(OwnCode, Workflow):
         self._is_set_up = True
 
     async def call(self, item: Item) -> Output:
-        arguments = self._arguments(item)
-        if arguments is None:
-            call = functools.partial(self._function, item.input)
-        else:
-            call = functools.partial(self._function, **arguments)
+        first, arguments = self._arguments(item)
+        call = functools.partial(self._function, *first, **arguments)
         value = call() if self._is_async else await self._threads.run(operator.call, call)
         if is_awaitable(value):
             value = await value

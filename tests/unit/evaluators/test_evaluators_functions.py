@@ -15,6 +15,7 @@ import pytest
 import limpet
 from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
+from limpet.evaluators.by_name import BUILT_INS
 from limpet.types import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map", "output", "Error", "id")
@@ -373,7 +374,7 @@ def test_an_evaluator_under_another_name_is_otherwise_the_same():
     ("thing", "message"),
     [
         (3, "3 is not an evaluator: give a function"),
-        ("exact_match", "is not an evaluator"),
+        ("exact_macth", "is not a built-in evaluator; did you mean 'exact_match'"),
         (Judge, r"Judge is a class: give an instance of it, Judge\(…\)"),
         (
             type("Half", (), {"name": "h", "call": None})(),
@@ -428,8 +429,12 @@ def test_a_built_in_works_without_parentheses_and_by_its_name(given):
     assert result.summary["evaluators"]["exact_match"]["mean"] == 1
 
 
-def test_a_built_in_that_is_misspelt_or_needs_arguments_is_refused():
+def test_every_built_in_works_by_its_name():
+    names = list(BUILT_INS)
+    assert [evaluator.name for evaluator in as_evaluators(names)] == names
+    assert [evaluator.name for evaluator in as_evaluators(list(BUILT_INS.values()))] == names
+
+
+def test_a_built_in_that_is_misspelt_is_refused():
     with pytest.raises(TypeError, match="did you mean 'exact_match'"):
-        limpet.evaluators.as_evaluators(["exact"])
-    with pytest.raises(TypeError, match=r"limpet\.regex\(pattern=…\)"):
-        limpet.evaluators.as_evaluators([limpet.regex])
+        as_evaluators(["exact"])

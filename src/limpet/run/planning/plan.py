@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
+from limpet.run.progress.html_table import table_html
 from limpet.text import money
 
 if TYPE_CHECKING:  # slow to import
@@ -124,6 +126,11 @@ class Plan:
         text = f"{items} × {_count(self.trials, 'trial')}: {'; '.join(counts)} → {self.cost}"
         return f"{text}; {_REDOS[self.redo]}" if self.redo else text
 
+    def _repr_html_(self) -> str:
+        rows = [_html_row(step) for step in (self.workflow, *self.evaluators)]
+        heads = ("step", "kept", "to do again", "new", "calls", "changed")
+        return f"<p>{escape(str(self))}</p>{table_html(heads, rows)}"
+
     def _workflow_counts(self) -> Iterator[str]:
         step = self.workflow
         yield f"{step.kept:,} kept"
@@ -143,6 +150,12 @@ class Plan:
             yield f"{step.earlier:,} of an earlier version"
         if step.changed:
             yield f"workflow changed ({named(step.changed)})"
+
+
+def _html_row(step: StepPlan) -> list[str]:
+    again = step.retried + step.edited + step.forced + step.earlier
+    numbers = [f"{number:,}" if number else "" for number in (again, step.new, step.calls)]
+    return [escape(step.name), f"{step.kept:,}", *numbers, escape(named(step.changed))]
 
 
 def named(changed: Sequence[str]) -> str:

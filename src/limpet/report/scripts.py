@@ -1,0 +1,20 @@
+"""What does `limpet.evaluate()` show in a script?
+
+The public functions come from here, so that a script shows its run and code inside the library does
+not. What draws is imported when a run begins: importing it takes longer than importing `limpet`.
+"""
+
+from importlib import import_module
+
+from limpet.run.api import aevaluate, evaluate
+from limpet.run.progress.session_view import SessionView, show_with
+
+__all__ = ["aevaluate", "evaluate"]
+
+
+def _view() -> SessionView:
+    view: SessionView = import_module("limpet.report.script_view").script_view()
+    return view
+
+
+show_with(_view)

@@ -132,3 +132,15 @@ def test_of_two_runs_at_once_one_is_shown(script, tmp_path):
     assert "Traceback" not in terminal.said
     assert terminal.said.rstrip().endswith("the script goes on")
     assert terminal.said.count("see the results") >= 1
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+@pytest.mark.parametrize("gone", ["sys.{}.close()", "setattr(sys, '{}', None)"])
+def test_a_stream_that_is_gone_does_not_end_a_run(script, tmp_path, stream, gone):
+    (tmp_path / "go").touch()
+    command = script(f"{gone.format(stream)}, evaluate(workflow=str.upper)")
+    text = (tmp_path / "script.py").read_text().replace('    print("the script goes on")\n', "")
+    (tmp_path / "script.py").write_text(text + '    GO.with_name("end").touch()\n')
+    terminal = Terminal(command, cwd=tmp_path, anew=True)
+    terminal.wait()
+    assert (tmp_path / "end").exists(), terminal.said

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from limpet.report.terminal import stderr_console, terminal_lock
+from limpet.report.terminal import is_terminal, stderr_console, terminal_lock
 from limpet.report.words import duration
 
 _FRAMES_PER_S = 5
@@ -45,7 +45,7 @@ class LiveDisplay:
             get_renderable=draw,
             vertical_overflow="crop",
             # What a script prints into a pipe or a file must arrive there.
-            redirect_stdout=redirect and sys.stdout is not None and sys.stdout.isatty(),
+            redirect_stdout=redirect and is_terminal(sys.stdout),
             redirect_stderr=redirect,
         )
         self._over = threading.Event()

@@ -17,7 +17,7 @@ from limpet.errors import EarlyStopError
 from limpet.report.live_display import is_drawing
 from limpet.report.progress import progress_line
 from limpet.report.summary import remarks, summary_table
-from limpet.report.terminal import say, stderr_console
+from limpet.report.terminal import is_terminal, say, stderr_console
 from limpet.report.views import LiveView, View, reason_words
 from limpet.run.progress.session_view import SessionView
 from limpet.run.results.evaluation_result import EvaluationResult
@@ -31,8 +31,8 @@ def script_view() -> SessionView:
     if is_drawing():
         return View()
     stderr_console.cache_clear()  # the script may have replaced stderr
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    return OnTerminal() if is_terminal and stderr_console().is_terminal else InLog()
+    on_terminal = is_terminal(sys.stderr) and stderr_console().is_terminal
+    return OnTerminal() if on_terminal else InLog()
 
 
 class OnTerminal(LiveView):

@@ -143,3 +143,19 @@ def test_json_tells_no_secret(tmp_path):
     done = run(tmp_path, key, "--json", env={"OPENAI_API_KEY": key})
     assert key not in done.stdout + done.stderr
     assert events(done)[-1]["event"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("class answer: pass", "workflow: app:answer: the class answer needs a method __call__"),
+        ("def answer(): pass", "workflow: app:answer: answer takes no argument by name"),
+    ],
+)
+def test_a_wrong_workflow_is_named_as_in_the_file(tmp_path, code, said):
+    make(tmp_path)
+    (tmp_path / "app.py").write_text(code)
+    done = run(tmp_path)
+    assert said in done.stderr
+    assert " at 0x" not in done.stderr
+    assert "<class" not in done.stderr

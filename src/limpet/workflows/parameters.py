@@ -5,7 +5,7 @@ import inspect
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.text import did_you_mean, nearest
+from limpet.text import did_you_mean, nearest, one_line
 from limpet.types import Item
 
 
@@ -20,12 +20,12 @@ def names_wanted(function: Any) -> list[str]:
     required = [p.name for p in parameters if _is_named(p) and p.default is p.empty]
     if by_position and by_position + required != by_position[:1]:
         raise LimpetError(
-            f"{function!r}: takes {', '.join(by_position)} by position only",
+            f"{_shown(function)} takes {', '.join(by_position)} by position only",
             hint="let it take its arguments by name, or only the input",
         )
     if not by_position and not any(map(_is_named, parameters)):
         raise LimpetError(
-            f"{function!r}: takes no argument by name",
+            f"{_shown(function)} takes no argument by name",
             hint="let it take the input, columns of the dataset, or `item`",
         )
     return by_position + required
@@ -53,8 +53,14 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
         return list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError) as error:  # some builtins have no signature
         raise LimpetError(
-            f"{function!r}: its parameters cannot be read", hint="wrap it in a def"
+            f"{_shown(function)}: its parameters cannot be read", hint="wrap it in a def"
         ) from error
+
+
+def _shown(function: Any) -> str:
+    """Return a function's name, as in the file that defines it."""
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else one_line(function)
 
 
 def _is_named(parameter: inspect.Parameter) -> bool:

@@ -149,7 +149,7 @@ class ClassWorkflow(OwnCode, Workflow):
 
     def __init__(self, cls: type, version: str | None = None) -> None:
         if not any("__call__" in vars(base) for base in cls.__mro__):
-            raise LimpetError(f"workflow={cls!r}: the class needs a method __call__")
+            raise LimpetError(f"the class {cls.__name__} needs a method __call__")
         _check_no_arguments(cls)
         self.name = cls.__name__
         super().__init__(cls, version)

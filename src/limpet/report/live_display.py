@@ -15,7 +15,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from limpet.report.terminal import is_terminal, stderr_console, terminal_lock
+from limpet.report.streams import is_terminal
+from limpet.report.terminal import stderr_console, terminal_lock
 from limpet.report.words import duration
 
 _FRAMES_PER_S = 5

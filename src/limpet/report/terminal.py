@@ -65,13 +65,6 @@ class _Console(Console):
         return False
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal: not closed, nor replaced by something else."""
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        return stream is not None and stream.isatty()
-    return False
-
-
 @functools.cache
 def stderr_console() -> Console:
     """Return the console on stderr, for people."""

@@ -1,10 +1,11 @@
 """What a script's run says in a log, and how a notebook shows a plan."""
 
 import io
+import subprocess
 import sys
 
 import limpet
-from limpet.report.script_view import InLog
+from limpet.report.log_lines import LogLines
 from limpet.report.terminal import stderr_console
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.progress.watcher import Tally
@@ -26,7 +27,7 @@ def test_a_log_gets_its_first_line_soon_and_then_one_each_half_minute(monkeypatc
     text = io.StringIO()
     monkeypatch.setattr(sys, "stderr", text)
     stderr_console.cache_clear()
-    view = InLog()
+    view = LogLines()
     view._over = Over()
     view._say()
     stderr_console.cache_clear()
@@ -48,3 +49,13 @@ def test_a_plan_in_a_notebook_is_a_table_and_escaped():
     assert "<td>workflow</td><td>1</td><td></td><td>2</td><td>2</td>" in html
     assert "&lt;b&gt;bold&lt;/b&gt;" in html
     assert "<b>" not in html
+
+
+def test_a_short_run_in_a_pipe_does_not_import_what_draws(tmp_path):
+    code = (
+        "import sys, limpet; limpet.evaluate([{'question': 'a'}], lambda question: 1, run=False);"
+        "print('rich' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -152,7 +152,8 @@ _NAMES = {
         "ExecutionStatus Executor Finished SyncExecutor Unset get_executor_on_sync_context"
     ),
     "pacing": "Pacer observe",
-    "run.api": "aevaluate evaluate plan",
+    "report.scripts": "aevaluate evaluate",
+    "run.api": "plan",
     "run.map": "amap map",
     "run.options": "Pace Redo Retry Run",
     "run.planning.plan": "Plan",

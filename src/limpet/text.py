@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from math import floor, log10
 from pathlib import Path
 
 from limpet.foreign import base_value, is_interrupt
@@ -12,6 +13,22 @@ _LIMIT = 300
 def count(number: float, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: `1 call`, `2,000 calls`."""
     return f"{number:,.0f} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def size(number: float) -> str:
+    """Return a number of bytes: `512 bytes`, `3.2 kB`, `1.5 GB`."""
+    if number < 1000:  # noqa: PLR2004 - a kilobyte
+        return count(number, "byte")
+    power = 1 if number < 999_950 else 2 if number < 999_950_000 else 3  # noqa: PLR2004 - rounded
+    return f"{number / 1000**power:,.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+def money(amount: float) -> str:
+    """Return an amount to the cent; a smaller one with two digits: `12.30`, `0.00006`."""
+    if amount == 0 or abs(amount) >= 0.01:  # noqa: PLR2004 - a cent
+        return f"{amount:,.2f}"
+    text = f"{amount:.{1 - floor(log10(abs(amount)))}f}"
+    return text.rstrip("0")
 
 
 def text_of(error: BaseException) -> str:
@@ -61,7 +78,12 @@ def _harmless(character: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is closest, if any is close."""
     folded = {_folded(name): name for name in reversed(list(known))}
-    matches = get_close_matches(_folded(word), folded, n=1)
+    begun = _folded(word)
+    # Who types `st` means `status`, not `list`.
+    longer = [name for name in folded if len(begun) > 1 and name.startswith(begun)]
+    matches = get_close_matches(begun, longer, n=1, cutoff=0.0) or get_close_matches(
+        begun, folded, n=1
+    )
     return folded[matches[0]] if matches else None
 
 

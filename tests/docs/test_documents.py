@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,26 @@ def test_every_command_is_on_the_page_of_commands():
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `limpet ([a-z]+)", page, re.MULTILINE)
     assert sorted(named) == sorted(cli.commands)
+
+
+def test_the_readme_links_to_every_page_for_users():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for room in ("tutorial", "how-to", "reference", "explanation"):
+        for page in (ROOT / "docs" / room).glob("*.md"):
+            assert f"](docs/{room}/{page.name})" in text, page.name
+
+
+def test_the_readme_says_how_to_install_it_from_the_repository():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"^\$ pip install \. ", text, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["build-system"]["build-backend"]
+    assert project["project"]["scripts"]["limpet"]
+
+
+@pytest.mark.parametrize(
+    "words", ["429", "a bug", "the prompt", "disk is full", "a call hangs", "score is wrong"]
+)
+def test_the_page_for_trouble_has_a_heading_for_each(words):
+    page = (ROOT / "docs/how-to/what-to-do-when.md").read_text(encoding="utf-8")
+    assert any(words in line for line in page.splitlines() if line.startswith("## "))

@@ -33,7 +33,7 @@ def test_init_never_writes_over_what_is_there(tmp_path):
     done = run(tmp_path, command="init")
     assert done.returncode == 2
     said = "error: app.py already exists; nothing was written\n\n"
-    assert done.stderr == said + "hint: choose an empty directory: limpet init first\n"
+    assert done.stderr == said + "hint: choose another directory: limpet init first\n"
     assert [path.name for path in tmp_path.iterdir()] == ["app.py"]
     assert (tmp_path / "app.py").read_text(encoding="utf-8") == "mine = 1\n"
 

@@ -212,6 +212,7 @@ def _why(**given: Any) -> int:
 
 @cli.command("list")
 @click.argument("directory", type=_PATH, default=Path("runs"), metavar="[DIR]")
+@click.option("--tag", metavar="NAME", help="List only runs with this tag.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run to stdout.")
 def _list(**given: Any) -> int:
     """List the runs in a directory, the most recent first.
@@ -261,6 +262,31 @@ def _repair(**given: Any) -> int:
     valid record is changed. A copy of each changed file is kept in the run's torn/ directory.
     """
     return _call("repair", given)
+
+
+@cli.command("tag")
+@click.argument("name", required=False)
+@_RUN
+@click.option("--remove", is_flag=True, help="Take the tag away.")
+def _tag(**given: Any) -> int:
+    """Tag a run, to find it with limpet list --tag.
+
+    Default RUN: the run in this directory, or else the latest in ./runs. Without NAME, list the
+    tags of the runs in ./runs.
+    """
+    return _call("tag", given)
+
+
+@cli.command("rm")
+@click.argument("run", shell_complete=_complete_run)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def _rm(**given: Any) -> int:
+    """Remove a run.
+
+    It asks first, and refuses a run that is running. Files in its directory that Limpet did not
+    make stay there.
+    """
+    return _call("rm", given)
 
 
 @cli.command("schema")

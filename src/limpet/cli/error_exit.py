@@ -1,6 +1,8 @@
 """How does a command end when something went wrong?"""
 
+import contextlib
 import errno
+import json
 import os
 import signal
 import sys
@@ -23,48 +25,69 @@ class ReaderGoneError(Exception):
 
 
 def report_error(error: BaseException) -> int:
-    """Print what happened to stderr and return the exit code."""
+    """Print what happened to stderr and return the exit code; with `--json`, also to stdout."""
+    code, message, hint = _told(error)
+    if message is not None and _wants_json():
+        _put_event(error, code, message, hint)
+    return code
+
+
+def _told(error: BaseException) -> tuple[int, str | None, str | None]:
+    """Print what happened to stderr; return the exit code, and the message and hint if any."""
+    message: str | None = None
+    hint: str | None = None
     match error:
         case SystemExit(code=code):  # from click: commands catch the exits of user code
-            return code if isinstance(code, int) else FAILED
+            return (code if isinstance(code, int) else FAILED), None, None
         case click.exceptions.Exit():
-            return error.exit_code
+            return error.exit_code, None, None
         case click.Abort() | KeyboardInterrupt():
-            say_error("interrupted", f"finished results are on disk; resume with: {this_command()}")
-            return 128 + signal.SIGINT
+            code, message = 128 + signal.SIGINT, "interrupted"
+            hint = f"finished results are on disk; resume with: {this_command()}"
         case click.UsageError():
             command = "limpet" if error.ctx is None else error.ctx.command_path
-            say_error(error.format_message(), f"see {command} --help")
-            return USAGE
+            code, message, hint = USAGE, error.format_message(), f"see {command} --help"
         case click.ClickException():
-            error.show()
-            return error.exit_code
+            code, message = error.exit_code, error.format_message()
         case BrokenPipeError() | ReaderGoneError():
             # The reader has closed the pipe, as `head` does. Nothing is wrong.
             _drop_stdout()
-            return 128 + signal.SIGPIPE
+            return 128 + signal.SIGPIPE, None, None
         case LimpetError():
             _say_users_traceback(error)
-            message = str(error)
-            say_error(message if error.__cause__ is None else _masked(message), error.hint)
-            return STOPPED if isinstance(error, DiskFullError) else USAGE
+            message = str(error) if error.__cause__ is None else _masked(str(error))
+            hint = error.hint
+            code = STOPPED if isinstance(error, DiskFullError) else USAGE
         case OSError() if error.filename is None and error.errno in _UNWRITABLE:
             _drop_stdout()
-            say_error(f"cannot write the output: {error.strerror}", None)
-            return USAGE
+            code, message = USAGE, f"cannot write the output: {error.strerror}"
         case _:
-            _say_bug(error)
-            return BUG
+            code, hint = BUG, "finished results are on disk; please report the lines above"
+            click.echo(harmless(_masked("".join(traceback.format_exception(error)))), err=True)
+            message = _masked(f"internal error: {type(error).__name__}: {text_of(error)}")
+    say_error(message, hint)
+    return code, message, hint
 
 
-def _say_bug(error: BaseException) -> None:
-    """Print an unexpected error with its traceback, for a bug report."""
-    lines = traceback.format_exception(error)
-    click.echo(harmless(_masked("".join(lines))), err=True)
-    say_error(
-        _masked(f"internal error: {type(error).__name__}: {text_of(error)}"),
-        "finished results are on disk; please report the lines above",
-    )
+def _wants_json() -> bool:
+    """Return whether `--json` was given. click may not have got as far as parsing it."""
+    return "--json" in sys.argv[1:]
+
+
+def _put_event(error: BaseException, code: int, message: str, hint: str | None) -> None:
+    """Write the error as the last event to stdout, for a program that reads it."""
+    cause = error.__cause__
+    kind = type(cause if isinstance(cause, LimpetError) else error).__name__
+    safe = by_environment().certain.text
+    event = {
+        "event": "error",
+        "exit_code": code,
+        "error": kind,
+        "message": harmless(safe(message)),
+        "hint": None if hint is None else harmless(safe(hint)),
+    }
+    with contextlib.suppress(OSError, ValueError):  # the reader is gone; stderr has it
+        click.echo(json.dumps(event))
 
 
 def _say_users_traceback(error: BaseException) -> None:

@@ -4,21 +4,26 @@ from pathlib import Path
 
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
+from limpet.journal.layout import layout_at
 from limpet.report.runs import line_data, line_of, runs_table
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
 from limpet.run.reading.find_run import is_run, runs_in
+from limpet.run.tags import tags_of
 from limpet.text import one_line
 
 
-def command(directory: Path, *, as_json: bool) -> int:
+def command(directory: Path, *, tag: str | None, as_json: bool) -> int:
     """List the runs in a directory."""
     if not directory.is_dir():
         raise LimpetError(
             f"{one_line(str(directory))}: no such directory",
             hint="name the directory that holds the runs, or start a run: limpet run eval.yml",
         )
-    lines = [line_of(path) for path in ([directory] if is_run(directory) else runs_in(directory))]
+    paths = [directory] if is_run(directory) else runs_in(directory)
+    if tag is not None:
+        paths = [path for path in paths if tag in tags_of(layout_at(path))]
+    lines = [line_of(path) for path in paths]
     lines.sort(key=lambda line: line.last_at or "", reverse=True)
     if as_json:
         for line in lines:
@@ -26,5 +31,6 @@ def command(directory: Path, *, as_json: bool) -> int:
     elif lines:
         put(runs_table(lines))
     else:
-        say(f"no runs in {one_line(str(directory))}")
+        tagged = "" if tag is None else f" with the tag {one_line(tag)}"
+        say(f"no runs{tagged} in {one_line(str(directory))}")
     return DONE

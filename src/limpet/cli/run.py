@@ -282,7 +282,7 @@ def _put_plan(plan: Plan, file: Path, variant: Variant | None, *, as_json: bool)
     if as_json:
         named = {} if variant is None else {"variant": variant.name}
         facts = {"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}
-        click.echo(json.dumps(named | facts))
+        click.echo(json.dumps({"event": "planned"} | named | facts))
         return
     if variant is not None:
         put(Text(harmless(f"{variant.name}:"), style="bold"))

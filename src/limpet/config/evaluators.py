@@ -5,10 +5,9 @@ Built-in evaluators are created here, so that a wrong argument is reported with 
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from limpet import evaluators
 from limpet.config.checking import checked, report_argument, unknown_key
 from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
@@ -16,22 +15,9 @@ from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
+from limpet.evaluators.by_name import BUILT_INS
 from limpet.evaluators.protocol import flaw_of_name
 from limpet.text import hint_near, one_line, text_of
-
-BUILT_INS: Mapping[str, Callable[..., Any]] = {
-    create.__name__: create
-    for create in (
-        evaluators.contains,
-        evaluators.exact_match,
-        evaluators.json_match,
-        evaluators.numeric,
-        evaluators.one_of,
-        evaluators.regex,
-        evaluators.similarity,
-        evaluators.trajectory,
-    )
-}
 
 
 def check_evaluators(section: Any, findings: Findings) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from pydantic import create_model
 
-from limpet.config.evaluators import BUILT_INS, arguments_of
+from limpet.config.evaluators import arguments_of
 from limpet.config.model import VARIABLE, EvalFile, PythonEvaluator
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
+from limpet.evaluators.by_name import BUILT_INS
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

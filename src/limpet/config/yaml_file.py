@@ -30,6 +30,13 @@ _PLAIN = "a word without quotes or tag"
 _AS_READ = (_PLAIN, *(_CORE + kind for kind in ("int", "float", "bool", "null")))
 _AS_TEXT = tuple(_CORE + kind for kind in ("str", "timestamp"))
 _LARGEST = 2**20
+_START = "name an eval.yml, or create an example: limpet init first"
+_OTHERS = {
+    ".py": "is Python, not an eval.yml",
+    ".ipynb": "is a notebook, not an eval.yml",
+    ".csv": "is a dataset, not an eval.yml",
+    ".jsonl": "is a dataset, not an eval.yml",
+}
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NULLS = ("", "~", "null", "Null", "NULL")
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -91,15 +98,27 @@ def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
     try:
         if path.is_dir():
             refuse(place, "is a directory", "name the file in it: eval.yml")
+        if path.suffix in _OTHERS and path.is_file():
+            refuse(place, _OTHERS[path.suffix], _wanted(path))
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        refuse(place, "file not found", _near(path))
+        refuse(place, "file not found", _near(path) or _START)
     except OSError as error:
         refuse(place, f"cannot be read: {one_line(error.strerror or str(error))}")
     if len(raw) > _LARGEST:
         refuse(place, "is larger than 1 MB: not a configuration", "name an eval.yml")
     return raw
+
+
+def _wanted(path: pathlib.Path) -> str:
+    """Return what to do with a file that an eval.yml can name."""
+    if path.suffix == ".py":
+        named = f"workflow: {one_line(path.stem)}:NAME, with the name of a function in it"
+        return f"write an eval.yml with dataset: FILE and {named}; a script runs with python"
+    if path.suffix == ".ipynb":
+        return "call limpet.evaluate() in it, or write an eval.yml: limpet init first"
+    return f"write an eval.yml with dataset: {one_line(path.name)} and workflow: app:answer"
 
 
 def _near(path: pathlib.Path) -> str | None:

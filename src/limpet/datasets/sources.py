@@ -54,7 +54,7 @@ def _table_of_data(source: object, maker: str | None, sheet: str | None, form: C
     if sheet is not None:
         raise DatasetError(f"sheet={sheet!r}: only a .xlsx file has sheets")
     _check_form(form, "", is_csv=False)
-    if _is_frame(source):
+    if is_frame(source):
         name = maker or "DataFrame"
         return Table(name, name, "row", _read_frame(source, name))
     return _table_of_rows(source, maker or "rows")
@@ -202,11 +202,20 @@ def _read_rows(source: Iterable[Any]) -> Rows:
             yield Row(number, dict(row))
 
 
-def _is_frame(source: object) -> bool:
+def is_frame(source: object) -> bool:
     """Return whether this looks like a pandas or polars DataFrame."""
     if isinstance(source, type) or not hasattr(source, "columns"):
         return False
     return any(callable(getattr(source, name, None)) for name in ("itertuples", "iter_rows"))
+
+
+def rows_of_frame(frame: Any) -> list[dict[str, Any]]:
+    """Return the rows of a DataFrame as dicts, without its index.
+
+    Raises:
+        DatasetError: A column name is not a string, or appears twice.
+    """
+    return [row.values for row in _read_frame(frame, "DataFrame") if isinstance(row, Row)]
 
 
 def _read_frame(frame: Any, place: str) -> Rows:

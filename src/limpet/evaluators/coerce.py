@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
 from limpet.evaluators.builtin import BuiltIn
+from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.reads import checked_reads
@@ -38,7 +39,8 @@ def as_evaluator(
     """Return an evaluator for an evaluator or a function.
 
     Args:
-        thing: An `Evaluator`, or a function over some of output, expected, input, item, trace.
+        thing: An `Evaluator`, a built-in one's constructor or its name, or a function over some of
+            output, expected, input, item, trace.
         name: Its name; None: its own.
         version: Declares what its scores depend on, instead of its code.
         endpoint: The endpoint its calls are paced with; None: it calls none; by default, the
@@ -46,10 +48,11 @@ def as_evaluator(
         depends_on: What else its scores depend on, as for `evaluate`.
 
     Raises:
-        TypeError: It is neither, or the function's parameters are not among those.
+        TypeError: It is none of them, or the function's parameters are not among those.
         ValueError: The name is not allowed.
     """
     declared = as_declared(depends_on)
+    thing = built_in_for(thing) or thing
     if not isinstance(thing, type) and not members_missing(thing, MEMBERS):
         return _renamed(cast("Evaluator", thing), name, version, declared, endpoint)
     if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):

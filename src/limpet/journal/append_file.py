@@ -1,17 +1,20 @@
 """An append-only file as its writer sees it: where it ends, and how much of it is on disk."""
 
-import asyncio
 import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.errors import JournalError
 from limpet.journal.files import OwnFile, sync_file, write_all
 from limpet.text import one_line
+
+if TYPE_CHECKING:
+    import asyncio
 
 logger = logging.getLogger("limpet.journal")
 
@@ -36,11 +39,17 @@ class Job:
     label: str
     line: bytes = b""
     result: Any = None
-    future: asyncio.Future[Any] | None = None
+    future: "asyncio.Future[Any] | None" = None
     encode: Callable[["Job"], None] | None = None
     begin: int = 0
     length: int = 0
     failure: Exception | None = None
+
+
+def new_future() -> "asyncio.Future[Any]":
+    """Return a future of the running loop. Readers never need one, so asyncio is imported late."""
+    future: asyncio.Future[Any] = import_module("asyncio").get_running_loop().create_future()
+    return future
 
 
 class AppendFile:

@@ -1,14 +1,14 @@
 """The column of one step: which keys have a record, how to read one, how to append one."""
 
-import asyncio
 import contextlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from limpet.arguments import whole_number_from
-from limpet.journal.append_file import AppendFile, Job
+from limpet.journal.append_file import AppendFile, Job, new_future
 from limpet.journal.failures import Masks, encode_failure, not_encoded
 from limpet.journal.files import open_to_read
 from limpet.journal.index import KEY_BYTES, MOST_GENERATIONS, IndexFile, Mark, Places
@@ -26,6 +26,9 @@ from limpet.journal.writer import Writer
 from limpet.json_values import NotPlainError, plain_size
 from limpet.text import one_line
 from limpet.types import CellStatus, Outcome
+
+if TYPE_CHECKING:
+    import asyncio
 
 logger = logging.getLogger("limpet.journal")
 LARGE_BYTES = 50_000
@@ -153,7 +156,7 @@ class Column(ColumnReader):
         self._writer = writer
         file.on_durable = self._add_to_index
 
-    def append(self, outcome: Outcome) -> asyncio.Future[Outcome]:
+    def append(self, outcome: Outcome) -> "asyncio.Future[Outcome]":
         """Append an outcome: a success to the column, a failure to `failures.jsonl`.
 
         The future is done when the record is durable. Its result is the outcome as recorded: a
@@ -166,7 +169,7 @@ class Column(ColumnReader):
                 not be written.
         """
         _check(outcome)
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Outcome] = new_future()
         job = Job(self._file, outcome.cell.id, result=outcome, future=future)
         size = plain_size(outcome.record, LARGE_BYTES)
         if size is None or size >= LARGE_BYTES or outcome.status is CellStatus.FAILED:

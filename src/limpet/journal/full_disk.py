@@ -13,6 +13,7 @@ from math import inf
 
 from limpet.errors import DiskFullError, LimpetError
 from limpet.journal.append_file import AppendFile, Job
+from limpet.text import size
 
 logger = logging.getLogger("limpet.journal")
 RETRY_S = 1.0
@@ -79,9 +80,9 @@ class FullDisk:
 def disk_full(file: AppendFile, jobs: Sequence[Job], error: OSError) -> DiskFullError:
     """Return the error for records that do not fit on the disk."""
     needed, free = sum(len(job.line) for job in jobs), file.free_bytes()
-    space = "" if free is None else f", {free / 1e6:,.1f} MB are free"
+    space = "" if free is None else f", {size(free)} free"
     full = DiskFullError(
-        f"{file.path}: {error.strerror}: {needed / 1e6:,.1f} MB are needed{space}",
+        f"{file.path}: {error.strerror}: {size(needed)} needed{space}",
         hint="free some space on that disk and it continues by itself; "
         "if it has stopped, run it again: no finished result is lost",
     )

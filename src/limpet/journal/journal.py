@@ -1,17 +1,16 @@
 """All files of one journal, opened for writing by one process."""
 
-import asyncio
 import errno
 import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.fingerprints.keys import digest
-from limpet.journal.append_file import AppendFile, Job
+from limpet.journal.append_file import AppendFile, Job, new_future
 from limpet.journal.column import Column
 from limpet.journal.files import (
     NO_SPACE,
@@ -30,6 +29,9 @@ from limpet.journal.recovery import recover, recover_event_log, set_aside_bad_li
 from limpet.journal.scan import ColumnState
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 from limpet.json_values import encode
+
+if TYPE_CHECKING:
+    import asyncio
 
 FORMAT = 1
 """The format of a run's directory. Raised when a change would make older versions misread it."""
@@ -157,7 +159,7 @@ class Journal:
 
     def note_file(
         self, facts: dict[str, Any], record: dict[str, Any], *, wait: bool
-    ) -> asyncio.Future[None] | None:
+    ) -> "asyncio.Future[None] | None":
         """Add a line to `files.jsonl`. With `wait`, return a future: done when it is durable.
 
         Raises:
@@ -168,7 +170,7 @@ class Journal:
             with _naming(self.layout.files):
                 self._files, _, _ = self._open(self.layout.files)
         line = seal(encode({"_limpet": {"key": digest(facts, record), **facts}, **record})[0])
-        future = asyncio.get_running_loop().create_future() if wait else None
+        future = new_future() if wait else None
         self._writer.put(Job(self._files, self.layout.files.name, line, future=future))
         return future
 

@@ -28,12 +28,11 @@ import errno
 import logging
 import os
 import threading
-from asyncio import AbstractEventLoop
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from limpet.errors import JournalError, LimpetError, RecordNotWrittenError
 from limpet.journal.append_file import AppendFile, Job
@@ -41,6 +40,9 @@ from limpet.journal.files import NO_SPACE
 from limpet.journal.full_disk import FullDisk, disk_full
 from limpet.journal.lock import Lock
 from limpet.text import one_line
+
+if TYPE_CHECKING:
+    import asyncio
 
 logger = logging.getLogger("limpet.journal")
 
@@ -290,7 +292,7 @@ def _is_encoded(job: Job) -> bool:
 
 def _acknowledge(jobs: Iterable[Job], drains: Iterable[threading.Event]) -> None:
     """Wake the waiters, with one call into each event loop."""
-    loops: defaultdict[AbstractEventLoop, list[Job]] = defaultdict(list)
+    loops: defaultdict[asyncio.AbstractEventLoop, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.future is not None:
             loops[job.future.get_loop()].append(job)

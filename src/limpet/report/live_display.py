@@ -5,6 +5,7 @@ writes later: if another thread draws in between, old rows stay on the screen. S
 and drawing and printing share a lock.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +15,19 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from limpet.report.streams import is_terminal
 from limpet.report.terminal import stderr_console, terminal_lock
 from limpet.report.words import duration
 
 _FRAMES_PER_S = 5
 _SHOW_AFTER_S = 1.0
+_drawing = threading.Lock()
+"""Held by the display that is drawn: a terminal has room for one."""
+
+
+def is_drawing() -> bool:
+    """Return whether something is being redrawn."""
+    return _drawing.locked()
 
 
 class LiveDisplay:
@@ -36,25 +45,34 @@ class LiveDisplay:
             transient=True,
             get_renderable=draw,
             vertical_overflow="crop",
-            redirect_stdout=redirect,
+            # What a script prints into a pipe or a file must arrive there.
+            redirect_stdout=redirect and is_terminal(sys.stdout),
             redirect_stderr=redirect,
         )
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="limpet-display", daemon=True)
+        self._is_drawn = False
 
     def begin(self) -> None:
-        """Start drawing."""
+        """Start drawing; nothing is drawn while there is another display."""
+        self._is_drawn = _drawing.acquire(blocking=False)
+        if not self._is_drawn:
+            return
         with terminal_lock:
             self._live.start()
         self._thread.start()
 
     def end(self) -> None:
         """Erase it. May be called more than once."""
+        if not self._is_drawn:
+            return
+        self._is_drawn = False
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
         with terminal_lock:
             self._live.stop()
+        _drawing.release()
 
     def _draw(self) -> None:
         while not self._over.wait(1 / _FRAMES_PER_S):

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from limpet.report.tables import plain_table
 from limpet.report.words import by_current, by_error, duration, mean, without_answer
-from limpet.text import count, one_line
+from limpet.text import count, money, one_line
 
 _HEADS = ("done", "failed", "not run", "mean", "note")
 
@@ -61,7 +61,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     if tokens := sum(usage.get("total_tokens", 0) for usage in used):
         parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
-        parts.append(f"cost {cost:,.4g}")
+        parts.append(f"cost {money(cost)}")
     lines = [" · ".join(parts)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:

@@ -22,7 +22,7 @@ from limpet.report.progress import ProgressTable, as_data, progress_line
 from limpet.report.terminal import say
 from limpet.report.words import json_line
 from limpet.run.planning.plan import Plan
-from limpet.run.progress.watcher import Tally
+from limpet.run.progress.session_view import SessionView
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
 from limpet.text import count, text_of
@@ -37,11 +37,8 @@ def reason_words(reason: Exception, hint: str | None = None) -> str:
     return f"{safe}; {hint}" if hint else safe
 
 
-class View(Tally):
+class View(SessionView):
     """Shows nothing; the base of all views."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.end()

@@ -1,8 +1,8 @@
 """Run an evaluation, or plan one: `evaluate`, `aevaluate` and `plan`."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
@@ -31,6 +31,7 @@ from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.progress.notebook import NotebookView, in_notebook
+from limpet.run.progress.session_view import SessionView, view_on_stderr
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import Extras, Request
 from limpet.run.results.evaluation_result import EvaluationResult
@@ -100,6 +101,8 @@ def evaluate(
             - `early_stop`: Whether to stop when the first cells of a step all fail alike (True).
             - `watcher`: A function that is called with an `ItemResult` when an item's answer or
               failure is on disk, or a `Watcher`, which is notified of everything that happens.
+            - `show`: Whether to show the plan, the progress and the summary (True): on a terminal,
+              or in a notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
 
     Raises:
         DatasetError: The dataset cannot be read, or is invalid.
@@ -122,12 +125,13 @@ async def aevaluate(
     """Do what `evaluate` does, on the running event loop."""
     prepared = Arguments(dataset, workflow, evaluators, run, trials, options)
     threads = Threads()
-    with _notebook_view(prepared) as view:
+    with _view(prepared) as view:
         session = EvaluationSession(_request(prepared, view))
 
         def end() -> EvaluationResult:
             result = session.finish()
             session.publish(result)
+            view.ended(result)
             return result
 
         try:
@@ -163,7 +167,7 @@ def plan(
 def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
     """Do what `evaluate` does."""
     with (
-        _notebook_view(prepared) as view,
+        _view(prepared) as view,
         closing(EvaluationSession(_request(prepared, view))) as session,
     ):
         session.open()
@@ -175,6 +179,7 @@ def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
                 run_in_thread(work, on_interrupt=session.stop)
             result = session.finish()
         session.publish(result)
+        view.ended(result)
         return result
 
 
@@ -189,15 +194,12 @@ def why_prepared(prepared: Arguments, item: str | None = None) -> Why:
     return Planner(_request(replace(prepared, resumes_redos=True))).why(item)
 
 
-@contextmanager
-def _notebook_view(prepared: Arguments) -> Iterator[Watcher | None]:
-    """Show a live table in a notebook, unless the caller has a watcher."""
+def _view(prepared: Arguments) -> SessionView:
+    """Return what shows the run: nothing if the caller has a watcher, or wants nothing."""
     watcher, _ = as_watcher(prepared.options.get("watcher"))
-    if watcher is not None or not in_notebook():
-        yield None
-        return
-    with NotebookView() as view:
-        yield view
+    if watcher is not None or not prepared.options.get("show", True):
+        return SessionView()
+    return NotebookView() if in_notebook() else view_on_stderr() or SessionView()
 
 
 def _request(prepared: Arguments, view: Watcher | None = None) -> Request:

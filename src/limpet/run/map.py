@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from limpet.arguments import function as checked_function
+from limpet.datasets.sources import is_frame, rows_of_frame
 from limpet.executors.details import InputT, OutputT
 from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
@@ -58,7 +59,7 @@ def map(  # noqa: A001 - like the builtin
 
     Args:
         fn: The function: async, or plain (then it runs in threads).
-        inputs: The inputs.
+        inputs: The inputs; of a DataFrame, its rows as dicts.
         journal: A `.jsonl` file for the results, with further files beside it in `<name>.d/`; or a
             directory for all of them; or a `Run`; None: nothing is kept.
         key: Returns an input's name, which alone identifies the input. None: inputs are identified
@@ -145,6 +146,8 @@ def _mapping(
     options: MapOptions,
 ) -> MapRun:
     checked_function(fn=fn)
+    if is_frame(inputs):  # iterating over one gives the names of its columns
+        inputs = rows_of_frame(inputs)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"fn={fn!r}: must return its result, not yield it")
     check_options(options, MapOptions.__annotations__, "map")

@@ -146,6 +146,7 @@ class RunOptions(MapOptions, total=False):
     prices: Prices | None
     early_stop: bool
     watcher: Watcher | OnItem | None
+    show: bool
 
 
 def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
@@ -173,6 +174,7 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: s
         check_prices(options["prices"])
     true_or_false(early_stop=options.get("early_stop", True))
     as_watcher(options.get("watcher"))
+    true_or_false(show=options.get("show", True))
 
 
 def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:

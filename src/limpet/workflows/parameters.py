@@ -5,7 +5,7 @@ import inspect
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.text import did_you_mean
+from limpet.text import did_you_mean, nearest, one_line
 from limpet.types import Item
 
 
@@ -20,23 +20,29 @@ def names_wanted(function: Any) -> list[str]:
     required = [p.name for p in parameters if _is_named(p) and p.default is p.empty]
     if by_position and by_position + required != by_position[:1]:
         raise LimpetError(
-            f"{function!r}: takes {', '.join(by_position)} by position only",
+            f"{_shown(function)} takes {', '.join(by_position)} by position only",
             hint="let it take its arguments by name, or only the input",
         )
     if not by_position and not any(map(_is_named, parameters)):
         raise LimpetError(
-            f"{function!r}: takes no argument by name",
+            f"{_shown(function)} takes no argument by name",
             hint="let it take the input, columns of the dataset, or `item`",
         )
     return by_position + required
 
 
-def names_given(function: Any, item: Item) -> list[str]:
-    """Return the parameters a function gets: the required ones, and columns with a default."""
+def names_given(function: Any, item: Item, *, after_first: bool = False) -> list[str]:
+    """Return the parameters a function gets by name: the required ones, and columns with a default.
+
+    Args:
+        function: The function.
+        item: The item.
+        after_first: Leave out its first parameter.
+    """
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
         p.name
-        for p in _parameters(function)
+        for p in _parameters(function)[after_first:]
         if _is_named(p) and (p.default is p.empty or (p.name in item.row and p.name not in bound))
     ]
 
@@ -47,26 +53,37 @@ def _parameters(function: Any) -> list[inspect.Parameter]:
         return list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError) as error:  # some builtins have no signature
         raise LimpetError(
-            f"{function!r}: its parameters cannot be read", hint="wrap it in a def"
+            f"{_shown(function)}: its parameters cannot be read", hint="wrap it in a def"
         ) from error
+
+
+def _shown(function: Any) -> str:
+    """Return a function's name, as in the file that defines it."""
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else one_line(function)
 
 
 def _is_named(parameter: inspect.Parameter) -> bool:
     return parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
-def wants_input_alone(names: list[str], item: Item) -> bool:
-    """Return whether a function with these required parameters gets only the item's input.
+def takes_input_first(names: list[str], item: Item) -> bool:
+    """Return whether a function with these required parameters gets the item's input first.
+
+    It does unless its first parameter is a column, `item` or `expected`. All further parameters
+    are bound by name, whatever the first is called.
 
     Raises:
-        LimpetError: The dataset has no column for a parameter.
+        LimpetError: The dataset has no column for a further parameter, or the first one looks like
+            a misspelt column other than the input's.
     """
     known = {*item.row, "item", "input", "expected"}
-    if names and all(name in known for name in names) and names != ["input"]:
-        return False
-    if len(names) <= 1:
-        return True
-    missing = next(name for name in names if name not in known)
+    missing = next((name for name in names[1:] if name not in known), None)
+    if missing is None and len(names) > 1 and names[0] not in known:
+        near = nearest(names[0], item.row)
+        missing = None if near is None or item.row[near] == item.input else names[0]
+    if missing is None:
+        return not names or names == ["input"] or names[0] not in known
     columns = ", ".join(sorted(item.row))
     raise LimpetError(
         f"the workflow has a parameter {missing!r}, but the dataset has no column of that name"

@@ -18,7 +18,7 @@ from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
 from limpet.workflows.bound_arguments import BoundCode, first_free
-from limpet.workflows.parameters import names_given, names_wanted, value_for, wants_input_alone
+from limpet.workflows.parameters import names_given, names_wanted, takes_input_first, value_for
 from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
@@ -109,26 +109,30 @@ class FunctionWorkflow(BoundCode, Workflow):
         self._bound = functools.partial(function, **self._args) if args else function
         self._names = names_wanted(self._bound)
         self._input_name = first_free(function, self._args)
-        self._alone: bool | None = None
+        self._takes_input: bool | None = None
         self._threads = Threads()
         self._is_async = is_async(function)
         self._is_set_up = False
 
     def seen(self, item: Item) -> Any:
-        arguments = self._arguments(item)
-        if arguments is None:
+        first, arguments = self._arguments(item)
+        if first and not arguments:
             return item.input
         whole = super().seen(item)
-        return {name: whole if value is item else value for name, value in arguments.items()}
+        seen = {name: whole if value is item else value for name, value in arguments.items()}
+        return {"input": item.input, "by_name": seen} if first else seen
 
-    def _arguments(self, item: Item) -> dict[str, Any] | None:
-        """Return the arguments for an item, by name; None: its input alone."""
+    def _arguments(self, item: Item) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments for an item: its input or nothing by position, others by name."""
         # Rows may differ in their columns; the first row decides.
-        if self._alone is None:
-            self._alone = wants_input_alone(self._names, item)
-        if self._alone:
-            return None
-        return {name: value_for(name, item) for name in names_given(self._bound, item)}
+        if self._takes_input is None:
+            self._takes_input = takes_input_first(self._names, item)
+        is_by_position = self._takes_input and self._input_name is None
+        names = names_given(self._bound, item, after_first=is_by_position)
+        if self._takes_input:
+            names = [name for name in names if name != self._input_name]
+        by_name = {name: value_for(name, item) for name in names}
+        return (item.input,) if self._takes_input else (), by_name
 
     async def open(self) -> None:
         self._threads = Threads()
@@ -136,13 +140,10 @@ class FunctionWorkflow(BoundCode, Workflow):
         self._is_set_up = True
 
     async def call(self, item: Item) -> Output:
-        arguments = self._arguments(item)
-        if arguments is None:
-            by_name = {} if self._input_name is None else {self._input_name: item.input}
-            by_position = [] if by_name else [item.input]
-            call = self._call(*by_position, **by_name)
-        else:
-            call = self._call(**arguments)
+        first, arguments = self._arguments(item)
+        if first and self._input_name is not None:  # a bound argument may be before it
+            first, arguments = (), {self._input_name: item.input, **arguments}
+        call = self._call(*first, **arguments)
         value = call() if self._is_async else await self._threads.run(operator.call, call)
         if is_awaitable(value):
             value = await value
@@ -170,7 +171,7 @@ class ClassWorkflow(BoundCode, Workflow):
         self, cls: type, version: str | None = None, args: Mapping[str, Any] | None = None
     ) -> None:
         if not any("__call__" in vars(base) for base in cls.__mro__):
-            raise LimpetError(f"workflow={cls!r}: the class needs a method __call__")
+            raise LimpetError(f"the class {cls.__name__} needs a method __call__")
         super().__init__(cls, version, args)
         _check_arguments(cls, self._args)
         self.name = cls.__name__

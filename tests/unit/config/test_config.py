@@ -182,7 +182,7 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(folder):
     assert caught.value.hint == "did you mean 'eval.yaml'?"
     with pytest.raises(ConfigError) as caught:
         load_config("x.yml")  # only the suffix is alike
-    assert caught.value.hint is None
+    assert caught.value.hint == "name an eval.yml, or create an example: limpet init first"
 
 
 def test_a_directory_is_no_file(folder):
@@ -224,7 +224,7 @@ def test_what_is_nested_too_deep_is_refused(text):
 
 
 def test_every_evaluator_of_the_package_can_be_asked_for():
-    from limpet.config.evaluators import BUILT_INS as KNOWN
+    from limpet.evaluators.by_name import BUILT_INS as KNOWN
 
     others = {"Evaluator", "Scored", "Scores", "as_evaluator", "as_evaluators", "evaluator"}
     assert set(KNOWN) == set(limpet.evaluators.__all__) - others

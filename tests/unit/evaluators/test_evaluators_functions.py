@@ -12,8 +12,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import limpet
 from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
+from limpet.evaluators.by_name import BUILT_INS
 from limpet.types import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map", "output", "Error", "id")
@@ -372,7 +374,7 @@ def test_an_evaluator_under_another_name_is_otherwise_the_same():
     ("thing", "message"),
     [
         (3, "3 is not an evaluator: give a function"),
-        ("exact_match", "is not an evaluator"),
+        ("exact_macth", "is not a built-in evaluator; did you mean 'exact_match'"),
         (Judge, r"Judge is a class: give an instance of it, Judge\(…\)"),
         (
             type("Half", (), {"name": "h", "call": None})(),
@@ -415,3 +417,24 @@ def test_a_librarys_function_is_told_from_another_by_its_name():
     assert one.fingerprint
     assert other.fingerprint
     assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[limpet.exact_match], ["exact_match"], {"exact_match": limpet.exact_match}],
+)
+def test_a_built_in_works_without_parentheses_and_by_its_name(given):
+    rows = [{"id": "1", "input": "x", "expected": "x"}]
+    result = limpet.evaluate(rows, lambda x: x, given, run=False)
+    assert result.summary["evaluators"]["exact_match"]["mean"] == 1
+
+
+def test_every_built_in_works_by_its_name():
+    names = list(BUILT_INS)
+    assert [evaluator.name for evaluator in as_evaluators(names)] == names
+    assert [evaluator.name for evaluator in as_evaluators(list(BUILT_INS.values()))] == names
+
+
+def test_a_built_in_that_is_misspelt_is_refused():
+    with pytest.raises(TypeError, match="did you mean 'exact_match'"):
+        as_evaluators(["exact"])

@@ -61,7 +61,7 @@ def test_a_function_may_say_more_than_a_value():
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest():
     with pytest.raises(LimpetError, match="has a parameter 'questions'") as caught:
-        call(as_workflow(lambda questions, n: 1))
+        call(as_workflow(lambda n, questions: 1))
     assert "did you mean 'question'" in str(caught.value)
 
 

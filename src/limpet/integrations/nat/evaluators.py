@@ -13,8 +13,9 @@ from typing import Any
 from limpet.config.checking import checked
 from limpet.config.environment import shown
 from limpet.config.errors import Findings
-from limpet.config.evaluators import BUILT_INS, built_in, check_name
+from limpet.config.evaluators import built_in, check_name
 from limpet.config.yaml_file import KeyPath
+from limpet.evaluators.by_name import BUILT_INS
 from limpet.integrations.nat.eval_block import OwnEvaluator
 from limpet.integrations.nat.toolkit import is_installed
 from limpet.text import hint_near

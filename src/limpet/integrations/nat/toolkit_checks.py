@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from limpet.config.environment import typed
 from limpet.config.errors import Findings
-from limpet.config.evaluators import BUILT_INS
 from limpet.config.yaml_file import KeyPath
+from limpet.evaluators.by_name import BUILT_INS
 from limpet.integrations.nat.toolkit import discover_plugins, registry
 from limpet.text import did_you_mean, hint_near, one_line, quoted
 

@@ -180,7 +180,7 @@ def took(read: Iterable[Mapping[str, Any]]) -> Effort:
     answers = list(read)
     seconds = round(math.fsum(facts.get("seconds") or 0.0 for facts in answers), 6)
     costs = ((facts.get("usage") or {}).get("cost") or 0.0 for facts in answers)
-    return Effort(len(answers), seconds, round(math.fsum(costs), 6))
+    return Effort(len(answers), seconds, math.fsum(costs))
 
 
 def settle_change(

@@ -2,7 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Literal
+
+from limpet.run.progress.html_table import table_html
+from limpet.text import money
 
 if TYPE_CHECKING:  # slow to import
     from limpet.fingerprints.explaining.differences import Difference
@@ -17,7 +21,6 @@ _REDOS: dict[EarlierRedo, str] = {
 }
 _MOST_NAMED = 8
 _TENTHS_S = 10.0
-_LEAST_COST = 0.005  # a cent, rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Effort:
     cost: float
 
     def __str__(self) -> str:
-        cost = f", ${self.cost:,.2f}" if self.cost >= _LEAST_COST else ""
+        cost = f", ${money(self.cost)}" if self.cost else ""
         digits = 1 if self.seconds < _TENTHS_S else 0
         return f"{self.seconds:,.{digits}f} s of calls{cost}"
 
@@ -123,6 +126,11 @@ class Plan:
         text = f"{items} × {_count(self.trials, 'trial')}: {'; '.join(counts)} → {self.cost}"
         return f"{text}; {_REDOS[self.redo]}" if self.redo else text
 
+    def _repr_html_(self) -> str:
+        rows = [_html_row(step) for step in (self.workflow, *self.evaluators)]
+        heads = ("step", "kept", "to do again", "new", "calls", "changed")
+        return f"<p>{escape(str(self))}</p>{table_html(heads, rows)}"
+
     def _workflow_counts(self) -> Iterator[str]:
         step = self.workflow
         yield f"{step.kept:,} kept"
@@ -142,6 +150,12 @@ class Plan:
             yield f"{step.earlier:,} of an earlier version"
         if step.changed:
             yield f"workflow changed ({named(step.changed)})"
+
+
+def _html_row(step: StepPlan) -> list[str]:
+    again = step.retried + step.edited + step.forced + step.earlier
+    numbers = [f"{number:,}" if number else "" for number in (again, step.new, step.calls)]
+    return [escape(step.name), f"{step.kept:,}", *numbers, escape(named(step.changed))]
 
 
 def named(changed: Sequence[str]) -> str:

@@ -6,12 +6,14 @@ with the notebook. Everything in it is escaped.
 
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from importlib import import_module
 from typing import Any, Self
 
-from limpet.run.progress.watcher import Snapshot, StepSnapshot, Tally
+from limpet.run.progress.html_table import table_html
+from limpet.run.progress.session_view import SessionView
+from limpet.run.progress.watcher import Snapshot, StepSnapshot
 
 _EVERY_S = 0.5
 
@@ -23,7 +25,7 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class NotebookView(Tally):
+class NotebookView(SessionView):
     """A tally that a notebook shows, updated twice a second."""
 
     def __init__(self) -> None:
@@ -97,10 +99,3 @@ def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 
 
 def _mean(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
-
-
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the cells are HTML already."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -12,7 +12,7 @@ from limpet.executors.details import (
     OutputT,
     Unset,
 )
-from limpet.run.progress.notebook import table_html
+from limpet.run.progress.html_table import table_html
 from limpet.text import one_line
 
 _MOST_SHOWN = 10

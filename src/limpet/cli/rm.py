@@ -1,0 +1,54 @@
+"""`limpet rm`: remove a run."""
+
+from pathlib import Path
+
+import click
+
+from limpet.cli.changed import can_ask
+from limpet.cli.error_exit import DONE
+from limpet.errors import LimpetError
+from limpet.report.terminal import say
+from limpet.run.reading.find_run import choose_run, layout_of_run
+from limpet.run.removing import Contents, contents_of, remove_run
+from limpet.text import count, harmless, one_line, size
+
+_MOST_NAMED = 5
+
+
+def command(run: str, *, yes: bool) -> int:
+    """Remove a run."""
+    path = choose_run(run)
+    shown = one_line(str(path))
+    if path.is_symlink():
+        raise LimpetError(
+            f"{shown}: is a link to {one_line(str(path.resolve()))}; nothing was removed",
+            hint="name the run itself",
+        )
+    layout = layout_of_run(path)
+    found = contents_of(layout)
+    if not yes:
+        _ask(shown, found)
+    found = remove_run(layout)
+    say(f"removed {shown}")
+    if found.others:
+        say(f"left in place, not made by Limpet: {_named(found.others)}", "yellow")
+    return DONE
+
+
+def _ask(shown: str, found: Contents) -> None:
+    if not can_ask():
+        raise LimpetError(
+            f"{shown}: was not removed, because there is nobody to ask",
+            hint=f"add --yes: its {size(found.bytes)} cannot be restored",
+        )
+    if found.others:
+        say(f"not made by Limpet, and left in place: {_named(found.others)}", "yellow")
+    question = f"remove {harmless(shown)} ({size(found.bytes)}) for ever?"
+    if not click.confirm(question, default=False, err=True):
+        raise LimpetError(f"{shown}: was not removed")
+
+
+def _named(paths: list[Path]) -> str:
+    names = ", ".join(one_line(path.name) for path in paths[:_MOST_NAMED])
+    more = len(paths) - _MOST_NAMED
+    return f"{names} and {count(more, 'other')}" if more > 0 else names

@@ -1,0 +1,42 @@
+"""What does the log of a script say of its run?
+
+A line soon, and then one every half minute, so that a short run adds nothing. What words a line is
+imported for the first one.
+"""
+
+import threading
+from importlib import import_module
+from typing import Self
+
+from limpet.run.progress.session_view import SessionView
+
+_FIRST_S, _EVERY_S = 4.0, 30.0
+
+
+class LogLines(SessionView):
+    """A line after a few seconds, and then every half minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._say, name="limpet-lines", daemon=True)
+
+    def _say(self) -> None:
+        wait_s = _FIRST_S
+        while not self._over.wait(wait_s):
+            import_module("limpet.report.terminal").say(self._line())
+            wait_s = _EVERY_S
+
+    def _line(self) -> str:
+        if self.plan is None:
+            return "preparing the run"
+        line: str = import_module("limpet.report.progress").progress_line(self.snapshot())
+        return line
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

@@ -1,0 +1,118 @@
+"""How is a run removed, and nothing else?
+
+Only files that Limpet makes are removed, by their names. Links are removed, never followed. What is
+not ours stays, and so does the directory around it. The lock is held meanwhile, and its file goes
+last: an interrupted removal leaves something that is still known as a run.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from limpet.errors import LimpetError
+from limpet.journal.files import open_to_read
+from limpet.journal.layout import Layout
+from limpet.journal.lines import PREFIX
+from limpet.journal.lock import Lock, holder
+from limpet.run.tags import TAGS
+from limpet.text import one_line
+
+_DIRECTORIES = ("index", "torn", TAGS)
+_FILES = (
+    "LOCK",
+    "events.jsonl",
+    "failures.jsonl",
+    "files.jsonl",
+    "identity.json",
+    "items.jsonl",
+    "labels.jsonl",
+    "run.json",
+    "summary.json",
+)
+
+
+class Contents(NamedTuple):
+    """What is in a run's directory.
+
+    Attributes:
+        ours: What Limpet made, the lock last.
+        others: What it did not make.
+    """
+
+    ours: list[Path]
+    others: list[Path]
+
+    @property
+    def bytes(self) -> int:
+        """The size of what Limpet made."""
+        files = (file for path in self.ours for file in _files_of(path))
+        return sum(file.lstat().st_size for file in files)
+
+
+def contents_of(layout: Layout) -> Contents:
+    """Return what is in a run.
+
+    Raises:
+        LimpetError: Limpet did not make this directory.
+    """
+    columns = [path for path in layout.columns() if _is_column(path)]
+    if not columns and "pid" not in holder(layout.lock):
+        raise LimpetError(
+            f"{one_line(str(layout.home))}: was not made by Limpet; nothing was removed",
+            hint="remove it with rm, if you are sure",
+        )
+    names = {*_FILES, *(path.name for path in columns)}
+    names |= {path.name.removesuffix("l") for path in columns}  # workflow_output.json
+    ours = [] if layout.single is None or not columns else [layout.single]
+    others: list[Path] = []
+    for path in sorted(layout.home.iterdir()) if layout.home.is_dir() else ():
+        is_directory = path.is_dir() and not path.is_symlink()
+        known = path.name in (_DIRECTORIES if is_directory else names)
+        (ours if known else others).append(path)
+    return Contents(sorted(ours, key=lambda path: path == layout.lock), others)
+
+
+def remove_run(layout: Layout) -> Contents:
+    """Remove a run; return what there was.
+
+    Raises:
+        RunLockedError: A process is working on it.
+        LimpetError: Limpet did not make it, or a file cannot be removed.
+    """
+    contents_of(layout)  # before its lock is touched
+    try:
+        lock = Lock(layout.lock)
+        try:
+            found = contents_of(layout)
+            for path in found.ours:
+                _remove(path)
+        finally:
+            lock.release()
+        if not found.others:
+            layout.home.rmdir()
+    except OSError as error:
+        where = one_line(str(error.filename or layout.home))
+        raise LimpetError(f"{where}: cannot be removed: {error.strerror}") from error
+    return found
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)  # does not follow links
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_column(path: Path) -> bool:
+    if not path.is_file() or path.is_symlink():
+        return False
+    with open_to_read(path) as file:
+        return file.read(len(PREFIX)) == PREFIX
+
+
+def _files_of(path: Path) -> Iterator[Path]:
+    if path.is_dir() and not path.is_symlink():
+        yield from (file for file in path.rglob("*") if not file.is_dir())
+    else:
+        yield path

@@ -1,0 +1,146 @@
+"""A script that calls `limpet.evaluate()` shows its run on a terminal, and little in a pipe."""
+
+import subprocess
+import sys
+
+import pytest
+from e2e.terminal import Terminal
+
+SCRIPT = """
+import pathlib, sys, threading, time
+import limpet
+
+GO = pathlib.Path(__file__).with_name("go")
+
+
+def answer(question):
+    while int(question) > 3 and not GO.exists():
+        time.sleep(0.02)
+    if question == "2":
+        print("the workflow says two")
+    return question
+
+
+def fail(question):
+    raise ValueError("\\x1b[31mno")
+
+
+def evaluate(run="runs/one", workflow=answer, **options):
+    rows = [{"id": f"q{n}", "question": str(n), "answer": str(n % 10)} for n in range(20)]
+    return limpet.evaluate(rows, workflow, ["exact_match"], run, **options)
+
+
+if __name__ == "__main__":
+    result = MAIN
+    print("the script goes on")
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(main="evaluate()"):
+        (tmp_path / "script.py").write_text(SCRIPT.replace("MAIN", main), encoding="utf-8")
+        return [sys.executable, "script.py"]
+
+    return write
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_on_a_terminal_it_shows_the_plan_the_steps_and_the_summary(script, tmp_path, columns):
+    terminal = Terminal(script(), cwd=tmp_path, columns=columns, anew=True)
+    terminal.wait_for(r"20 items × 1 trial", r"workflow .* 4/20", r"exact_match .* 4/20")
+    if columns >= 64:
+        assert "━━━" in terminal.shown
+    (tmp_path / "go").touch()
+    assert terminal.wait() == 0
+    for line in (
+        "the workflow says two",
+        "step         done  mean",
+        "exact_match 20/20   0.5",
+        "see the results: limpet show runs/one",
+    ):
+        assert " ".join(line.split()) in " ".join(terminal.said.split())
+    assert terminal.said.rstrip().endswith("the script goes on")
+    assert "4/20" not in terminal.said  # the live table is gone
+    assert all(len(line) <= columns for line in terminal.said.splitlines())
+
+
+def test_show_false_shows_nothing(script, tmp_path):
+    (tmp_path / "go").touch()
+    terminal = Terminal(script("evaluate(show=False)"), cwd=tmp_path, anew=True)
+    assert terminal.wait() == 0
+    assert terminal.said.split("\n")[:2] == ["the workflow says two", "the script goes on"]
+
+
+def test_in_a_pipe_a_short_run_says_nothing(script, tmp_path):
+    (tmp_path / "go").touch()
+    done = subprocess.run(script(), cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "the workflow says two\nthe script goes on\n"
+    assert done.stderr == ""
+
+
+def test_in_a_pipe_a_long_run_says_a_line_soon(script, tmp_path):
+    with subprocess.Popen(
+        script(), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        line = process.stderr.readline()
+        (tmp_path / "go").touch()
+        rest = process.stderr.read()
+    assert line.startswith("workflow 4/20, exact_match 4/20 · ")
+    assert rest == ""
+
+
+def test_what_a_script_prints_into_a_file_arrives_there(script, tmp_path):
+    (tmp_path / "go").touch()
+    command = ["sh", "-c", f"{' '.join(script())} > printed.txt"]
+    terminal = Terminal(command, cwd=tmp_path, anew=True)
+    assert terminal.wait() == 0
+    assert "see the results" in terminal.said
+    printed = (tmp_path / "printed.txt").read_text()
+    assert printed == "the workflow says two\nthe script goes on\n"
+
+
+def test_ctrl_c_says_that_it_stops_and_how_to_resume(script, tmp_path):
+    terminal = Terminal(script(), cwd=tmp_path, anew=True)
+    terminal.wait_for(r"workflow .* 4/20")
+    terminal.press_ctrl_c()
+    terminal.wait_for("in flight, press again to stop now")
+    terminal.press_ctrl_c()
+    terminal.wait_for("run the script again to resume")
+    terminal.close()
+
+
+def test_failures_are_named_and_harmless(script, tmp_path):
+    main = "evaluate(workflow=fail, early_stop=False, retry=0)"
+    terminal = Terminal(script(main), cwd=tmp_path, anew=True)
+    assert terminal.wait() == 0
+    assert "workflow failed: 20 ValueError" in terminal.said
+    assert "see why: limpet show runs/one --failed" in terminal.said
+    assert "\x1b[31mno" not in terminal.transcript
+
+
+def test_of_two_runs_at_once_one_is_shown(script, tmp_path):
+    main = (
+        "[threading.Thread(target=evaluate, args=(f'runs/{n}',)) for n in range(2)]\n"
+        "    for thread in result: thread.start()\n"
+        "    for thread in result: thread.join()"
+    )
+    terminal = Terminal(script(main), cwd=tmp_path, anew=True)
+    terminal.wait_for(r"workflow .* 4/20")
+    (tmp_path / "go").touch()
+    assert terminal.wait() == 0
+    assert "Traceback" not in terminal.said
+    assert terminal.said.rstrip().endswith("the script goes on")
+    assert terminal.said.count("see the results") >= 1
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+@pytest.mark.parametrize("gone", ["sys.{}.close()", "setattr(sys, '{}', None)"])
+def test_a_stream_that_is_gone_does_not_end_a_run(script, tmp_path, stream, gone):
+    (tmp_path / "go").touch()
+    command = script(f"{gone.format(stream)}, evaluate(workflow=str.upper)")
+    text = (tmp_path / "script.py").read_text().replace('    print("the script goes on")\n', "")
+    (tmp_path / "script.py").write_text(text + '    GO.with_name("end").touch()\n')
+    terminal = Terminal(command, cwd=tmp_path, anew=True)
+    terminal.wait()
+    assert (tmp_path / "end").exists(), terminal.said

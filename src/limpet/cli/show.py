@@ -191,4 +191,5 @@ def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
         if as_json:
             put_json(whole_data(whole))
         else:
-            put(*([Text("")] if number else []), *item_lines(whole))
+            lines = item_lines(whole, with_trial=len(trials) > 1)
+            put(*([Text("")] if number else []), *lines)

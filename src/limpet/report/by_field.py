@@ -51,6 +51,7 @@ def groups_table(
     """Return a table of groups with their means."""
     scores = [_words(group, only) for group in groups]
     names = dict.fromkeys(name for of_group in scores for name in of_group)
+    names |= dict.fromkeys(_unscored(groups, only))
     with_failed = any(group["workflow"]["failed"] for group in groups)
     numbers = ["items", *(["failed"] if with_failed else [])]
     table = ScoreTable([one_line(field), *numbers], list(names), numbers)
@@ -66,9 +67,20 @@ def _words(group: Mapping[str, Any], only: ScoreName | None) -> dict[str, str]:
     return {
         one_line(str(name)): words
         for evaluator, numbers in group["evaluators"].items()
+        if numbers["completed"]  # else the names of its scores are not known here
         for part, words in score_words(numbers).items()
         if only in (None, name := ScoreName(evaluator, part), ScoreName(evaluator))
     }
+
+
+def _unscored(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> list[str]:
+    """Return the evaluators that have scored nothing in any group."""
+    return [
+        one_line(name)
+        for name in groups[0]["evaluators"]
+        if not any(group["evaluators"][name]["completed"] for group in groups)
+        if only is None or only.evaluator == name
+    ]
 
 
 def _mean(group: Mapping[str, Any], by: ScoreName) -> float | None:

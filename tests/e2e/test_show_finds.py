@@ -133,6 +133,15 @@ def test_trials_are_shown(home, columns):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_long_id_can_be_copied(tmp_path, columns):
+    rows = [{"id": f"0f8fad5b-d9cb-469f-a165-70867728950{n}", "question": "x" * 99} for n in (1, 2)]
+    limpet.evaluate(rows, lambda question: question, [len], run=tmp_path / "runs/x")
+    lines = screen(tmp_path, "show", columns=columns)
+    assert [line.split()[0] for line in lines if line.startswith("0f")] == [r["id"] for r in rows]
+    assert all(line.count("xxxx") for line in lines if line.startswith("0f"))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
 def test_nothing_hostile_reaches_a_narrow_terminal(tmp_path, columns):
     rows = [{"id": HOSTILE + str(n), "question": HOSTILE, HOSTILE: HOSTILE} for n in range(2)]
 

@@ -18,8 +18,8 @@ from limpet.report.tables import cell, plain_table
 
 NONE = "–"
 _REASON = "reason"
-_ROOMY = 24
-"""A text may be cut to this width, to make room for scores."""
+_ROOMY, _TIGHT = 24, 12
+"""Texts may be cut to the first to make room for scores, to the second for whole ids."""
 _GAP = 2
 _INDENT = 4
 
@@ -65,6 +65,7 @@ class ScoreTable:
             max(cell_len(head), *(min(_ROOMY, row.cells[at].cell_len) for row in self._rows))
             for at, head in enumerate(self._heads)
         ]
+        texts[0] = max(texts[0], self._id_width)
         scores = [
             max(cell_len(name), *(cell_len(row.scores.get(name, "")) for row in self._rows))
             for name in self._scores
@@ -72,18 +73,26 @@ class ScoreTable:
         reasons = [min(_ROOMY, max(cell_len(_in_one(row)) for row in self._rows))]
         return sum(wide + _GAP for wide in (*texts, *scores, *filter(None, reasons))) - _GAP
 
+    @property
+    def _id_width(self) -> int:
+        return max(row.cells[0].cell_len for row in self._rows)
+
     def _wide(self) -> Table:
         reason = [_REASON] if any(row.reasons for row in self._rows) else []
         table = plain_table(
-            *self._heads, *self._scores, *reason, numbers=[*self._numbers, *self._scores]
-        )
+            *self._heads, *self._scores, *reason,
+            fixed=self._heads[:1], numbers=[*self._numbers, *self._scores],
+        )  # fmt: skip
         for row in self._rows:
             scores = [cell(row.scores.get(name, NONE)) for name in self._scores]
             table.add_row(*row.cells, *scores, *([cell(_in_one(row))] if reason else []))
         return table
 
     def _narrow(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = plain_table(*self._heads, numbers=self._numbers)
+        # A whole id can be copied.
+        is_room = self._id_width + _TIGHT * (len(self._heads) - 1) <= options.max_width
+        fixed = self._heads[:1] if is_room else ()
+        table = plain_table(*self._heads, fixed=fixed, numbers=self._numbers)
         for row in self._rows:
             table.add_row(*row.cells)
         lines = iter(console.render_lines(table, options, pad=False))

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from limpet.run.options import Pace, Redo, Retry, Run
     from limpet.run.planning.plan import Plan
     from limpet.run.progress.watcher import Watcher
+    from limpet.run.reading.loaded_run import load_run
     from limpet.run.results.evaluation_result import EvaluationResult
     from limpet.run.results.map_result import MapResult
     from limpet.types import Item, Output, Score, Usage
@@ -112,6 +113,7 @@ __all__ = [
     "exact_match",
     "get_executor_on_sync_context",
     "json_match",
+    "load_run",
     "map",
     "numeric",
     "observe",
@@ -155,6 +157,7 @@ _NAMES = {
     "run.options": "Pace Redo Retry Run",
     "run.planning.plan": "Plan",
     "run.progress.watcher": "Watcher",
+    "run.reading.loaded_run": "load_run",
     "run.results.evaluation_result": "EvaluationResult",
     "run.results.map_result": "MapResult",
     "types": "Item Output Score Usage",

@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+COLUMNS = (
+    "id", "trial", "input", "expected", "output", "status", "seconds", "attempts", "error",
+)  # fmt: skip
+"""The first columns of every table of results. No evaluator may be called like one of them."""
+
 
 class CellStatus(StrEnum):
     """The status of a cell: the same words in files, results and on screens."""

@@ -96,13 +96,13 @@ class Started:
         self.send_signal(signal.SIGKILL)
 
 
-class _Ready:
-    """The process that forks."""
+class Ready:
+    """The process that forks: this file, or another program that calls its `main`."""
 
-    def __init__(self):
+    def __init__(self, program=(sys.executable, __file__), env=None):
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            program, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._read = b""
         atexit.register(self._process.communicate)
@@ -156,7 +156,7 @@ _started = []
 
 def _ready():
     if not _started:
-        _started.append(_Ready())
+        _started.append(Ready())
     return _started[0]
 
 

@@ -401,8 +401,8 @@ def test_export_as_csv_has_the_columns_of_to_dataframe(home):
     done = command("export", "--to", "csv", cwd=home)
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert list(rows[0]) == [
-        "id", "trial", "input", "expected", "output", "status", "seconds", "error",
-        "correct", "length.letters", "length.words",
+        "id", "trial", "input", "expected", "output", "status", "seconds", "attempts", "error",
+        "correct", "correct.reason", "length.letters", "length.words", "error.class",
     ]  # fmt: skip
     assert [one["output"] for one in rows] == ["0", "1", "", "3"]
     assert [one["correct"] for one in rows] == ["1", "1", "", "1"]
@@ -427,6 +427,35 @@ def test_a_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path):
     expected = [f"'{one}" for one in answers[:6]] + ["x=1", "-5"]
     assert [one["output"] for one in rows] == expected
     assert {one["grade"] for one in rows} == {"-1"}
+
+
+def test_export_as_markdown_is_a_table_and_by_item_has_means(tmp_path):
+    def workflow(question):
+        return "a|b\n<b>"
+
+    limpet.evaluate(ROWS[:1], workflow, [length], run=tmp_path / "runs/x", trials=2, version="1")
+    done = command("export", "--to", "md", cwd=tmp_path)
+    header, dashes, *lines = done.stdout.splitlines()
+    assert header.startswith("| id | trial | input | expected | output | ")
+    assert dashes.count("---") == header.count(" | ") + 1
+    assert len(lines) == 2
+    assert r" | a\|b<br>&lt;b&gt; | " in lines[0]
+    by_item = command("export", "--to", "csv", "--by-item", cwd=tmp_path)
+    [row] = csv.DictReader(io.StringIO(by_item.stdout))
+    assert (row["trials"], row["length.letters"], row["length.letters.n"]) == ("2", "7.0", "2")
+    refused = command("export", "--to", "nat", "--by-item", "--output", "x", cwd=tmp_path)
+    assert "--by-item cannot be combined with --to nat" in refused.stderr
+
+
+def test_an_excel_file_says_which_cells_were_cut(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    limpet.evaluate(ROWS[:1], lambda question: "x" * 40_000, run=tmp_path / "runs/x", version="1")
+    done = command("export", "--to", "xlsx", "--output", "x.xlsx", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 cell cut at 32,767 characters: Excel holds no more" in done.stderr
+    _, row = openpyxl.load_workbook(tmp_path / "x.xlsx")["results"].iter_rows(values_only=True)
+    assert row[:3] == ("q0", 0, "Say 0")
+    assert row[4] == "x" * 32_767
 
 
 def test_export_does_not_write_over_a_file_without_being_told(home):
@@ -473,8 +502,8 @@ def test_export_for_nat_writes_the_same_files_as_the_run_did(home):
     assert "is the run itself" in itself.stderr
 
 
-def test_parquet_and_nat_need_a_place(home):
-    for form in ("parquet", "nat"):
+def test_parquet_xlsx_and_nat_need_a_place(home):
+    for form in ("parquet", "xlsx", "nat"):
         done = command("export", "--to", form, cwd=home)
         assert done.returncode == 2
         assert f"--to {form} needs --output" in done.stderr

@@ -208,8 +208,10 @@ def test_a_wrong_name_or_value_ends_with_2_and_says_what_is_known(home, argument
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_means_by_a_field(home, columns):
-    lines = screen(home, "show", "judged", "--by", "lang", columns=columns)
-    assert lines[0].split()[:4] == ["lang", "items", "failed", "judge.quality"]
+    arguments = ("show", "judged", "--by", "lang")
+    assert "2 kind, 1 rude" in "\n".join(screen(home, *arguments, columns=columns))
+    lines = screen(home, *arguments, "--evaluator", "judge.quality", columns=columns)
+    assert lines[0].split() == ["lang", "items", "failed", "judge.quality"]
     assert lines[2].split()[:3] == ["fr", "4", "0.3"]
     assert lines[3].split()[:4] == ["de", "4", "1", "0.3"]
     lines = screen(home, "show", "with20", "--by", "lang", columns=columns)
@@ -223,6 +225,7 @@ def test_list_has_the_counts_of_labels_and_the_means_of_several_scores(home):
     done = ready_limpet.run(["list"], cwd=home, env=os.environ)
     line = next(line for line in done.stdout.splitlines() if line.startswith("runs/judged"))
     assert "judge.quality 0.3" in line
+    assert "judge.tone (6 kind, 1 rude)" in line
     assert "mood (6 good, 1 bad)" in line
     done = ready_limpet.run(["list", "--json"], cwd=home, env=os.environ)
     line = next(

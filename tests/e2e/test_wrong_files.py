@@ -108,7 +108,7 @@ WRONG = {
     ),
     "bad name": (
         WITH_ROWS + "evaluators:\n  workflow: exact_match\n",
-        "error: eval.yml:4: evaluators: the name 'workflow': workflow, run, summary, events, failures, map, id, trial, input, expected, output, status, seconds, error are reserved\n",
+        "error: eval.yml:4: evaluators: the name 'workflow': workflow, run, summary, events, failures, map, id, trial, input, expected, output, status, seconds, attempts, error are reserved\n",
     ),
     "unset": (
         "dataset: ${ROWS}\nworkflow: app:answer\n",

@@ -228,10 +228,11 @@ def _list(**given: Any) -> int:
 
 @cli.command("export")
 @_RUN
-@click.option("--to", "form", type=click.Choice(["csv", "jsonl", "parquet", "nat"]), required=True,
-              help="The format.")
+@click.option("--to", "form", required=True, help="The format.",
+              type=click.Choice(["csv", "jsonl", "parquet", "xlsx", "md", "nat"]))
 @click.option("--output", type=_PATH, metavar="PATH",
               help="The file to write, or the directory for nat. Default: stdout.")
+@click.option("--by-item", is_flag=True, help="One row per item, with means over its trials.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def _export(**given: Any) -> int:
     """Export the results of a run as a table.

@@ -9,37 +9,42 @@ import click
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.journal.files import replace_file
-from limpet.report.export import as_csv, as_jsonl, nat_files, write_nat, write_parquet
+from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, nat_files, write_nat
 from limpet.report.live_display import busy
+from limpet.report.parquet import write_parquet
+from limpet.report.spreadsheet import MOST_LETTERS, write_xlsx
 from limpet.report.terminal import say
 from limpet.report.words import escaped
 from limpet.run.reading import RunReader, open_run
-from limpet.text import harmless, one_line
+from limpet.text import count, harmless, one_line
 
-_LINES = {"csv": as_csv, "jsonl": as_jsonl}
+_LINES = {"csv": as_csv, "jsonl": as_jsonl, "md": as_markdown}
 
 
 def command(
     run: str | None,
     *,
-    form: Literal["csv", "jsonl", "parquet", "nat"],
+    form: Literal["csv", "jsonl", "parquet", "xlsx", "md", "nat"],
     output: Path | None,
+    by_item: bool,
     force: bool,
 ) -> int:
     """Export the results of a run."""
+    if by_item and form == "nat":
+        raise click.UsageError("--by-item cannot be combined with --to nat")
     with open_run(run) as reader:
         if output is None:
             if form not in _LINES:
                 what = "a directory" if form == "nat" else "a file"
                 raise click.UsageError(f"--to {form} needs --output, {what}")
             to_terminal = sys.stdout.isatty()
-            for line in _LINES[form](reader):
+            for line in _LINES[form](Rows(reader, by_item=by_item)):
                 sys.stdout.buffer.write(_for_terminal(form, line) if to_terminal else line)
             return DONE
         _check(reader, form, output, force=force)
         try:
             with busy(f"writing {one_line(str(output))}"):
-                _write(reader, form, output)
+                _write(reader, form, output, by_item=by_item)
         except OSError as error:
             raise LimpetError(f"{one_line(str(output))}: cannot write: {error.strerror}") from error
         say(f"wrote {one_line(str(output))}")
@@ -73,10 +78,15 @@ def _check(reader: RunReader, form: str, output: Path, *, force: bool) -> None:
         )
 
 
-def _write(reader: RunReader, form: str, output: Path) -> None:
+def _write(reader: RunReader, form: str, output: Path, *, by_item: bool) -> None:
     if form == "nat":
         write_nat(reader, output)
-    elif form == "parquet":
-        write_parquet(reader, output)
+        return
+    rows = Rows(reader, by_item=by_item)
+    if form == "parquet":
+        write_parquet(rows, output)
+    elif form == "xlsx":
+        if cut := write_xlsx(rows, output):
+            say(f"{count(cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
     else:
-        replace_file(output, _LINES[form](reader))
+        replace_file(output, _LINES[form](rows))

@@ -11,14 +11,12 @@ from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from limpet.text import one_line
-from limpet.types import Item, Output, Score
+from limpet.types import COLUMNS, Item, Output, Score
 
 Scores = Mapping[str, Score]
 """Scores by name, in order: a single one named "score", or those of a dict."""
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
 """Names that are files of a run."""
-COLUMNS = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
-"""Names that are columns of an export."""
 LONGEST_NAME = 200
 """Letters in a name: with what is added to the names of its files, 255 bytes are the limit."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")

@@ -1,58 +1,81 @@
 """How are the results of a run exported?
 
-As a table with the columns of `EvaluationResult.to_dataframe` and one row per item and trial, or as
-the files of `nat eval`.
+As a table with the columns of `EvaluationResult.to_dataframe`, or as the files of `nat eval`. A
+table is read twice, first for its columns, and never held: there may be a million rows.
 """
 
 import csv
 import io
-import tempfile
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import LimpetError
-from limpet.evaluators.protocol import COLUMNS
-from limpet.journal.files import CHUNK_BYTES, make_directory, replace_file
+from limpet.journal.files import make_directory
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
-from limpet.run.results.evaluation_result import ItemResult, row_of
 from limpet.run.results.output_files import write_outputs
+from limpet.run.results.table import Key, Table, cells_of, means_of
 
-_TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
+_CONTROLS = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WIDEST_BITS = 13_000  # Python refuses to print more than 4,300 digits
 
 
-def columns_of(reader: RunReader) -> list[str]:
-    """Return the names of all columns."""
-    parts = [
-        name if part is None else f"{name}.{part}"
-        for name, known in reader.score_parts().items()
-        for part in known
-    ]
-    return [*COLUMNS, *parts]
+class Rows:
+    """The results of a run as the rows of a table.
+
+    Args:
+        reader: Reads the run.
+        by_item: One row for each item, with means over its trials.
+
+    Attributes:
+        columns: What each column is, with its name.
+    """
+
+    def __init__(self, reader: RunReader, *, by_item: bool = False) -> None:
+        self._reader = reader
+        self._by_item = by_item
+        self._length = 0
+        table = Table(reader.evaluators, by_item=by_item)
+        for cells in self._cells():
+            table.add(cells)
+            self._length += 1
+        self.columns = table.names()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [*self.columns.values()]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        for cells in self._cells():
+            yield [cells.get(key) for key in self.columns]
+
+    def _cells(self) -> Iterator[dict[Key, Any]]:
+        if self._by_item:
+            return map(means_of, self._reader.trials_of_items())
+        return map(cells_of, self._reader.items())
 
 
-def _row(item: ItemResult, columns: Sequence[str]) -> dict[str, Any]:
-    known = row_of(item)
-    return {name: known.get(name) for name in columns}
+def as_jsonl(rows: Rows) -> Iterator[bytes]:
+    """Yield a JSON object for each row, with unchanged values."""
+    names = rows.names
+    for row in rows:
+        yield encode(dict(zip(names, row, strict=True)))[0] + b"\n"
 
 
-def as_jsonl(reader: RunReader) -> Iterator[bytes]:
-    """Yield a JSON object for each item, with unchanged values."""
-    columns = columns_of(reader)
-    for item in reader.items():
-        yield encode(_row(item, columns))[0] + b"\n"
-
-
-def as_csv(reader: RunReader) -> Iterator[bytes]:
+def as_csv(rows: Rows) -> Iterator[bytes]:
     """Yield the lines of a CSV file."""
-    columns = columns_of(reader)
-    yield _csv_line(map(_safe, columns))
-    for item in reader.items():
-        yield _csv_line(map(_csv_cell, _row(item, columns).values()))
+    yield _csv_line(map(spreadsheet_cell, rows.names))
+    for row in rows:
+        yield _csv_line(map(spreadsheet_cell, row))
 
 
 def _csv_line(cells: Iterator[Any]) -> bytes:
@@ -62,106 +85,47 @@ def _csv_line(cells: Iterator[Any]) -> bytes:
     return (text.getvalue()[:-2] + "\n").encode("utf-8", "backslashreplace")
 
 
-def _csv_cell(value: Any) -> Any:
-    cell = _flat(value)
-    return _safe(cell) if isinstance(cell, str) else cell
+def as_markdown(rows: Rows) -> Iterator[bytes]:
+    """Yield the lines of a Markdown table, as GitHub renders it."""
+    yield _markdown_line(map(_markdown_cell, rows.names))
+    yield _markdown_line("---" for _ in rows.names)
+    for row in rows:
+        yield _markdown_line(map(_markdown_cell, row))
 
 
-def _safe(text: str) -> str:
-    # A spreadsheet would run such a cell as a formula.
-    return f"'{text}" if text.startswith(_FORMULA) else text
+def _markdown_line(cells: Iterable[str]) -> bytes:
+    return f"| {' | '.join(cells)} |\n".encode("utf-8", "backslashreplace")
 
 
-def _flat(value: Any) -> Any:
+def _markdown_cell(value: Any) -> str:
+    """Return a value as text that Markdown shows verbatim, on one line."""
+    flat = flat_cell(value)
+    text = "" if flat is None else str(flat)
+    return _MARKDOWN.sub(r"\\\g<0>", without_controls(text)).translate(_HTML)
+
+
+def without_controls(text: str) -> str:
+    r"""Return a string with control characters written out, like `\x1b`."""
+    return _CONTROLS.sub(
+        lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n")
+    )
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """Return a value for a cell that no spreadsheet runs as a formula."""
+    cell = flat_cell(value)
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def flat_cell(value: Any) -> Any:
     """Return a value for one cell: numbers and strings unchanged, the rest as JSON."""
     if isinstance(value, bool):
         return int(value)
+    if isinstance(value, int) and value.bit_length() > _WIDEST_BITS:
+        return hex(value)
     if value is None or isinstance(value, (str, int, float)):
         return value
     return encode(value)[0].decode()
-
-
-def write_parquet(reader: RunReader, path: Path) -> None:
-    """Write a Parquet file: scores are numbers, the rest strings.
-
-    Raises:
-        LimpetError: duckdb is not installed, or fails.
-    """
-    try:
-        duckdb = import_module("duckdb")
-    except ImportError as error:
-        raise LimpetError(
-            f"writing Parquet needs duckdb, which cannot be imported ({error})",
-            hint="pip install 'limpet[data]'",
-        ) from error
-    columns = columns_of(reader)
-    with tempfile.TemporaryDirectory(prefix="limpet-") as place:
-        lines, table = Path(place) / "rows.jsonl", Path(place) / "rows.parquet"
-        types = _types(reader, columns)
-        longest = _write_rows(reader, columns, types, lines)
-        try:
-            with duckdb.connect(":memory:") as connection:
-                connection.execute(_copy_query(columns, types, longest, lines, table))
-        except duckdb.Error as error:
-            raise LimpetError(f"{path}: duckdb failed: {error}") from error
-        replace_file(path, _chunks(table))
-
-
-def _write_rows(reader: RunReader, columns: Sequence[str], types: Sequence[str], path: Path) -> int:
-    """Write the rows for duckdb to read, and return the length of the longest line."""
-    longest = 0
-    with path.open("wb") as file:
-        for item in reader.items():
-            cells = map(_parquet_cell, types, _row(item, columns).values())
-            # By number: a column may have any name, and names may repeat.
-            line = encode({f"c{number}": cell for number, cell in enumerate(cells)})[0] + b"\n"
-            longest = max(longest, len(line))
-            file.write(line)
-    return longest
-
-
-def _parquet_cell(kind: str, value: Any) -> Any:
-    cell = _flat(value)
-    if cell is None or kind != "VARCHAR":
-        return cell
-    # A string in Parquet can hold neither a lone surrogate nor a NUL.
-    return str(cell).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-
-
-def _types(reader: RunReader, columns: Sequence[str]) -> list[str]:
-    """Return each column's type: scores are numbers, unless an evaluator returns labels."""
-    labels = {name for item in reader.items() for name, value in _row(item, columns).items()
-              if isinstance(value, str)}  # fmt: skip
-    known = (_TYPES.get(name, "VARCHAR" if name in COLUMNS else "DOUBLE") for name in columns)
-    return [
-        "VARCHAR" if name in labels else kind for name, kind in zip(columns, known, strict=True)
-    ]
-
-
-def _copy_query(
-    columns: Sequence[str], kinds: Sequence[str], longest: int, rows: Path, to: Path
-) -> str:
-    types = ", ".join(f"c{number}: '{kind}'" for number, kind in enumerate(kinds))
-    names = ", ".join(f"c{number} AS {_sql_name(name)}" for number, name in enumerate(columns))
-    source = (
-        f"read_json({_sql_string(rows)}, format='newline_delimited', columns={{{types}}}, "
-        f"maximum_object_size={max(longest * 2, 2**24)})"
-    )
-    return f"COPY (SELECT {names} FROM {source}) TO {_sql_string(to)} (FORMAT parquet)"  # noqa: S608
-
-
-def _sql_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _sql_string(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
 
 
 def nat_files(reader: RunReader) -> list[str]:

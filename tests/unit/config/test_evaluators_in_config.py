@@ -6,7 +6,7 @@ from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixtu
 BUILT_INS = "contains, exact_match, json_match, numeric, one_of, regex, similarity, trajectory"
 RESERVED = (
     "workflow, run, summary, events, failures, map, id, trial, input, expected, output, status, "
-    "seconds, error are reserved"
+    "seconds, attempts, error are reserved"
 )
 
 

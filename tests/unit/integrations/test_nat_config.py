@@ -106,6 +106,22 @@ def test_structure_names_are_the_columns(folder):
     assert (item.id, item.input, item.expected) == ("q1", "Why?", "So.")
 
 
+@pytest.mark.parametrize(
+    ("structure", "said"),
+    [
+        ("trajectory_key: generated_answer", "that of generated_answer_key, too"),
+        ("generated_answer_key: id", "that of id_key, too"),
+        ("generated_answer_key: _limpet", "reserved"),
+        ("trajectory_key: output_metadata", "reserved"),
+    ],
+)
+def test_columns_that_would_write_over_an_answer_are_refused(structure, said):
+    text, hint = refusal(START.replace("data.json}", f"data.json, structure: {{{structure}}}}}"))
+    assert f"structure.{structure.partition(':')[0]}: " in text
+    assert said in text
+    assert hint == "give it another name"
+
+
 def test_a_disabled_structure_asks_the_whole_row_and_writes_bare_outputs():
     ready = loaded(START.replace("data.json}", "data.json, structure: {disable: true}}")).prepare()
     first = next(iter(ready.dataset))

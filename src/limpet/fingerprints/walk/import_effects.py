@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
+# What these register is a step of a run, by its package: it counts for that step alone.
+_REGISTERS_STEPS = {"nat": "register_evaluator"}
 _LIMPET = __name__.partition(".")[0]
 _MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
 
@@ -102,6 +104,8 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
         body = filter(may_have_effects, statement.body)
         found += [part for inner in body for part in parts_that_change(walk, inner, scope)]
     elif isinstance(statement, FUNCTIONS):
+        if any(_registers_steps(scope.get(name)) for name in registered_by(statement)):
+            return []
         defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
         found = [*statement.decorator_list, *defaults]
         found = found if walk.side_effects.changes(statement, scope) else []
@@ -132,6 +136,12 @@ def _starts_runs(thing: Any) -> bool:
 def _is_limpet(thing: Any) -> bool:
     name = text_at(thing, "__name__") if is_module(thing) else module_name(thing)
     return (name or "").partition(".")[0] == _LIMPET
+
+
+def _registers_steps(decorator: Any) -> bool:
+    package = (module_name(decorator) or "").partition(".")[0]
+    name = _REGISTERS_STEPS.get(package)
+    return name is not None and text_at(decorator, "__name__") == name
 
 
 def _belongs_to_library(registry: Any) -> bool:

@@ -13,8 +13,10 @@ from limpet.config.dataset_checks import check_directory, checked_side, located
 from limpet.config.environment import typed, written_as
 from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
+from limpet.datasets.rows import RESERVED
 from limpet.datasets.sources import SUFFIXES, shown_path
 from limpet.integrations.nat.eval_block import (
+    DatasetBlock,
     EvalBlock,
     Evaluation,
     GeneralBlock,
@@ -26,6 +28,7 @@ from limpet.integrations.nat.eval_block import (
 from limpet.integrations.nat.evaluators import ToolkitBlock, read_evaluators
 from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.integrations.nat.toolkit import is_installed
+from limpet.run.record_fields import METADATA
 from limpet.text import did_you_mean, nearest_file, one_line, quoted
 
 _GENERAL: KeyPath = ("eval", "general")
@@ -78,6 +81,8 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
     _refuse_file_references(data["eval"], ("eval",), findings, evaluators)
     keep = _check_dataset(data, findings, replaced=dataset is not None)
     _check_output(data, findings)
+    if block is not None:
+        _check_columns(block.general.dataset, findings)
     findings.raise_any()
     assert block is not None
     general = block.general
@@ -188,6 +193,26 @@ def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str
         if columns is not None:
             sides[ours] = checked_side(columns, path, findings)
     return sides or None
+
+
+def _check_columns(dataset: DatasetBlock, findings: Findings) -> None:
+    """Report columns for results that would write over each other, or over our own fields."""
+    columns = dataset.structure
+    if columns.disable:
+        return
+    taken = {dataset.id_key: "id_key", **dict.fromkeys((*RESERVED, METADATA), "")}
+    for key in ("generated_answer_key", "trajectory_key"):
+        column = getattr(columns, key)
+        if column in taken:
+            text = (
+                f"the column {quoted(column)} is {_whose(taken[column])}: an answer would be lost"
+            )
+            findings.add((*_DATASET, "structure", key), text, "give it another name")
+        taken[column] = key
+
+
+def _whose(key: str) -> str:
+    return f"that of {key}, too" if key else "reserved by Limpet"
 
 
 def _check_file(data: Any, findings: Findings, *, is_remote: bool) -> None:

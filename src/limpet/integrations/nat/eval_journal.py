@@ -5,6 +5,7 @@ when `nat eval` starts. A journal never ends an evaluation: what cannot be writt
 """
 
 import asyncio
+import json
 import logging
 import os
 import shutil
@@ -210,17 +211,23 @@ def record_of(output: Any, steps: Iterable[Any], to_step: ToStep) -> dict[str, A
 
 
 def _plain_step(step: Any, to_step: ToStep) -> Any:
+    """Return a step that reads back as it is, or else in a form that can be written.
+
+    Messages of LangChain are objects in memory. Whoever scores a restored answer sees their JSON
+    form, like whoever scores `workflow_output.json`.
+    """
     dump = step.model_dump()
-    for plain in _plain_forms(step, dump):
-        if _is_same(dump, to_step(plain).model_dump()):
-            return plain
-    raise NotPlainError("a step contains a value that JSON cannot keep as it is")
+    forms = list(_plain_forms(step, dump))
+    exact = (plain for plain in forms if _is_same(dump, to_step(plain).model_dump()))
+    return next(exact, forms[0])
 
 
 def _plain_forms(step: Any, dump: Any) -> Iterator[Any]:
     with suppress(ValueError):  # pydantic's own is four times faster, but has no bytes
         yield step.model_dump(mode="json")
-    yield kept_form(dump)
+    with suppress(NotPlainError):
+        yield kept_form(dump)
+    yield json.loads(json.dumps(dump, default=str, skipkeys=True))
 
 
 def _is_same(value: Any, kept: Any) -> bool:

@@ -7,12 +7,16 @@ and has the function's code in its fingerprint: after an edit of the function, i
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
+
+from pydantic import BaseModel
 
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
+from limpet.integrations.nat.toolkit import is_installed
 from limpet.text import one_line
 from limpet.types import Output
 from limpet.workflows.nat_trace import nat_steps, trace_of
@@ -20,7 +24,7 @@ from limpet.workflows.nat_trace import nat_steps, trace_of
 
 @dataclass
 class EvalInputItem:
-    """The function's argument, with the toolkit's names."""
+    """The function's argument where the toolkit is not installed, with its names."""
 
     id: Any
     input_obj: Any
@@ -52,6 +56,7 @@ class PreProcessed(CodeStep, Evaluator):
         self._inner = inner
         self._function = function
         self._expected_steps = expected_steps
+        self._is_toolkit_there = is_installed()
 
     def __repr__(self) -> str:
         return f"<evaluator {self.name}: {self._inner!r} after {self._function!r}>"
@@ -83,13 +88,14 @@ class PreProcessed(CodeStep, Evaluator):
         await self._inner.close()
 
     async def call(self, scored: Scored) -> Scores | Output:
-        changed = await asyncio.to_thread(self._function, self._item(scored))
+        item = self._item(scored)
+        given = list(item.trajectory)
+        changed = await asyncio.to_thread(self._function, item)
         if not hasattr(changed, "output_obj"):
             raise PermanentError(
                 f"custom_pre_eval_process_function returned {one_line(changed)}, not an item",
                 hint="return the item with its output_obj changed",
             )
-        given = nat_steps(scored.trace)
         steps = getattr(changed, "trajectory", given)
         return await self._inner.call(
             replace(
@@ -97,13 +103,16 @@ class PreProcessed(CodeStep, Evaluator):
                 output=changed.output_obj,
                 expected=getattr(changed, "expected_output_obj", scored.expected),
                 input=getattr(changed, "input_obj", scored.input),
-                trace=scored.trace if steps == given else trace_of(steps),
+                trace=scored.trace if steps == given else trace_of([*map(_plain_step, steps)]),
             )
         )
 
-    def _item(self, scored: Scored) -> EvalInputItem:
+    def _item(self, scored: Scored) -> Any:
         row = {} if scored.item is None else dict(scored.item.row)
-        return EvalInputItem(
+        item: Any = EvalInputItem
+        if self._is_toolkit_there:  # its steps are objects
+            item = import_module("nat.data_models.evaluator").EvalInputItem
+        return item(
             id=None if scored.item is None else scored.item.id,
             input_obj=scored.input,
             expected_output_obj=scored.expected,
@@ -112,3 +121,7 @@ class PreProcessed(CodeStep, Evaluator):
             trajectory=nat_steps(scored.trace),
             full_dataset_entry=row,
         )
+
+
+def _plain_step(step: Any) -> Any:
+    return step.model_dump(mode="json") if isinstance(step, BaseModel) else step

@@ -7,16 +7,16 @@ hold task groups, which must be left in the task that entered them.
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from types import MethodType
+from types import new_class
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError
@@ -33,6 +33,8 @@ _NO_RETRIES: Mapping[str, Any] = {
         "has_exponential_jitter": False,
     },
 }
+
+_IN_THREADS = ("invoke", "batch", "generate", "embed_query", "embed_documents")  # LangChain's
 
 
 def is_installed() -> bool:
@@ -158,7 +160,9 @@ class Toolkit:
     def _reported(self) -> Iterator[None]:
         try:
             yield
-        except (Exception, SystemExit) as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # a SystemExit, or a refusal while an evaluator is built
             raise LimpetError(
                 f"{self._file.name}: the toolkit cannot build its workflow: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
@@ -221,6 +225,8 @@ class Toolkit:
             self._opened = None
             opened.close.set()
             assert opened.task is not None
+            if not opened.ready.done():
+                opened.task.cancel()  # it may never be built
             await opened.task
 
     async def _own(self, opened: _Opened) -> None:
@@ -231,11 +237,16 @@ class Toolkit:
                 before = dict(copy_context())
                 try:
                     builder, evaluators = await self._build(config, stack)
-                except (Exception, SystemExit):
+                except BaseException:
                     await stack.aclose()
                     raise
         except LimpetError as error:
             opened.ready.set_exception(error)
+            return
+        except asyncio.CancelledError:
+            if not opened.close.is_set():  # a plug-in's own
+                text = f"{self._file.name}: the toolkit cancelled building its workflow"
+                opened.ready.set_exception(LimpetError(text))
             return
         after = copy_context()
         variables = {name: after[name] for name in after if after[name] is not before.get(name)}
@@ -278,18 +289,35 @@ class _ImpatientBuilder:
 
     def __init__(self, builder: Any) -> None:
         self._builder = builder
-        self._models: set[str] = set()
+        self._added: set[tuple[str, str]] = set()
+        self._adding = asyncio.Lock()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._builder, name)
 
     async def get_llm(self, llm_name: str, wrapper_type: Any) -> Any:
-        name = f"{llm_name} without retries"
-        if name not in self._models:
-            self._models.add(name)
-            config = without_retries(self._builder.get_llm_config(llm_name))
-            await self._builder.add_llm(name, config)
+        name = await self._add("llm", llm_name)
         return outspoken(await self._builder.get_llm(name, wrapper_type))
+
+    async def get_llms(self, llm_names: Iterable[str], wrapper_type: Any) -> list[Any]:
+        return [await self.get_llm(name, wrapper_type) for name in llm_names]
+
+    async def get_embedder(self, embedder_name: str, wrapper_type: Any) -> Any:
+        name = await self._add("embedder", embedder_name)
+        return outspoken(await self._builder.get_embedder(name, wrapper_type))
+
+    async def get_embedders(self, embedder_names: Iterable[str], wrapper_type: Any) -> list[Any]:
+        return [await self.get_embedder(name, wrapper_type) for name in embedder_names]
+
+    async def _add(self, kind: str, given: str) -> str:
+        """Add a model without retries to the builder, and return its name."""
+        name = f"{given} without retries"
+        async with self._adding:
+            if (kind, name) not in self._added:
+                config = getattr(self._builder, f"get_{kind}_config")(given)
+                await getattr(self._builder, f"add_{kind}")(name, without_retries(config))
+                self._added.add((kind, name))
+        return name
 
 
 class RefusedCallError(BaseException):
@@ -307,29 +335,98 @@ class RefusedCallError(BaseException):
         self.error = error
 
 
+_refusals: ContextVar[list[Exception] | None] = ContextVar("limpet_nat_refusals", default=None)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise the first refusal of a model that was called inside, whatever became of it there.
+
+    It may be in a group of exceptions, or hidden by `gather(…, return_exceptions=True)`.
+    """
+    found: list[Exception] = []
+    token = _refusals.set(found)
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException:
+        if not found:
+            raise
+    finally:
+        _refusals.reset(token)
+    if found:
+        raise found[0]
+
+
 def outspoken(model: Any) -> Any:
     """Let the client of a model raise a `RefusedCallError` that no evaluator can catch."""
-    for name, method in inspect.getmembers(type(model), inspect.iscoroutinefunction):
-        if not name.startswith("_"):
-            object.__setattr__(model, name, MethodType(_outspoken(method), model))
+    # A class, and not methods of this object: those of a copy would call the original.
+    object.__setattr__(model, "__class__", _outspoken_class(model.__class__))
     for wrapped in ("default", "bound"):  # LangChain hands out the inner one, for some calls
         if (inner := vars(model).get(wrapped)) is not None and hasattr(inner, "ainvoke"):
             outspoken(inner)
     return model
 
 
+class _Outspoken:
+    __slots__ = ()
+
+
+@cache
+def _outspoken_class(kind: type) -> type:
+    if issubclass(kind, _Outspoken):
+        return kind
+    methods: dict[str, Any] = {"__module__": kind.__module__}
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if inspect.iscoroutinefunction(method) and not name.startswith("_"):
+            methods[name] = _outspoken(method)
+        elif name == "astream":
+            methods[name] = _outspoken_stream(method)
+        elif name in _IN_THREADS:
+            methods[name] = _outspoken_in_thread(method)
+    return new_class(kind.__name__, (_Outspoken, kind), exec_body=lambda body: body.update(methods))
+
+
 def _outspoken(method: Any) -> Any:
     @wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        try:
+        with _heard():
             return await method(*args, **kwargs)
-        except Exception as error:
-            signal = recognised(error)
-            if signal is not None and (signal.pushback or signal.outage):
-                raise RefusedCallError(error) from error
-            raise
 
     return call
+
+
+def _outspoken_stream(method: Any) -> Any:
+    @wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        with _heard():
+            async for part in method(*args, **kwargs):
+                yield part
+
+    return call
+
+
+def _outspoken_in_thread(method: Any) -> Any:
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _heard():
+            return method(*args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        signal = recognised(error)
+        if signal is None or not (signal.pushback or signal.outage):
+            raise
+        if (found := _refusals.get()) is not None:
+            found.append(error)
+        raise RefusedCallError(error) from error
 
 
 def without_retries(config: Any) -> Any:

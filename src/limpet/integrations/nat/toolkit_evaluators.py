@@ -7,7 +7,7 @@ failure. The toolkit writes a score of 0 for many failures; they are recognised 
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from importlib import import_module
 from inspect import unwrap
@@ -27,13 +27,13 @@ from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
 from limpet.integrations.nat.toolkit import (
     Built,
-    RefusedCallError,
     Toolkit,
     discover_plugins,
+    refusals,
     registry,
     toolkit_version,
 )
-from limpet.integrations.nat.workflow import counted
+from limpet.integrations.nat.workflow import counted, named_blocks
 from limpet.text import hint_near, one_line, quoted, text_of
 from limpet.types import Output, Score
 from limpet.workflows.nat_trace import nat_steps
@@ -83,7 +83,9 @@ class ToolkitEvaluator(CodeStep, Evaluator):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        return {"": unwrap(registry().get_evaluator(type(self._config)).build_fn)}
+        functions = self._toolkit.functions()
+        used = {f"{name}: ": functions[name] for name in self._blocks if name in functions}
+        return {"": unwrap(registry().get_evaluator(type(self._config)).build_fn), **used}
 
     @property
     def stated(self) -> Mapping[str, str]:
@@ -107,10 +109,8 @@ class ToolkitEvaluator(CodeStep, Evaluator):
         assert self._built is not None
         assert self._score is not None
         try:
-            with self._built.context():
+            with self._built.context(), refusals():
                 returned = await self._score(self._item(scored))
-        except RefusedCallError as refused:
-            raise refused.error from None
         except NotImplementedError as error:
             raise PermanentError(
                 f"{self.name} does not score single items: {one_line(text_of(error))}",
@@ -170,7 +170,7 @@ def toolkit_evaluators(
         if getattr(getattr(configs[name], "metric_config", None), "skip", False):
             say(f"{findings.tree.place(('eval', 'evaluators', name))}: {name}: skip is set")
             continue
-        made_of, models = _made_of(data, data["eval"]["evaluators"][name], folder)
+        made_of, models = _made_of(data, toolkit.with_defaults(), name, folder)
         endpoint = f"llm {models[0]}" if models else name
         evaluators[name] = ToolkitEvaluator(
             name, toolkit, configs[name], made_of, endpoint, dataset.structure, dataset.id_key
@@ -209,34 +209,18 @@ def plain(block: Any) -> Any:
     return [plain(value) for value in block] if isinstance(block, list) else typed(block)
 
 
-def _made_of(data: Mapping[str, Any], block: Any, folder: Path) -> tuple[dict[str, Any], list[str]]:
+def _made_of(
+    data: Mapping[str, Any], defaults: Mapping[str, Any], evaluator: str, folder: Path
+) -> tuple[dict[str, Any], list[str]]:
     """Return what an evaluator is made of, without secrets, and the names of its models.
 
-    That is its own block, and each block of a model, a tool or anything else that it names.
+    That is its own block, and each block of a model, a tool or anything else that it names: as a
+    value, as a key, or by a default of the toolkit or the plug-in.
     """
-    found: dict[str, Any] = {"evaluator": block}
-    models: list[str] = []
-    waiting = [block]
-    while waiting:
-        named = set(_strings(waiting.pop()))
-        for section, parts in data.items():
-            if section in ("eval", "general") or not isinstance(parts, Mapping):
-                continue
-            for name in named & parts.keys():
-                key = f"{section}.{name}"
-                if key not in found:
-                    found[key] = parts[name]
-                    waiting.append(parts[name])
-                    models += [name] if section == "llms" else []
-    return counted(found, folder), models
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (Mapping, list)):
-        for below in value.values() if isinstance(value, Mapping) else value:
-            yield from _strings(below)
+    block = data["eval"]["evaluators"][evaluator]
+    named = named_blocks(data, defaults, block, defaults["eval"]["evaluators"][evaluator])
+    found = {"evaluator": block, **{".".join(key): part for key, part in named.items()}}
+    return counted(found, folder), [name for section, name in named if section == "llms"]
 
 
 # ---- a function for one item ------------------------------------------------------------------
@@ -353,7 +337,8 @@ def _failure_in(error: Any, reasoning: Any) -> str | None:
     raised = reasoning.get("error")
     if isinstance(raised, str) and raised.startswith(_RAISED):
         return one_line(raised.removeprefix(_RAISED))
-    if "error_type" in reasoning and not reasoning.get("recovered_from_output_parser_error"):
+    is_trajectory = {"error_type", "trajectory", "question_text"} <= reasoning.keys()
+    if is_trajectory and not reasoning.get("recovered_from_output_parser_error"):
         return f"the judge failed: {one_line(reasoning['error_type'])}"
     text = reasoning.get("reasoning")
     if isinstance(text, str) and text.startswith(_UNREADABLE):

@@ -6,8 +6,10 @@ written, and the directory is uploaded to S3. `config_effective.yml` gets the to
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,13 +40,25 @@ def download(block: DatasetBlock) -> None:
         source = SimpleNamespace(
             remote_file_path=str(block.remote_file_path), file_path=str(block.file_path), s3=bucket
         )
-        downloads.DatasetDownloader(source).download_dataset()
+        with _unsaid(downloads.logger):
+            downloads.DatasetDownloader(source).download_dataset()
     except Exception as error:
-        shown = one_line(str(block.remote_file_path).partition("?")[0])  # the rest may be a key
+        address, _, signature = str(block.remote_file_path).partition("?")
+        said = text_of(error).replace(f"?{signature}", "") if signature else text_of(error)
         raise DatasetError(
-            f"{shown}: cannot be downloaded: {type(error).__name__}: {one_line(text_of(error))}",
+            f"{one_line(address)}: cannot be downloaded: {type(error).__name__}: {one_line(said)}",
             hint="or download it yourself: with --dataset FILE, Limpet reads that file",
         ) from error
+
+
+@contextmanager
+def _unsaid(logger: logging.Logger) -> Iterator[None]:
+    """Let the toolkit log nothing: it would log the signature of a URL, and we report failures."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _s3(block: Any) -> Any:
@@ -78,7 +92,7 @@ def write_toolkit_files(
     if not is_installed():
         return True  # reported when the file was read
     wanted: dict[str, Callable[[], None]] = {}
-    if profiler:
+    if profiler is not None:  # an empty block asks for the default
         wanted["profiler"] = lambda: _profile(run, profiler, items())
     if output.write_atif_workflow_output:
         wanted[_ATIF] = lambda: _write_atif(run, items())

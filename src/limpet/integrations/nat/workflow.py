@@ -5,7 +5,7 @@ After an edit of one of them, the answers on disk are those of another workflow.
 served and traced (`general`) changes no answer, and secrets do not count.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,9 @@ from limpet.workflows.protocol import Workflow
 if TYPE_CHECKING:
     from limpet.integrations.nat.config import NatConfig
 
+_NOT_NAMED = ("eval", "general", "workflow", "optimizer")  # sections without names of parts
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
+_MODELS = ("llms", "embedders")
 _FLAG = "--result-json-path"
 # What an address may end with, and the path to call then. The toolkit's own help shows an address
 # that ends with /generate, to which it then adds /generate/full.
@@ -52,12 +54,16 @@ def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
 
     Raises:
         ConfigError: It cannot be called with this configuration and these flags.
+        LimpetError: The toolkit cannot be imported, or rejects the configuration.
     """
     flags = config.flags
     if flags.skip_workflow:
         return _existing_answers(config, items)
-    blocks = counted_blocks(config.tree.data, config.path.parent)
-    inner = _own(config) if flags.endpoint is None else _served(flags.endpoint, flags)
+    if flags.endpoint is None:
+        inner, known = _own(config), config.toolkit.with_defaults()
+    else:
+        inner, known = _served(flags.endpoint, flags), {}
+    blocks = counted_blocks(_without_judges(config.tree.data, known), config.path.parent)
     return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
 
 
@@ -110,6 +116,63 @@ def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         folder: Its folder, where `file://` paths start.
     """
     return counted({key: value for key, value in data.items() if key not in _NOT_COUNTED}, folder)
+
+
+def _without_judges(data: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the models that evaluators name, and nothing else does.
+
+    Args:
+        data: The configuration as written.
+        known: The same, with the toolkit's defaults, if the toolkit is here.
+    """
+    apart = (*_NOT_COUNTED, *_MODELS)
+    judges = set(named_blocks(data, known, data.get("eval"), known.get("eval")))
+    others = [part for key, part in (*data.items(), *known.items()) if key not in apart]
+    judges -= named_blocks(data, known, *others).keys()
+    models = {
+        section: {name: part for name, part in parts.items() if (section, name) not in judges}
+        for section, parts in data.items()
+        if section in _MODELS and isinstance(parts, Mapping)
+    }
+    return {**data, **models}
+
+
+def named_blocks(
+    data: Mapping[str, Any], known: Mapping[str, Any], *blocks: Any
+) -> dict[tuple[str, str], Any]:
+    """Return the models, tools and so on that blocks name, and those that these name.
+
+    Args:
+        data: The whole configuration.
+        known: The same, with the toolkit's defaults, if the toolkit is here.
+        blocks: Some of its blocks. They name by values and by keys.
+
+    Returns:
+        The blocks, by section and name.
+    """
+    found: dict[tuple[str, str], Any] = {}
+    waiting = list(blocks)
+    while waiting:
+        named = set(_strings(waiting.pop()))
+        for section, parts in data.items():
+            if section in _NOT_NAMED or not isinstance(parts, Mapping):
+                continue
+            for name in sorted(named & parts.keys()):
+                if (section, name) not in found:
+                    found[section, name] = parts[name]
+                    waiting += [parts[name], (known.get(section) or {}).get(name)]
+    return found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from (*_strings(key), *_strings(below))
+    elif isinstance(value, list):
+        for below in value:
+            yield from _strings(below)
 
 
 def counted(blocks: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -24,13 +24,21 @@ class ItemsReader:
         asked: What is asked, and which answers count.
         evaluators: The scores.
         redos: The forced redos that are still to do.
+        id_field: The field of the rows with the ids.
     """
 
-    def __init__(self, asked: AskedCells, evaluators: Sequence[ScoresReader], redos: Redos) -> None:
+    def __init__(
+        self,
+        asked: AskedCells,
+        evaluators: Sequence[ScoresReader],
+        redos: Redos,
+        id_field: str = "id",
+    ) -> None:
         self.asked = asked
         self.evaluators = evaluators
         self.redos = redos
         self.failures = asked.failures
+        self._id_field = id_field
 
     def read(self, cells: Iterable[AskedCell], *, whole: bool = True) -> Iterator[ItemResult]:
         """Yield the result of each cell.
@@ -52,14 +60,16 @@ class ItemsReader:
 
     def _asked(self, cell: AskedCell) -> ItemResult:
         item, file = Item(cell.id, None), self.asked.file
+        roles: Mapping[str, str] = {}
         if file is not None and cell.place is not None:
-            item = file.item(cell.place)
+            item, roles = file.item_and_roles(cell.place)
         return ItemResult(
             item.id,
             cell.trial,
             item.input,
             item.expected,
             row=item.row,
+            roles={**roles, "id": self._id_field},
             key=cell.counting.hex(),
             version=cell.version,
         )

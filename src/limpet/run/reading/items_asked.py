@@ -3,7 +3,7 @@
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, cast
@@ -54,6 +54,7 @@ class ItemsFile:
         self._file: BinaryIO | None = None
         self._at = -1
         self._seen_by: dict[frozenset[str], bytes] = {}
+        self._roles: dict[tuple[str, ...], dict[str, str]] = {}
         self._file = open_to_read(layout.items)
         try:
             self._seen = self._load(self._file)
@@ -164,6 +165,14 @@ class ItemsFile:
         Raises:
             JournalError: The line is damaged.
         """
+        return self.item_and_roles(place)[0]
+
+    def item_and_roles(self, place: int) -> tuple[Item, Mapping[str, str]]:
+        """Return the item at a place, and which fields of its row are `input` and `expected`.
+
+        Raises:
+            JournalError: The line is damaged.
+        """
         file = self._file or self._opened()
         if self._at != self._offsets[place]:  # most are read in order
             file.seek(self._offsets[place])
@@ -171,7 +180,7 @@ class ItemsFile:
         self._at = self._offsets[place] + len(line)
         return self._item_in(line, place)
 
-    def _item_in(self, line: bytes, place: int) -> Item:
+    def _item_in(self, line: bytes, place: int) -> tuple[Item, Mapping[str, str]]:
         fields = self._decoded(line, place)
         try:
             row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
@@ -179,9 +188,16 @@ class ItemsFile:
                 given = row.get(fields["input_field"])
             if "expected_field" in fields:
                 expected = row.get(fields["expected_field"])
-            return Item(fields["id"], given, expected, row)
+            return Item(fields["id"], given, expected, row), self._roles_in(fields)
         except (KeyError, AttributeError, TypeError) as error:
             raise self._damaged(f"line {place + 1} is not an item") from error
+
+    def _roles_in(self, fields: Mapping[str, Any]) -> Mapping[str, str]:
+        known = (str(fields.get("input_field", "")), str(fields.get("expected_field", "")))
+        if known not in self._roles:  # one for all lines that agree
+            roles = zip(("input", "expected"), known, strict=True)
+            self._roles[known] = {role: name for role, name in roles if name}
+        return self._roles[known]
 
     def find(self, id_: str) -> int | None:
         """Return the place of the item with an id; None: no item has it."""

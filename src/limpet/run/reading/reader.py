@@ -36,7 +36,7 @@ from limpet.run.reading.recorded import (
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
-from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile
 from limpet.types import Item
@@ -48,6 +48,8 @@ _CACHED = (
 )  # fmt: skip
 _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
+_LEAST_ITEMS, _MOST_PASSES = 2_000, 50
+"""How many items to read with all their trials at once, and in how many passes at most."""
 _NEWER = (
     "items.jsonl is not the one that run.json describes: a session was cut off as it began, or the "
     "file was changed; the counts are of its items"
@@ -252,7 +254,7 @@ class RunReader(RunFiles):
             )
             for name in self.evaluators
         ]
-        return ItemsReader(asked, evaluators, self.redos)
+        return ItemsReader(asked, evaluators, self.redos, self.run_file.names.id)
 
     def _places(self, file: ItemsFile | None) -> Sequence[int]:
         """Return the places of the items that the run reports on."""
@@ -277,6 +279,19 @@ class RunReader(RunFiles):
         """
         return self._items.read(self._items.asked.cells(places), whole=whole)
 
+    def trials_of_items(self) -> Iterator[list[ItemResult]]:
+        """Yield all trials of each item, in the order of the dataset, in bounded memory."""
+        places = self._items.asked.places
+        some: Sequence[Container[int] | None] = [None]  # the places are not known
+        if self._items.asked.file is not None:
+            length = max(_LEAST_ITEMS, len(places) // _MOST_PASSES)
+            some = [frozenset(places[at : at + length]) for at in range(0, len(places), length)]
+        for chunk in some:
+            by_id: dict[str, list[ItemResult]] = {}
+            for item in self.items(chunk):
+                by_id.setdefault(item.id, []).append(item)
+            yield from by_id.values()
+
     def item(self, id_: str) -> list[WholeItem]:
         """Return everything about one item, once for each trial; empty if the id is unknown."""
         calls = self._progress(self._read_events()).unfinished() if self.is_running else []
@@ -286,14 +301,6 @@ class RunReader(RunFiles):
         """Yield the id of each item."""
         file = self._items.asked.file
         return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
-
-    def score_parts(self) -> dict[str, list[str | None]]:
-        """Return, by evaluator, the names of its values; None: a value without a name."""
-        parts: dict[str, dict[str | None, None]] = {name: {} for name in self.evaluators}
-        for item in self._items.read(self._items.asked.cells(), whole=False):
-            for name, score in item.scores.items():
-                parts[name].update(dict.fromkeys(part for part, _ in values_of(score)))
-        return {name: list(names) or [None] for name, names in parts.items()}
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""

@@ -12,6 +12,7 @@ from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.run.results.filters import filter_of
+from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 from limpet.types import CellStatus
@@ -40,6 +41,7 @@ class ItemResult:
         usage: What its calls used.
         at: When its answer or failure was written; empty: neither was.
         row: The whole row.
+        roles: Which fields of the row are its `id`, `input` and `expected`.
         key: The key of its answer, as 32 hex digits.
         masked: The steps whose line on disk has a masked secret.
         saw_masked: The evaluators that scored an answer with a masked secret.
@@ -66,6 +68,7 @@ class ItemResult:
     usage: Mapping[str, float] = field(default_factory=dict)
     at: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     masked: tuple[str, ...] = ()
     saw_masked: tuple[str, ...] = ()
@@ -174,10 +177,20 @@ class EvaluationResult:
         )  # fmt: skip
         return list(chosen.ordered(chosen.matching(self.items)))
 
-    def to_dataframe(self) -> Any:
-        """Return a pandas DataFrame with a row for each item in each trial."""
+    def to_dataframe(self, *, by_item: bool = False) -> Any:
+        """Return a pandas DataFrame with a row for each item in each trial.
+
+        Args:
+            by_item: One row for each item instead, with means over its trials.
+        """
         pandas = import_module("pandas")  # only if the user has it
-        return pandas.DataFrame([row_of(item) for item in self.items])
+        rows = [*rows_by_item(self.items)] if by_item else [*map(cells_of, self.items)]
+        table = Table(self.summary["evaluators"], by_item=by_item)
+        for cells in rows:
+            table.add(cells)
+        names = table.names()
+        data = [[cells.get(key) for key in names] for cells in rows]
+        return pandas.DataFrame(data, columns=list(names.values()))
 
     def _repr_html_(self) -> str:
         stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"
@@ -193,7 +206,8 @@ class EvaluationResult:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
         evaluators = self.summary["evaluators"].items()
         scores = ", ".join(f"{name} {_shown(numbers)}" for name, numbers in evaluators)
-        return f"<EvaluationResult: {done:,} of {asked:,} completed; {scores}>"
+        parts = filter(None, [f"{done:,} of {asked:,} completed", scores])
+        return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
 def _shown(evaluator: Mapping[str, Any]) -> str:
@@ -201,17 +215,6 @@ def _shown(evaluator: Mapping[str, Any]) -> str:
     if "by_current_version" in evaluator:
         count += f", {evaluator['by_current_version']:,} from the current version"
     return "–" if mean is None else f"{mean:.4g} ({count})"
-
-
-def row_of(item: ItemResult) -> dict[str, Any]:
-    """Return an item as a row of a table: a column for each score."""
-    row = {"id": item.id, "trial": item.trial, "input": item.input, "expected": item.expected}
-    row |= {"output": item.output, "status": item.status.value, "seconds": item.seconds}
-    row["error"] = None if item.error is None else item.error.get("message")
-    for name, score in item.scores.items():
-        for part, value in shown_values(score):
-            row[name if part is None else f"{name}.{part}"] = value
-    return row
 
 
 def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:

@@ -8,13 +8,13 @@ import platform
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.run.results.table import mean
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
@@ -146,7 +146,7 @@ class ScoreNumbers:
         self.errors: Counter[str] = Counter()
         self.saw_masked = self.completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
-        self._labels: Counter[str] = Counter()
+        self._labels: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
         self.versions = VersionCounts(name)
         self._used: _Used | None = None
 
@@ -156,8 +156,9 @@ class ScoreNumbers:
         for part, value in values_of(score):
             if value is not None:
                 self._values[part].extend([float(value)] * times)
-        if label := score.get("label"):
-            self._labels[label] += times
+        for part, record in (score.get("scores") or {None: score}).items():
+            if label := record.get("label"):
+                self._labels[part][label] += times
 
     def add_failure(self, error: Mapping[str, Any]) -> None:
         """Add a failure by its class and type."""
@@ -179,14 +180,17 @@ class ScoreNumbers:
             "failed": dict(self.failed),
             "errors": dict(self.errors),
             "not_run": items - self.completed - self.failed.total(),
-            "mean": _mean(self._values.get(None, ())),
+            "mean": mean(self._values.get(None, ())),
             **self.versions.summary(),
         }
-        means = {part: _mean(some) for part, some in self._values.items() if part is not None}
+        means = {part: mean(some) for part, some in self._values.items() if part is not None}
         if means:
             summary["means"] = means
-        if self._labels:
-            summary["labels"] = dict(self._labels)
+        labels = {part: dict(counts) for part, counts in self._labels.items()}
+        if None in labels:
+            summary["labels"] = labels.pop(None)
+        if labels:
+            summary["labels_by_score"] = labels
         if self._used is not None:
             summary |= self._used.summary()
         if self.saw_masked:
@@ -308,12 +312,3 @@ def _count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[s
     kind = str(error.get("class", "unknown"))
     classes[kind] += 1
     errors[str(error.get("type") or kind)] += 1
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    if not values:
-        return None
-    try:
-        return math.fsum(values) / len(values)
-    except OverflowError:  # the sum is beyond 1e308, and the mean is not
-        return float(sum(map(Fraction, values)) / len(values))

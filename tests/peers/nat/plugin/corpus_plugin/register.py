@@ -1,5 +1,5 @@
 """What the toolkit imports when it looks for plug-ins."""
 
-from . import evaluators, workflows
+from . import evaluators, sessions, workflows
 
-__all__ = ["evaluators", "workflows"]
+__all__ = ["evaluators", "sessions", "workflows"]

@@ -83,6 +83,8 @@ _RUN = click.argument("run", required=False, shell_complete=_complete_run)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 _SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
                     help="Override a value of the file; may be repeated.")
+_ENV_FILE = click.option("--env-file", type=click.Path(path_type=Path), metavar="FILE",
+                         help="Set the variables in this file that are not set yet.")
 _NO_EVALUATORS = click.option("--no-evaluators", is_flag=True,
                               help="Do not score: leave out the evaluators of the file.")
 _COUNT = at_least(1)
@@ -118,6 +120,9 @@ def _init(**given: Any) -> int:
 @click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")
 @_NO_EVALUATORS
 @_SET
+@_ENV_FILE
+@click.option("--only", multiple=True, metavar="NAME=VALUE",
+              help="Run only these variants of the file's matrix; may be repeated.")
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event to stdout.")
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
@@ -144,6 +149,7 @@ def _run(**given: Any) -> int:
               help="The run has N trials of each item.")
 @_NO_EVALUATORS
 @_SET
+@_ENV_FILE
 @_JSON
 @endpoint_flags
 @identity_flags

@@ -23,11 +23,12 @@ def command(
     into: Path,
     trials: int | None,
     settings: tuple[str, ...],
+    env_file: Path | None,
     as_json: bool,
     **given: Any,
 ) -> int:
     """Import the answers of a file into a run."""
-    config = MadeBy(into, given, trials, settings).read()
+    config = MadeBy(into, given, trials, settings, None, env_file).read()
     if isinstance(config, NatConfig):
         done = _into_nat(file, config)
     else:

@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 import click
 
 from limpet.cli.shown_command import without_secrets
-from limpet.config import Config, is_nat_file, load_config
+from limpet.config import Config, is_nat_file, load_config, load_matrix
+from limpet.config.env_file import load_env_file
+from limpet.config.matrix import Matrix, Variant
 from limpet.integrations.nat import Flags, NatConfig, load_nat_config
+from limpet.secrets.in_configs import masked
+from limpet.text import one_line
 
 _IN_EVAL_YML = {
     "endpoint": ("--endpoint", "write workflow: {nat: URL} in the file"),
@@ -53,12 +57,32 @@ class MadeBy(NamedTuple):
         given: The flags of `nat eval`, named like the fields of `Flags`; None is not given.
         trials: How many times each item runs; None if the file says so.
         settings: The values of `--set`.
+        variant: The variant, if the file has a matrix.
+        env_file: A file of environment variables.
     """
 
     file: Path
     given: Mapping[str, Any]
     trials: int | None = None
     settings: tuple[str, ...] = ()
+    variant: Variant | None = None
+    env_file: Path | None = None
+
+    def matrix(self) -> Matrix | None:
+        """Return the variants that the file describes; None if it has no matrix.
+
+        Raises:
+            ConfigError: The file cannot be read, or its matrix is invalid.
+        """
+        return None if is_nat_file(self.file) else load_matrix(self.file, self._overrides())
+
+    def _overrides(self) -> tuple[str, ...]:
+        settings = list(self.settings)
+        if self.trials is not None:
+            settings.append(f"trials={self.trials}")
+        if self.given.get("no_evaluators"):
+            settings.append("evaluators={}")
+        return tuple(settings)
 
     def read(self, *, continue_run: bool = False) -> Config | NatConfig:
         """Read the file.
@@ -70,6 +94,8 @@ class MadeBy(NamedTuple):
             ConfigError: The file is invalid.
             click.UsageError: A flag does not work with this file.
         """
+        if self.env_file is not None:
+            load_env_file(self.env_file, one_line(str(self.env_file)))
         if is_nat_file(self.file):
             return load_nat_config(self.file, self._flags(continue_run=continue_run))
         for name, (flag, instead) in _IN_EVAL_YML.items():
@@ -78,12 +104,7 @@ class MadeBy(NamedTuple):
                     f"{flag} works only with a NeMo Agent Toolkit configuration; this file is an "
                     f"eval.yml: {instead}"
                 )
-        settings = list(self.settings)
-        if self.trials is not None:
-            settings.append(f"trials={self.trials}")
-        if self.given.get("no_evaluators"):
-            settings.append("evaluators={}")
-        return load_config(self.file, tuple(settings))
+        return load_config(self.file, self._overrides(), self.variant)
 
     def _flags(self, *, continue_run: bool) -> Flags:
         given = {name: value for name, value in self.given.items() if value is not None}
@@ -117,6 +138,10 @@ class MadeBy(NamedTuple):
             record["trials"] = self.trials
         if self.settings:
             record["set"] = [_masked("--set", setting)[1] for setting in self.settings]
+        if self.variant is not None:
+            record["variant"] = masked(dict(self.variant.values))
+        if self.env_file is not None:
+            record["env_file"] = os.path.relpath(self.env_file, run)
         return record
 
 
@@ -128,12 +153,14 @@ def recorded(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
     given["overrides"] = tuple(tuple(map(str, pair)) for pair in _listed(record, "overrides"))
     if isinstance(record.get("dataset"), str):
         given["dataset"] = run / record["dataset"]
-    trials = record.get("trials")
+    trials, variant = record.get("trials"), record.get("variant")
     return MadeBy(
         Path(os.path.normpath(run / record["file"])),
         given,
         trials if isinstance(trials, int) else None,
         tuple(map(str, _listed(record, "set"))),
+        Variant(run.name, variant) if isinstance(variant, dict) else None,
+        run / record["env_file"] if isinstance(record.get("env_file"), str) else None,
     )
 
 

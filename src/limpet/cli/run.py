@@ -4,11 +4,12 @@ import gc
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import click
 from rich.text import Text
@@ -16,6 +17,13 @@ from rich.text import Text
 from limpet.cli.changed import answer_to, can_ask, changes, question_about
 from limpet.cli.error_exit import DONE, FAILED, STOPPED
 from limpet.cli.made_by import MadeBy
+from limpet.cli.matrix import (
+    VariantEvents,
+    check_directory,
+    note_variants,
+    run_variants,
+    say_variants_ended,
+)
 from limpet.cli.run_ending import (
     Ended,
     Floor,
@@ -26,6 +34,7 @@ from limpet.cli.run_ending import (
     shown_path,
 )
 from limpet.config import Config
+from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
@@ -56,6 +65,8 @@ def command(
     limit: int | None,
     trials: int | None,
     settings: tuple[str, ...],
+    env_file: Path | None,
+    only: tuple[str, ...],
     quiet: bool,
     as_json: bool,
     floors: tuple[str, ...],
@@ -68,61 +79,120 @@ def command(
         _check_redo(redo_items, keep=keep)
         redo_steps = ("workflow", *redo_steps)
     here = Path.cwd()
+    flags = _Flags(
+        redo_steps, redo_items, keep, retry_failed, early_stop, limit, floors, quiet, as_json
+    )
     with stdout_for_data() as out:
-        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings)
-        forces = bool(redo_steps or redo_items)
-        config = made_by.read(continue_run=keep or forces or limit is not None)
-        _check_skipped(given, redo_steps, forces=forces)
-        prepared = _prepare(config, quiet=quiet, as_json=as_json)
-        least = read_floors(floors, list(prepared.evaluators))
-        prepared = replace(
-            prepared.with_options(
-                _flags(prepared, keep=keep, failed=retry_failed, early_stop=early_stop)
-            ),
-            limit=limit,
-            made_by=made_by._replace(file=config.path).record(config.run),
-            resumes_redos=not keep,
-        )
-        if forces:
-            redone = Redo(redo_steps or None, redo_items or None)
-            prepared = prepared.with_options({"redo": redone})
-            if isinstance(config, NatConfig):  # before anything is moved
-                _check_forced(prepared, redone)
+        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
+        _check_skipped(given, redo_steps, forces=flags.forces)
+        matrix = made_by.matrix()
+        if matrix is None and only:
+            raise click.UsageError(f"--only {only[0]}: the file has no matrix")
+        variants = [None] if matrix is None else matrix.chosen(only)
+        # All of them, before any call is made: a mistake in the last one costs nothing.
+        runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]
+        check_directory(runs[0].config.run, is_variant=matrix is not None)
         if only_plan:
             with no_exit(), _busy(quiet=quiet, as_json=as_json):
-                plan = _plan(config, prepared)
+                plans = [_plan(run.config, run.prepared) for run in runs]
+        elif matrix is None:
+            ended, view = _run_or_ask(runs[0], flags, partial(_view, out, flags), here)
         else:
-            view = _view(out, quiet=quiet, as_json=as_json)
-            try:
-                ended = _run(config, prepared, view, least, here)
-            except FunctionChangedError as changed:
-                kept = _if(config, prepared, {"on_change": "keep"})
-                again = _if(config, prepared, {"redo": Redo(("workflow", *redo_steps))})
-                question = question_about(changed, made_by.file, again, kept)
-                if quiet or as_json or isinstance(config, NatConfig) or not can_ask():
-                    raise question from changed
-                answer = answer_to(question, changed, kept)
-                prepared = prepared.with_options({"on_change": answer})
-                view = _view(out, quiet=quiet, as_json=as_json)
-                ended = _run(config, prepared, view, least, here)
+            note_variants(runs[0].config.run.parent, matrix)
+            endings = run_variants(
+                [
+                    (variant, partial(_run_or_ask, run, flags))
+                    for variant, run in zip(variants, runs, strict=True)
+                    if variant is not None
+                ],
+                partial(_view, out, flags),
+                here,
+            )
     if only_plan:
-        _put_plan(plan, made_by.file, as_json=as_json)
+        for run, plan in zip(runs, plans, strict=True):
+            _put_plan(plan, made_by.file, run.made_by.variant, as_json=as_json)
         return DONE
+    if matrix is not None:
+        return say_variants_ended(matrix, endings, runs[0].config.run.parent, here, flags)
     say_ended(ended, view)
     return ended.code
 
 
-def _flags(
-    prepared: Arguments, *, keep: bool, failed: bool | None, early_stop: bool | None
-) -> RunOptions:
+class _Flags(NamedTuple):
+    """What the command line asks of each run."""
+
+    redo_steps: tuple[str, ...]
+    redo_items: tuple[str, ...]
+    keep: bool
+    retry_failed: bool | None
+    early_stop: bool | None
+    limit: int | None
+    floors: tuple[str, ...]
+    quiet: bool
+    as_json: bool
+
+    @property
+    def forces(self) -> bool:
+        return bool(self.redo_steps or self.redo_items)
+
+
+class _Ready(NamedTuple):
+    """A run that can begin."""
+
+    made_by: MadeBy
+    config: Config | NatConfig
+    prepared: Arguments
+    floors: Sequence[Floor]
+
+
+def _ready(made_by: MadeBy, flags: _Flags) -> _Ready:
+    continues = flags.keep or flags.forces or flags.limit is not None
+    config = made_by.read(continue_run=continues)
+    prepared = _prepare(config, quiet=flags.quiet, as_json=flags.as_json)
+    least = read_floors(flags.floors, list(prepared.evaluators))
+    prepared = replace(
+        prepared.with_options(_options(prepared, flags)),
+        limit=flags.limit,
+        made_by=made_by._replace(file=config.path).record(config.run),
+        resumes_redos=not flags.keep,
+    )
+    if flags.forces:
+        redone = Redo(flags.redo_steps or None, flags.redo_items or None)
+        prepared = prepared.with_options({"redo": redone})
+        if isinstance(config, NatConfig):  # before anything is moved
+            _check_forced(prepared, redone)
+    return _Ready(made_by, config, prepared, least)
+
+
+def _run_or_ask(
+    run: _Ready, flags: _Flags, new_view: Callable[[], View], here: Path
+) -> tuple[Ended, View]:
+    """Run; if the workflow changed, ask what to do about it, and run then."""
+    config, prepared = run.config, run.prepared
+    view = new_view()
+    try:
+        return _run(config, prepared, view, run.floors, here), view
+    except FunctionChangedError as changed:
+        kept = _if(config, prepared, {"on_change": "keep"})
+        again = _if(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
+        question = question_about(changed, run.made_by.file, again, kept)
+        if flags.quiet or flags.as_json or isinstance(config, NatConfig) or not can_ask():
+            raise question from changed
+        answer = answer_to(question, changed, kept)
+    view = new_view()
+    prepared = prepared.with_options({"on_change": answer})
+    return _run(config, prepared, view, run.floors, here), view
+
+
+def _options(prepared: Arguments, flags: _Flags) -> RunOptions:
     """Return the options that the command line sets, over those of the file."""
     options: RunOptions = {}
-    if keep:
+    if flags.keep:
         options["on_change"] = "keep"
-    if failed is not None:
+    if (failed := flags.retry_failed) is not None:
         options["retry"] = replace(as_retry(prepared.options.get("retry")), failed=failed)
-    if early_stop is not None:
-        options["early_stop"] = early_stop
+    if flags.early_stop is not None:
+        options["early_stop"] = flags.early_stop
     return options
 
 
@@ -184,10 +254,10 @@ def _busy(*, quiet: bool, as_json: bool) -> AbstractContextManager[None]:
     return nullcontext() if quiet or as_json else busy("preparing the run")
 
 
-def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
-    if as_json:
-        return EventView(out)
-    if quiet:
+def _view(out: TextIO, flags: _Flags, variant: Variant | None = None) -> View:
+    if flags.as_json:
+        return EventView(out) if variant is None else VariantEvents(out, variant.name)
+    if flags.quiet:
         return View()
     return LiveView() if stderr_console().is_terminal else LineView()
 
@@ -208,10 +278,14 @@ def _if(config: Config | NatConfig, prepared: Arguments, options: RunOptions) ->
     return None
 
 
-def _put_plan(plan: Plan, file: Path, *, as_json: bool) -> None:
+def _put_plan(plan: Plan, file: Path, variant: Variant | None, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
+        named = {} if variant is None else {"variant": variant.name}
+        facts = {"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}
+        click.echo(json.dumps(named | facts))
         return
+    if variant is not None:
+        put(Text(harmless(f"{variant.name}:"), style="bold"))
     put(*(Text(harmless(line)) for line in (str(plan), *changes(plan, file))))
 
 

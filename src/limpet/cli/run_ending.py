@@ -23,7 +23,7 @@ from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.filters import ScoreName, split_name
 from limpet.text import did_you_mean, harmless, one_line
 
-_EARLY_STOP_HINT = f"{FIX_AND_RERUN}; --no-early-stop continues anyway"
+EARLY_STOP_HINT = f"{FIX_AND_RERUN}; --no-early-stop continues anyway"
 
 
 class Floor(NamedTuple):
@@ -62,7 +62,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
-        hint = _EARLY_STOP_HINT if isinstance(reason, EarlyStopError) else None
+        hint = EARLY_STOP_HINT if isinstance(reason, EarlyStopError) else None
         return STOPPED, f"stopped: {reason_words(reason, hint)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
@@ -139,7 +139,7 @@ def say_ended(ended: Ended, view: View) -> None:
             say(line, "dim")
     reason = ended.result.stop_reason
     if isinstance(reason, EarlyStopError):
-        say_error(str(reason), _EARLY_STOP_HINT)
+        say_error(str(reason), EARLY_STOP_HINT)
     elif ended.why and talks:
         say(ended.why, "yellow")
     elif ended.why:

@@ -5,16 +5,25 @@ import time
 from rich.live import Live
 
 from limpet.cli.error_exit import DONE
+from limpet.report.runs import line_data, runs_table, variant_lines
 from limpet.report.status import StatusScreen, status_data, status_line
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stderr_console
 from limpet.run.reading import RunReader, open_run
+from limpet.run.reading.find_run import choose_run, is_matrix
 
 _EVERY_S = 1.0
 
 
 def command(run: str | None, *, watch: bool, as_json: bool) -> int:
-    """Show how far a run is."""
+    """Show how far a run is, or those of a matrix."""
+    if run is not None and is_matrix(directory := choose_run(run)):
+        lines = variant_lines(directory)
+        if as_json:
+            put_json({"variants": [line_data(line) for line in lines]})
+        else:
+            put(runs_table(lines))
+        return DONE
     with open_run(run) as reader:
         if watch and not as_json and stderr_console().is_terminal:
             _watch(reader)

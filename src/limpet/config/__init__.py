@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from limpet.config.config import Config, load_config
+    from limpet.config.config import Config, load_config, load_matrix
     from limpet.config.schema import json_schema
     from limpet.config.yaml_file import is_nat_file
 
-__all__ = ["Config", "is_nat_file", "json_schema", "load_config"]
+__all__ = ["Config", "is_nat_file", "json_schema", "load_config", "load_matrix"]
 
 
 def __getattr__(name: str) -> object:

@@ -61,6 +61,9 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
 def _check_together(content: EvalFile, findings: Findings) -> None:
     """Report values that are valid alone, and contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
+    if content.workflow.args is not None and content.workflow.python is None:
+        hint = "a server gets its own: body for http, input_key for nat"
+        findings.add(("workflow", "args"), "works only with python", hint)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:
         text = f"must be at least concurrency, {least}, not {most}"

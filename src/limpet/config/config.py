@@ -11,11 +11,13 @@ from typing import Any
 
 from limpet.config.checking import check_keys
 from limpet.config.dataset_checks import check_dataset, check_directory, check_filter, located
+from limpet.config.env_file import load_env_file
 from limpet.config.environment import shown, substitute
 from limpet.config.errors import Findings, Place, refuse
 from limpet.config.evaluators import check_evaluators
+from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
 from limpet.config.model import EvalFile
-from limpet.config.overrides import override
+from limpet.config.overrides import override, set_variant
 from limpet.config.preparing import (
     options_of,
     prepared_dataset,
@@ -105,23 +107,30 @@ class Config:
         )
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(
+    path: str | Path, overrides: Sequence[str] = (), variant: Variant | None = None
+) -> Config:
     """Read an `eval.yml` and check it. Nothing that it names is imported yet.
 
     Args:
         path: The file.
         overrides: Values that replace those of the file, each as "path=value".
+        variant: The variant to read, if the file has a matrix.
 
     Raises:
         ConfigError: The file is invalid. The message lists each problem with its line.
     """
-    file = Path(path)
-    tree = read_tree(read_text(file, one_line(str(path))), one_line(str(path)))
-    _check_whole(tree)
-    for text in overrides:
-        override(tree, text)
+    file, tree = Path(path), _read(path, overrides)
+    if variant is not None:
+        set_variant(tree, variant.values)
+    elif tree.data.get(MATRIX) is not None:
+        hint = "name the run of one variant, or use no matrix: --set matrix=null"
+        refuse(tree.key_place((MATRIX,)), "the file has a matrix, and this needs one run", hint)
+    tree.data.pop(MATRIX, None)
     # Resolve the folder, which may be `..`, but not a link to the file itself.
     file = file.parent.resolve() / file.name
+    if isinstance(env_file := tree.data.get("env_file"), str) and env_file.strip():
+        load_env_file(located(env_file, file.parent), one_line(env_file))
     findings = Findings(tree)
 
     def say(path: KeyPath, text: str, hint: str) -> None:
@@ -138,7 +147,27 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     assert content is not None
     # Only of workflow and evaluators: a column of the dataset may be called `token`.
     secrets = Literals(data.get("workflow"), data.get("evaluators")).keys
-    return Config(file, content, tree, keep, evaluators, secrets)
+    config = Config(file, content, tree, keep, evaluators, secrets)
+    if variant is not None:
+        config.run /= variant.name
+    return config
+
+
+def load_matrix(path: str | Path, overrides: Sequence[str] = ()) -> Matrix | None:
+    """Return the variants that an `eval.yml` describes; None if it has no matrix.
+
+    Raises:
+        ConfigError: The file cannot be read, or its matrix is invalid.
+    """
+    return matrix_of(_read(path, overrides), [text.partition("=")[0] for text in overrides])
+
+
+def _read(path: str | Path, overrides: Sequence[str]) -> Tree:
+    tree = read_tree(read_text(Path(path), one_line(str(path))), one_line(str(path)))
+    _check_whole(tree)
+    for text in overrides:
+        override(tree, text)
+    return tree
 
 
 def _check_whole(tree: Tree) -> None:

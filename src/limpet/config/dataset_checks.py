@@ -15,6 +15,7 @@ from typing import Any
 from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings
 from limpet.config.yaml_file import KeyPath
+from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.datasets.sources import SUFFIXES, expanded
 from limpet.text import nearest_file, one_line, quoted
 
@@ -28,6 +29,7 @@ def located(text: str, folder: Path) -> Path:
 
 def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
+    _check_form(dataset, findings)
     text = dataset.get("path") if isinstance(dataset, dict) else None
     if text is None and isinstance(dataset, dict) and dataset.get("sheet") is not None:
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
@@ -48,6 +50,16 @@ def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
         )
     elif dataset.get("sheet") is not None and suffix != ".xlsx":
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
+    for name in ("delimiter", "encoding") if suffix in SUFFIXES else ():
+        if dataset.get(name) is not None and suffix not in (".csv", ".tsv"):
+            findings.add(("dataset", name), "only a .csv or .tsv file has one")
+
+
+def _check_form(dataset: Any, findings: Findings) -> None:
+    for name, flaw_of in (("delimiter", flaw_of_delimiter), ("encoding", flaw_of_encoding)):
+        value = dataset.get(name) if isinstance(dataset, dict) else None
+        if isinstance(value, str) and (flaw := flaw_of(value)):
+            findings.add(("dataset", name), f"{flaw}, not {shown(value)}")
 
 
 def _hint_of_missing(text: str, path: Path) -> str:

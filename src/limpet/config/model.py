@@ -182,6 +182,8 @@ class DatasetSection(Section):
     shuffle: Truth = _key("Shuffle the rows by the seed.", default=False)
     seed: Integer = _key("The seed of sample and shuffle.", default=0)
     sheet: Text | None = _key("The sheet of an .xlsx file.")
+    delimiter: str | None = _key("What separates the cells of a .csv or .tsv file.")
+    encoding: Text | None = _key("The encoding of a .csv or .tsv file; default: UTF-8.")
     filter: dict[str, Any] | None = _key("Which rows to keep, by column.")
 
 
@@ -228,6 +230,7 @@ class WorkflowSection(Section):
     """What is evaluated. Each kind of workflow has its own key; exactly one is given."""
 
     python: Reference | None = _key("A function or class: module:name.")
+    args: dict[str, Any] | None = _key("Arguments of the function, or of the class's constructor.")
     nat: NatSection | None = _key("An agent that `nat serve` serves.")
     http: HttpSection | None = _key("A server that answers with JSON.")
     version: Text | None = _key("Its version, used instead of its code.")
@@ -303,6 +306,9 @@ class EvalFile(Section):
     )
     trials: Count = _key("How many times each item runs.", default=1)
     evaluators: Evaluators | None = _key("The evaluators, by name.")
+    matrix: dict[str, list[Any]] | None = _key(
+        "Variants: lists of values by path, like workflow.args.model: [a, b]."
+    )
     pace: PaceSection = Field(
         default_factory=PaceSection.model_construct, description="How many calls run at once."
     )
@@ -311,6 +317,7 @@ class EvalFile(Section):
     )
     timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
     on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
+    env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")
     secrets: Secrets | None = _key("More values to mask on disk; false turns masking off.")
     early_stop: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
     prices: dict[str, PriceSection] | None = _key(

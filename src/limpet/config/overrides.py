@@ -6,9 +6,11 @@ that is not set. A path that goes below a short form expands it first: `pace: au
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from limpet.config.errors import Place, refuse
+from limpet.config.matrix import MATRIX
 from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.errors import ConfigError
@@ -35,16 +37,43 @@ def override(tree: Tree, text: str, place: Place | None = None) -> None:
     path = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
         refuse(place, "must be path=value", "for example --set trials=3 --set pace.concurrency=8")
-    parsed = _read(name, value, place)
+    set_value(tree, path, _read(name, value, place), place)
+
+
+def set_value(tree: Tree, path: KeyPath, value: Tree, place: Place) -> None:
+    """Set a value in the tree, or replace it.
+
+    Args:
+        tree: The content of the file; changed in place.
+        path: The value's path.
+        value: The value, and the places of its parts.
+        place: The place of the path in messages.
+
+    Raises:
+        ConfigError: The path cannot be set.
+    """
     holder = _holder(tree, path, place)
     tree.forget(path)
-    holder[path[-1]] = parsed.data
+    holder[path[-1]] = value.data
     for depth in range(1, len(path) + 1):
         tree.keys.setdefault(path[:depth], place)
         tree.values.setdefault(path[:depth], place)
-    for inner in parsed.values:
-        tree.values[path + inner] = tree.keys[path + inner] = place
-    tree.written.update({path + inner: word for inner, word in parsed.written.items()})
+    for inner, inner_place in value.values.items():
+        tree.values[path + inner] = tree.keys[path + inner] = inner_place
+    tree.written.update({path + inner: word for inner, word in value.written.items()})
+
+
+def set_variant(tree: Tree, values: Mapping[str, Any]) -> None:
+    """Set the values of one variant in the tree, and remove its matrix."""
+    axes = tree.data.pop(MATRIX, None)
+    for name, value in values.items():
+        listed = axes.get(name) if isinstance(axes, dict) else None
+        if isinstance(listed, list) and value in listed:
+            at: KeyPath = (MATRIX, name, listed.index(value))
+            given = tree.below(at, value)
+        else:  # recorded by a run, and no longer in the file
+            at, given = (MATRIX, name), Tree(value, tree.shown)
+        set_value(tree, tuple(name.split(".")), given, tree.place(at))
 
 
 def shown_setting(text: str) -> str:

@@ -29,9 +29,10 @@ from limpet.fingerprints.declared import DependsOn
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
+from limpet.workflows.bound_arguments import flaws_of_arguments
 from limpet.workflows.python import is_workflow
 
-_COLUMNS = ("id", "input", "expected", "sheet")
+_COLUMNS = ("id", "input", "expected", "sheet", "delimiter", "encoding")
 _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
@@ -83,13 +84,29 @@ def prepared_workflow(
     if version is not None and is_workflow(found):
         text = f"{_shown(section.python)} is a Workflow, which has its own version"
         findings.add(("workflow", "version"), text, "leave version out")
+    args = typed(section.args or {})
+    if not _takes(found, args, _shown(section.python), findings):
+        return None
     try:
-        return as_workflow(found, version=version)
+        return as_workflow(found, version=version, args=args)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
         hint = getattr(error, "hint", None)
         text = f"{_shown(section.python)}: {one_line(text_of(error))}"
         findings.add(path, text, hint, cause=error)
         return None
+
+
+def _takes(found: Any, args: Mapping[str, Any], shown: str, findings: Findings) -> bool:
+    """Return whether a workflow takes its arguments; report what it does not take."""
+    path = ("workflow", "args")
+    if args and is_workflow(found):
+        hint = "name a function or a class, or leave args out"
+        findings.add(path, f"{shown} is a Workflow, which takes no arguments", hint)
+        return False
+    flaws = list(flaws_of_arguments(found, args)) if args else []
+    for name, text, hint_of_name in flaws:
+        findings.add((*path, name) if name else path, text, hint_of_name)
+    return not flaws
 
 
 def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow | None:

@@ -158,6 +158,15 @@ class Tree:
         """Return where the key of a path is."""
         return self.keys.get(path) or self.place(path)
 
+    def below(self, path: KeyPath, data: Any) -> "Tree":
+        """Return the part of the tree at a path, which holds `data`."""
+        depth = len(path)
+        keys, values, written = (
+            {known[depth:]: held for known, held in places.items() if known[:depth] == path}
+            for places in (self.keys, self.values, self.written)
+        )
+        return Tree(data, self.shown, keys, values, written)  # type: ignore[arg-type]
+
     def forget(self, path: KeyPath) -> None:
         """Forget the places of a path and all below it: another value replaces them."""
         if path not in self.values:

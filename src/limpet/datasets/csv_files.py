@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns
 from limpet.datasets.text_files import Line, lines_of
@@ -25,12 +26,38 @@ _REASONS = {
 _HINT = "a quote inside a quoted cell is written twice"
 
 
-def read_csv(path: Path, place: str, delimiter: str = ",") -> Rows:
+class CsvForm(NamedTuple):
+    """How a file is written; None: as usual for its suffix."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+
+
+USUAL_FORM = CsvForm()
+
+
+def flaw_of_delimiter(text: str) -> str | None:
+    """Return what is wrong with a delimiter, if anything."""
+    if len(text) == 1 and text not in '"\r\n\0':
+        return None
+    return 'must be one character, and not a quote or a line break; a tab is "\\t"'
+
+
+def flaw_of_encoding(name: str) -> str | None:
+    """Return what is wrong with the name of an encoding, if anything."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        return 'must be the name of an encoding, like "latin-1", "cp1252" or "utf-16"'
+    return None
+
+
+def read_csv(path: Path, place: str, delimiter: str = ",", encoding: str | None = None) -> Rows:
     """Yield the rows of a comma-separated file, or of one with another delimiter."""
     # The limit is global: it is raised and not restored, because restoring it could fail a file
     # that another thread is reading.
     csv.field_size_limit(sys.maxsize)
-    with closing(lines_of(path, place)) as lines:  # closes the file if the header raises
+    with closing(lines_of(path, place, encoding)) as lines:  # closes the file if the header raises
         records = _Records(lines, place, delimiter)
         header = _header_of(records, place)
         width = len(header)

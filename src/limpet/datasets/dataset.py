@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from limpet.arguments import whole_number_from
 from limpet.datasets.columns import Roles, find_roles
+from limpet.datasets.csv_files import CsvForm, flaw_of_delimiter, flaw_of_encoding
 from limpet.datasets.items import ItemMaker, Packed, pack, unpack
 from limpet.datasets.rows import RESERVED, TAKEN, BadRow, BadRows, Flaw, Table
 from limpet.datasets.selection import RowFilter, Selection, check_shape, choose
@@ -40,6 +41,8 @@ class Dataset:
         shuffle: Shuffle the items by `seed`.
         seed: The seed of shuffle and sample.
         sheet: The sheet of a .xlsx file. None: the first.
+        delimiter: The character between the cells of a .csv or .tsv file. None: a comma, or a tab.
+        encoding: The encoding of a .csv or .tsv file, like "latin-1". None: UTF-8.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -58,6 +61,8 @@ class Dataset:
     shuffle: bool = False
     seed: int = 0
     sheet: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         if self.on_bad_row not in ("raise", "skip"):
@@ -67,9 +72,13 @@ class Dataset:
                 whole_number_from(1, **{name: value})
         if not isinstance(self.seed, int) or isinstance(self.seed, bool):
             raise TypeError(f"seed={self.seed!r}: must be a whole number")
-        for name in ("id", "input", "expected", "sheet"):
+        for name in ("id", "input", "expected", "sheet", "delimiter", "encoding"):
             if not isinstance(value := getattr(self, name), (str, type(None))):
                 raise TypeError(f"{name}={value!r}: must be a string or None")
+        if self.delimiter is not None and (flaw := flaw_of_delimiter(self.delimiter)):
+            raise ValueError(f"delimiter={self.delimiter!r}: {flaw}")
+        if self.encoding is not None and (flaw := flaw_of_encoding(self.encoding)):
+            raise ValueError(f"encoding={self.encoding!r}: {flaw}")
         if self.filter is not None:
             check_shape(self.filter)
 
@@ -84,7 +93,7 @@ class Dataset:
         Raises:
             DatasetError: The source or a row cannot be used, or no row is left.
         """
-        table = table_of(self.source, self.sheet)
+        table = table_of(self.source, self.sheet, CsvForm(self.delimiter, self.encoding))
         bad = BadRows(table, skip=self.on_bad_row == "skip")
         roles_among = partial(
             find_roles, table.place, id=self.id, input=self.input, expected=self.expected

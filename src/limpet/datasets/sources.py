@@ -9,12 +9,11 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.csv_files import read_csv
+from limpet.datasets.csv_files import USUAL_FORM, CsvForm, read_csv
 from limpet.datasets.json_files import read_json, read_jsonl
 from limpet.datasets.parquet import read_parquet
 from limpet.datasets.rows import Flaw, Row, Rows, Table, flaw_of_columns, plain_cell
@@ -27,36 +26,34 @@ _JSON_READERS: dict[str, Callable[..., Rows]] = {
     ".jsonl": read_jsonl,
     ".ndjson": read_jsonl,
 }
-_TEXT_READERS: dict[str, Callable[..., Rows]] = {
-    **_JSON_READERS,
-    ".csv": read_csv,
-    ".tsv": partial(read_csv, delimiter="\t"),
-}
-SUFFIXES = (*_TEXT_READERS, ".parquet", ".xlsx")
+_CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_TEXT_SUFFIXES = (*_JSON_READERS, *_CSV_DELIMITERS)
+SUFFIXES = (*_TEXT_SUFFIXES, ".parquet", ".xlsx")
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _ACCEPTED = "a path, a list of dicts, a DataFrame, or a function that returns one of these"
 
 
-def table_of(source: object, sheet: str | None) -> Table:
+def table_of(source: object, sheet: str | None, form: CsvForm = USUAL_FORM) -> Table:
     """Return the table of a source.
 
     Raises:
         DatasetError: The source cannot be read.
     """
     if isinstance(source, str) and _is_reference(source):
-        return _table_of_function(_function_at(source), source, sheet)
+        return _table_of_function(_function_at(source), source, sheet, form)
     if callable(source):
         name = getattr(source, "__qualname__", type(source).__qualname__)
-        return _table_of_function(source, name, sheet)
-    return _table_of_data(source, None, sheet)
+        return _table_of_function(source, name, sheet, form)
+    return _table_of_data(source, None, sheet, form)
 
 
-def _table_of_data(source: object, maker: str | None, sheet: str | None) -> Table:
+def _table_of_data(source: object, maker: str | None, sheet: str | None, form: CsvForm) -> Table:
     """Return the table of any source but a function. `maker`: the function that returned it."""
     if isinstance(source, (str, os.PathLike)):
-        return table_of_file(source, sheet)
+        return table_of_file(source, sheet, form)
     if sheet is not None:
         raise DatasetError(f"sheet={sheet!r}: only a .xlsx file has sheets")
+    _check_form(form, "", is_csv=False)
     if _is_frame(source):
         name = maker or "DataFrame"
         return Table(name, name, "row", _read_frame(source, name))
@@ -71,13 +68,18 @@ def _is_reference(source: str) -> bool:
 
 
 def table_of_file(
-    source: "str | os.PathLike[str]", sheet: str | None = None, *, nan: bool = False
+    source: "str | os.PathLike[str]",
+    sheet: str | None = None,
+    form: CsvForm = USUAL_FORM,
+    *,
+    nan: bool = False,
 ) -> Table:
     """Return the rows of a file.
 
     Args:
         source: The file.
         sheet: The sheet of an XLSX file; None: the first.
+        form: How a CSV file is written.
         nan: Whether JSON may hold NaN and Infinity, as Python writes them.
 
     Raises:
@@ -87,10 +89,11 @@ def table_of_file(
     suffix = path.suffix.lower()
     if sheet is not None and suffix != ".xlsx":
         raise DatasetError(f"{place}: sheet={sheet!r}: only a .xlsx file has sheets")
+    _check_form(form, f"{place}: ", is_csv=suffix in _CSV_DELIMITERS)
     with _reading(place):
         _check_file(path, place)
-    unit = "line" if suffix in _TEXT_READERS else "row"
-    rows = _guarded(_reader_of(path, place, suffix, sheet, nan=nan), place)
+    unit = "line" if suffix in _TEXT_SUFFIXES else "row"
+    rows = _guarded(_reader_of(path, place, suffix, sheet, form, nan=nan), place)
     return Table(path.name, place, unit, rows, is_file=True)
 
 
@@ -129,11 +132,19 @@ def _hint_of_missing(path: Path) -> str:
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
-def _reader_of(path: Path, place: str, suffix: str, sheet: str | None, *, nan: bool) -> Rows:
+def _check_form(form: CsvForm, place: str, *, is_csv: bool) -> None:
+    for name, value in form._asdict().items():
+        if value is not None and not is_csv:
+            raise DatasetError(f"{place}{name}={value!r}: only a .csv or .tsv file has one")
+
+
+def _reader_of(
+    path: Path, place: str, suffix: str, sheet: str | None, form: CsvForm, *, nan: bool
+) -> Rows:
     if suffix in _JSON_READERS:
         return _JSON_READERS[suffix](path, place, nan=nan)
-    if suffix in _TEXT_READERS:
-        return _TEXT_READERS[suffix](path, place)
+    if suffix in _CSV_DELIMITERS:
+        return read_csv(path, place, form.delimiter or _CSV_DELIMITERS[suffix], form.encoding)
     if suffix == ".parquet":
         return read_parquet(_needed("duckdb", place), path, place)
     if suffix == ".xlsx":
@@ -217,7 +228,9 @@ def _read_frame(frame: Any, place: str) -> Rows:
         yield Row(number, dict(zip(columns, map(plain_cell, cells), strict=True)))
 
 
-def _table_of_function(function: Callable[[], Any], name: str, sheet: str | None) -> Table:
+def _table_of_function(
+    function: Callable[[], Any], name: str, sheet: str | None, form: CsvForm
+) -> Table:
     place = f"{one_line(name)}()"
     try:
         source = function()
@@ -228,7 +241,7 @@ def _table_of_function(function: Callable[[], Any], name: str, sheet: str | None
         if inspect.iscoroutine(source):
             source.close()
         raise DatasetError(f"{place}: is async", hint="pass a sync function; it runs only once")
-    return _table_of_data(source, place, sheet)
+    return _table_of_data(source, place, sheet, form)
 
 
 def _function_at(reference: str) -> Callable[[], Any]:

@@ -24,14 +24,32 @@ class Line(NamedTuple):
     flaw: str | None
 
 
-def lines_of(path: Path, place: str) -> Generator[Line, None, None]:
+def lines_of(path: Path, place: str, encoding: str | None = None) -> Generator[Line, None, None]:
     """Yield the lines of a file as strings, without a byte order mark.
 
     Raises:
-        DatasetError: The file is UTF-16.
+        DatasetError: The file is UTF-16, or not in the encoding that was named.
     """
+    if encoding is not None and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
+        with closing(_lines_in(path, place, encoding)) as lines:
+            yield from lines
+        return
     with closing(raw_lines_of(path, place)) as raw:
         yield from starmap(decoded, raw)
+
+
+def _lines_in(path: Path, place: str, encoding: str) -> Generator[Line, None, None]:
+    number = 0
+    try:
+        with path.open(encoding=encoding, newline="\n") as file:
+            for number, text in enumerate(file, 1):
+                yield Line(number, text.removeprefix("\ufeff") if number == 1 else text, None)
+    except UnicodeError as error:
+        # The rest cannot be skipped: where the next line begins is unknown.
+        raise DatasetError(
+            f"{place}, after line {number}: is not {encoding}: {getattr(error, 'reason', error)}",
+            hint="name the encoding that the file was saved in",
+        ) from error
 
 
 def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], None, None]:
@@ -44,7 +62,9 @@ def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], No
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             if number == 1 and raw.startswith(_UTF16):
-                raise DatasetError(f"{place}: is UTF-16, not UTF-8", hint="save it as UTF-8")
+                raise DatasetError(
+                    f"{place}: is UTF-16, not UTF-8", hint="save it as UTF-8, or name its encoding"
+                )
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line, offset + len(raw) - len(line)
             offset += len(raw)

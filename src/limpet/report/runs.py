@@ -1,15 +1,17 @@
 """Which runs exist, and what is their state?"""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from limpet.errors import LimpetError
+from limpet.errors import JournalError, LimpetError
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, label_counts, mean
 from limpet.run.reading import RunReader
+from limpet.run.reading.find_run import MATRIX_FILE, is_run, runs_in
 from limpet.run.results.filters import ScoreName
 from limpet.text import one_line, text_of
 
@@ -83,6 +85,20 @@ def _in_words(line: RunLine) -> Iterator[str]:
         value, labels = line.means.get(name), line.labels.get(name)
         words = f"({label_counts(labels)})" if value is None and labels else mean(value)
         yield f"{one_line(name)} {words}"
+
+
+def variant_lines(directory: Path) -> list[RunLine]:
+    """Summarise the runs of a matrix: those in its file, also if not begun, and older ones."""
+    try:
+        listed = json.loads((directory / MATRIX_FILE).read_bytes())["variants"]
+        paths = [directory / str(variant["name"]) for variant in listed]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise JournalError(f"{one_line(str(directory))}: unreadable: {text_of(error)}") from error
+    older = [path for path in runs_in(directory) if path not in paths]
+    return [
+        line_of(path) if is_run(path) else RunLine(str(path), "not begun")
+        for path in (*paths, *older)
+    ]
 
 
 def runs_table(lines: Sequence[RunLine]) -> Table:

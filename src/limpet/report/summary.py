@@ -59,7 +59,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}
     used = [step.get("usage", {}) for step in steps.values()]
     if tokens := sum(usage.get("total_tokens", 0) for usage in used):
-        parts.append(count(tokens, "token"))
+        parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
         parts.append(f"cost {cost:,.4g}")
     lines = [" · ".join(parts)]

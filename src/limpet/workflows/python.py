@@ -6,28 +6,34 @@ import importlib
 import inspect
 import logging
 import operator
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.files.audit_hook import importing
-from limpet.fingerprints.steps import OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
+from limpet.workflows.bound_arguments import BoundCode, first_free
 from limpet.workflows.parameters import names_given, names_wanted, value_for, wants_input_alone
 from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
 
 
-def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
+def as_workflow(
+    thing: Any, *, version: str | None = None, args: Mapping[str, Any] | None = None
+) -> Workflow:
     """Return a workflow for what the user gave.
 
     Args:
         thing: A workflow, a function, a class or a callable object, or the "module:name" of one.
         version: Declares what its answers depend on, instead of its code.
+        args: Arguments of a function or callable object for every call, or of a class's
+            constructor. Checked with `flaws_of_arguments` before.
 
     Raises:
         LimpetError: The name does not exist, or what it names cannot be called.
@@ -42,12 +48,12 @@ def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
             )
         thing = _imported(thing)
     if isinstance(thing, type):
-        return ClassWorkflow(thing, version)
+        return ClassWorkflow(thing, version, args)
     if is_workflow(thing):
         return cast("Workflow", thing)
     missing = members_missing(thing, MEMBERS)
     if callable(thing):
-        return FunctionWorkflow(thing, version)
+        return FunctionWorkflow(thing, version, args)
     if len(missing) < len(MEMBERS):
         raise LimpetError(
             f"workflow={thing!r}: {members_text(missing)}",
@@ -87,18 +93,22 @@ def _imported(reference: str) -> Any:
     return thing
 
 
-class FunctionWorkflow(OwnCode, Workflow):
+class FunctionWorkflow(BoundCode, Workflow):
     """A function, or a callable object. Sync ones run in threads.
 
     An object may have `setup` and `teardown`, sync or async, called before the first call and after
     the last.
     """
 
-    def __init__(self, function: Any, version: str | None = None) -> None:
+    def __init__(
+        self, function: Any, version: str | None = None, args: Mapping[str, Any] | None = None
+    ) -> None:
         self.name = _name_of(function)
-        super().__init__(function, version)
+        super().__init__(function, version, args)
         self._function = function
-        self._names = names_wanted(function)
+        self._bound = functools.partial(function, **self._args) if args else function
+        self._names = names_wanted(self._bound)
+        self._input_name = first_free(function, self._args)
         self._alone: bool | None = None
         self._threads = Threads()
         self._is_async = is_async(function)
@@ -118,7 +128,7 @@ class FunctionWorkflow(OwnCode, Workflow):
             self._alone = wants_input_alone(self._names, item)
         if self._alone:
             return None
-        return {name: value_for(name, item) for name in names_given(self._function, item)}
+        return {name: value_for(name, item) for name in names_given(self._bound, item)}
 
     async def open(self) -> None:
         self._threads = Threads()
@@ -128,13 +138,20 @@ class FunctionWorkflow(OwnCode, Workflow):
     async def call(self, item: Item) -> Output:
         arguments = self._arguments(item)
         if arguments is None:
-            call = functools.partial(self._function, item.input)
+            by_name = {} if self._input_name is None else {self._input_name: item.input}
+            by_position = [] if by_name else [item.input]
+            call = self._call(*by_position, **by_name)
         else:
-            call = functools.partial(self._function, **arguments)
+            call = self._call(**arguments)
         value = call() if self._is_async else await self._threads.run(operator.call, call)
         if is_awaitable(value):
             value = await value
         return value if isinstance(value, Output) else Output(value)
+
+    def _call(self, *args: Any, **keywords: Any) -> functools.partial[Any]:
+        # A copy for each call: what one call appends to a list must not reach the others.
+        bound = deepcopy(self._args) if self._args else {}
+        return functools.partial(self._function, *args, **bound, **keywords)
 
     async def close(self) -> None:
         self._threads.close()
@@ -143,18 +160,20 @@ class FunctionWorkflow(OwnCode, Workflow):
             await _call_if_there(self._function, "teardown")
 
 
-class ClassWorkflow(OwnCode, Workflow):
+class ClassWorkflow(BoundCode, Workflow):
     """A class: one instance for all items, or one for each with `per_item = True`.
 
     An instance has `__call__`, and may have `setup` and `teardown`, sync or async.
     """
 
-    def __init__(self, cls: type, version: str | None = None) -> None:
+    def __init__(
+        self, cls: type, version: str | None = None, args: Mapping[str, Any] | None = None
+    ) -> None:
         if not any("__call__" in vars(base) for base in cls.__mro__):
             raise LimpetError(f"workflow={cls!r}: the class needs a method __call__")
-        _check_no_arguments(cls)
+        super().__init__(cls, version, args)
+        _check_arguments(cls, self._args)
         self.name = cls.__name__
-        super().__init__(cls, version)
         self._cls = cls
         self._per_item = bool(getattr(cls, "per_item", False))
         self._shared: FunctionWorkflow | None = None
@@ -179,7 +198,7 @@ class ClassWorkflow(OwnCode, Workflow):
             await self._close_after_call(own)
 
     async def _opened(self) -> FunctionWorkflow:
-        workflow = FunctionWorkflow(self._cls(), self._version)
+        workflow = FunctionWorkflow(self._cls(**deepcopy(self._args)), self._version)
         await workflow.open()
         return workflow
 
@@ -201,18 +220,19 @@ class ClassWorkflow(OwnCode, Workflow):
             await shared.close()
 
 
-def _check_no_arguments(cls: type) -> None:
-    """Raise if the class needs arguments, before anything is spent."""
+def _check_arguments(cls: type, args: Mapping[str, Any]) -> None:
+    """Raise if the class needs other arguments, before anything is spent."""
     try:
         signature = inspect.signature(cls)
     except (ValueError, TypeError):  # without a signature, creating an instance will show it
         return
     try:
-        signature.bind()
+        signature.bind(**args)
     except TypeError as error:
         raise SetupError(
             f"workflow={cls.__name__}: the class needs arguments: {error}",
-            hint=f"pass an instance, {cls.__name__}(…), or give all of them defaults",
+            hint=f"pass an instance, {cls.__name__}(…), or give all of them defaults; "
+            "in an eval.yml: workflow: {python: …, args: {…}}",
         ) from error
 
 

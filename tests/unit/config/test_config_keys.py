@@ -4,10 +4,14 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 TOP = (
-    "name, dataset, workflow, run, trials, evaluators, pace, retry, timeout, on_change, secrets, "
+    "name, dataset, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, "
+    "env_file, secrets, "
     "early_stop, prices, output"
 )
-READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet, filter"
+READS = (
+    "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet, "
+    "delimiter, encoding, filter"
+)
 
 
 # What the file holds, what is said, and the hint.
@@ -36,7 +40,7 @@ REFUSED = {
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
         "eval.yml:2: workflow: unknown key 'versoin'",
-        "did you mean 'version'?  (known here: python, nat, http, version, depends_on)",
+        "did you mean 'version'?  (known here: python, args, nat, http, version, depends_on)",
     ),
     "an unknown key of what is depended on": (
         "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  depends_on: {fils: [a]}\n",

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 from limpet.errors import LimpetError, RateLimitError
 from limpet.integrations.nat import toolkit as toolkit_module
-from limpet.integrations.nat.toolkit import RefusedCallError, Toolkit, outspoken, refusals
+from limpet.integrations.nat.judges import RefusedCallError, outspoken, refusals
+from limpet.integrations.nat.toolkit import Toolkit
 from limpet.integrations.nat.toolkit_evaluators import _made_of, _score_of
 
 WAIT_S = 10

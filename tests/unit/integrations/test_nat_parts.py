@@ -233,7 +233,7 @@ def toolkit(monkeypatch):
             yield "builder"
 
     class Config(dict):
-        workflow, functions = object(), {}
+        workflow, functions, eval = (), {}, None
 
         def model_dump(self, mode):
             return dict(self)
@@ -262,6 +262,7 @@ def toolkit(monkeypatch):
             "validate_schema": lambda data, kind: kind(data)
         },
         "nat.cli.type_registry": {"GlobalTypeRegistry": Registry},
+        "nat.data_models.component_ref": {"ComponentRef": Config},
         "nat.builder.workflow_builder": {"WorkflowBuilder": Builder},
         "nat.runtime.session": {"SessionManager": Sessions},
         "nat.builder.runtime_event_subscriber": {"pull_intermediate": pull_intermediate},

@@ -26,6 +26,7 @@ from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.toolkit import Toolkit
+from limpet.integrations.nat.toolkit_checks import check_names
 from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
 from limpet.integrations.nat.toolkit_files import (
     download,
@@ -120,6 +121,11 @@ class NatConfig:
         put_first(Path.cwd())
         function = self._imported(("dataset", "function"), self.general.dataset.function, findings)
         evaluators = self._evaluators(findings)
+        if self.toolkit.is_needed:
+            findings.raise_any()
+            check_names(
+                self.toolkit.read(), runs_workflow=self.toolkit.runs_workflow, findings=findings
+            )
         findings.raise_any()
         if self.general.dataset.remote_file_path and self.flags.dataset is None:
             download(self.general.dataset)

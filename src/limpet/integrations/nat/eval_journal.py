@@ -217,9 +217,12 @@ def _plain_step(step: Any, to_step: ToStep) -> Any:
     form, like whoever scores `workflow_output.json`.
     """
     dump = step.model_dump()
-    forms = list(_plain_forms(step, dump))
-    exact = (plain for plain in forms if _is_same(dump, to_step(plain).model_dump()))
-    return next(exact, forms[0])
+    first = None
+    for plain in _plain_forms(step, dump):
+        if _is_same(dump, to_step(plain).model_dump()):
+            return plain
+        first = first or plain
+    return first
 
 
 def _plain_forms(step: Any, dump: Any) -> Iterator[Any]:

@@ -14,27 +14,18 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from limpet.config.environment import typed
 from limpet.config.errors import Findings
-from limpet.config.evaluators import BUILT_INS
 from limpet.errors import PermanentError, RateLimitError, TransientError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
-from limpet.integrations.nat.toolkit import (
-    Built,
-    Toolkit,
-    discover_plugins,
-    refusals,
-    registry,
-    toolkit_version,
-)
+from limpet.integrations.nat.judges import refusals
+from limpet.integrations.nat.toolkit import Built, Toolkit, registry, toolkit_version
+from limpet.integrations.nat.toolkit_checks import check_evaluators
 from limpet.integrations.nat.workflow import counted, named_blocks
-from limpet.text import hint_near, one_line, quoted, text_of
+from limpet.text import one_line, text_of
 from limpet.types import Output, Score
 from limpet.workflows.nat_trace import nat_steps
 
@@ -162,7 +153,7 @@ def toolkit_evaluators(
         LimpetError: The toolkit cannot be imported, or rejects the configuration.
     """
     blocks = toolkit.evaluators
-    if not blocks or not _check_blocks(blocks, findings):
+    if not blocks or not check_evaluators(blocks, findings, say):
         return {}
     configs = toolkit.read().eval.evaluators
     evaluators = {}
@@ -176,37 +167,6 @@ def toolkit_evaluators(
             name, toolkit, configs[name], made_of, endpoint, dataset.structure, dataset.id_key
         )
     return evaluators
-
-
-def _check_blocks(blocks: Mapping[str, Any], findings: Findings) -> bool:
-    """Report what the toolkit does not know or rejects; return whether all is well."""
-    discover_plugins()
-    known = {info.local_name: info.config_type for info in registry().get_registered_evaluators()}
-    is_well = True
-    for name, block in blocks.items():
-        path, kind = ("eval", "evaluators", name), str(block["_type"])
-        if kind not in known:
-            near = hint_near(kind, (*BUILT_INS, *known))
-            where = "install the plug-in that registers it"
-            text = f"unknown evaluator {quoted(kind)}: Limpet and the toolkit's plug-ins have none"
-            findings.add((*path, "_type"), text, f"{near}, or {where}" if near else where)
-            is_well = False
-            continue
-        try:
-            known[kind].model_validate(plain(block))
-        except ValidationError as error:
-            is_well = False
-            for wrong in error.errors(include_url=False, include_input=False):
-                place = (*path, *(part for part in wrong["loc"] if part != "type"))
-                findings.add(place, f"the toolkit rejects it: {one_line(wrong['msg'])}")
-    return is_well
-
-
-def plain(block: Any) -> Any:
-    """Return a block with the values of the environment as the toolkit would read them."""
-    if isinstance(block, Mapping):
-        return {key: plain(value) for key, value in block.items()}
-    return [plain(value) for value in block] if isinstance(block, list) else typed(block)
 
 
 def _made_of(

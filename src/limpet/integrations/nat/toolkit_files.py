@@ -19,7 +19,7 @@ from limpet.config.environment import substitute
 from limpet.errors import DatasetError
 from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock
 from limpet.integrations.nat.toolkit import Toolkit, is_installed
-from limpet.integrations.nat.toolkit_evaluators import plain
+from limpet.integrations.nat.toolkit_checks import plain
 from limpet.journal.files import replace_file
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import one_line, text_of

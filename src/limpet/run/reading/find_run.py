@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import SequenceMatcher, get_close_matches
 from heapq import nsmallest
 from itertools import islice
@@ -14,6 +15,7 @@ from limpet.journal.lines import PREFIX
 from limpet.text import one_line
 
 RUNS = Path("runs")
+MATRIX_FILE = "matrix.json"
 _MOST_NAMED = 5
 _MOST_IDS, _ALIKE = 20_000, 0.5
 
@@ -56,12 +58,20 @@ def is_run(path: Path) -> bool:
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the runs in a directory, the latest first."""
+    """Return the runs in a directory and those of its matrices, the latest first."""
     try:
         names = sorted(directory.iterdir())
     except OSError:
         return []
-    return sorted(filter(_is_readable_run, names), key=_worked_on_at, reverse=True)
+    runs = [run for path in names for run in (runs_in(path) if is_matrix(path) else [path])]
+    return sorted(filter(_is_readable_run, runs), key=_worked_on_at, reverse=True)
+
+
+def is_matrix(path: Path) -> bool:
+    """Return whether a directory holds the runs of a matrix."""
+    with suppress(OSError):
+        return (path / MATRIX_FILE).is_file()
+    return False
 
 
 def _is_readable_run(path: Path) -> bool:

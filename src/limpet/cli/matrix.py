@@ -1,0 +1,205 @@
+"""How are the variants of a matrix run, one after the other, and what is said of them all?
+
+Each is a run of its own: resumable by itself, with its own exit code. The matrix adds a directory
+around them, a table at the end, and the worst of the exit codes.
+"""
+
+import json
+import shlex
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from limpet.cli.error_exit import DONE, FAILED, STOPPED, report_error, say_error
+from limpet.cli.run_ending import EARLY_STOP_HINT, Ended, shown_path
+from limpet.cli.shown_command import command_to_resume, this_command
+from limpet.cli.variant_process import ChildKilledError, in_own_process
+from limpet.config.matrix import Matrix, Variant
+from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
+from limpet.journal.files import make_directory, replace_file
+from limpet.report.summary import remarks
+from limpet.report.tables import put, put_json
+from limpet.report.terminal import say, stderr_console
+from limpet.report.variants import VariantRow, VariantsTable, variant_numbers
+from limpet.report.views import EventView, TalkingView, View
+from limpet.run.reading.find_run import MATRIX_FILE, is_matrix, is_run
+from limpet.text import one_line, text_of
+
+RunVariant = Callable[[Callable[[], View], Path], tuple[Ended, View]]
+NewView = Callable[[Variant], View]
+
+
+class VariantEvents(EventView):
+    """Writes the events of a variant, each with its name."""
+
+    def __init__(self, out: TextIO, variant: str) -> None:
+        super().__init__(out)
+        self._variant = variant
+
+    def _print(self, event: dict[str, Any]) -> None:
+        super()._print({"event": event["event"], "variant": self._variant, **event})
+
+
+class VariantEnded(NamedTuple):
+    """How a variant ended; all but the variant is empty if it was not reached.
+
+    Attributes:
+        variant: The variant.
+        code: Its exit code.
+        stops_all: The exit code if it keeps the variants after it from running; 0: it does not.
+        run: Its directory.
+        summary: Its results; None if it was refused.
+        next: What to do next.
+        error: Why it was refused, and a hint.
+    """
+
+    variant: Variant
+    code: int | None = None
+    stops_all: int = 0
+    run: str = ""
+    summary: Mapping[str, Any] | None = None
+    next: Sequence[str] = ()
+    error: tuple[str, str | None] | None = None
+
+    @property
+    def state(self) -> str:
+        """Say how it ended, if not well."""
+        if self.code is None:
+            return "not run"
+        if self.code >= STOPPED:
+            return "stopped"
+        return "" if self.error is None else "error"
+
+
+def check_directory(run: Path, *, is_variant: bool) -> None:
+    """Raise if a run and the runs of a matrix would share a directory."""
+    if is_variant and is_run(run.parent):
+        raise LimpetError(
+            f"{one_line(str(run.parent))}: is a run, made without the matrix",
+            hint="give the matrix another name: --set name=…",
+        )
+    if not is_variant and is_matrix(run):
+        raise LimpetError(
+            f"{one_line(str(run))}: holds the runs of a matrix",
+            hint="give the run without the matrix another name: --set name=…",
+        )
+
+
+def note_variants(directory: Path, matrix: Matrix) -> None:
+    """Write which variants there are, for `limpet status` and `limpet list`."""
+    make_directory(directory)
+    variants = [{"name": variant.name, "values": variant.shown} for variant in matrix.variants]
+    content = json.dumps({"variants": variants}, indent=2, ensure_ascii=False)
+    replace_file(directory / MATRIX_FILE, [content.encode(errors="replace"), b"\n"])
+
+
+def run_variants(
+    variants: Sequence[tuple[Variant, RunVariant]], new_view: NewView, here: Path
+) -> list[VariantEnded]:
+    """Run each variant; stop if the user stops one, or if its results cannot be kept."""
+    endings: list[VariantEnded] = []
+    for variant, run in variants:
+        if endings and (endings[-1].stops_all or endings[-1].code is None):
+            endings.append(VariantEnded(variant))
+            continue
+        try:
+            ending = in_own_process(partial(_run_variant, variant, run, new_view, here))
+        except ChildKilledError as killed:
+            code: int = killed.args[0]
+            say_error(f"{variant.name}: its process ended with exit code {code}", None)
+            ending = VariantEnded(variant, max(code, STOPPED), stops_all=max(code, STOPPED))
+        endings.append(ending)
+    return endings
+
+
+def _run_variant(variant: Variant, run: RunVariant, new_view: NewView, here: Path) -> VariantEnded:
+    try:
+        ended, view = run(partial(new_view, variant), here)
+    except BaseException as error:  # noqa: BLE001 - this process ends here
+        code = report_error(error)
+        shown = (text_of(error), error.hint if isinstance(error, LimpetError) else None)
+        is_final = code >= STOPPED or not isinstance(error, LimpetError)
+        return VariantEnded(variant, code, stops_all=code if is_final else 0, error=shown)
+    _say_ended(ended, view)
+    result = ended.result
+    is_final = result.stop_reason is not None and not isinstance(result.stop_reason, EarlyStopError)
+    stops_all = max(ended.code, STOPPED) if is_final else 0
+    if isinstance(result.stop_reason, InterruptedRunError):  # perhaps when all its calls were done
+        stops_all = 128 + (result.stop_reason.signum or signal.SIGINT)
+    run_path = str(result.run or "")
+    return VariantEnded(variant, ended.code, stops_all, run_path, result.summary, ended.next)
+
+
+def _say_ended(ended: Ended, view: View) -> None:
+    reason = ended.result.stop_reason
+    if isinstance(view, TalkingView):
+        for line in remarks(ended.result.summary, ended.seconds):
+            say(line, "dim")
+    if isinstance(view, EventView):
+        return
+    if isinstance(reason, EarlyStopError):
+        say_error(str(reason), EARLY_STOP_HINT)
+    elif ended.why and isinstance(view, TalkingView):
+        say(ended.why, "yellow")
+    elif ended.why:
+        say_error(ended.why, None)
+    if isinstance(view, TalkingView):
+        stderr_console().print()
+
+
+def say_variants_ended(
+    matrix: Matrix,
+    endings: Sequence[VariantEnded],
+    directory: Path,
+    here: Path,
+    flags: Any,
+) -> int:
+    """Print the table of the variants and what comes next; return the worst exit code."""
+    code = max(ending.code or DONE for ending in endings)
+    if endings[-1].code is None:
+        code = max(code, *(ending.stops_all for ending in endings))
+    if flags.as_json:
+        put_json({"event": "matrix", "exit_code": code, "variants": list(map(_data, endings))})
+    elif not flags.quiet:
+        put(VariantsTable(list(matrix.labels.values()), list(map(_row, endings))))
+        stderr_console().print()
+        for line in _next_steps(endings, directory, here, code, forces=flags.forces):
+            say(line, wrap=False)
+    return code
+
+
+def _row(ending: VariantEnded) -> VariantRow:
+    return VariantRow(list(ending.variant.shown.values()), ending.summary, ending.state)
+
+
+def _data(ending: VariantEnded) -> Mapping[str, Any]:
+    data: dict[str, Any] = {"variant": ending.variant.name, "values": ending.variant.shown}
+    data |= {"exit_code": ending.code, "state": ending.state or "done"}
+    if ending.error is not None:
+        data |= {"error": ending.error[0], "hint": ending.error[1]}
+    if ending.summary is not None:
+        evaluators = ending.summary["evaluators"]
+        means = {name: numbers["mean"] for name, numbers in evaluators.items()}
+        numbers = variant_numbers(ending.summary)
+        data |= {"run": ending.run, "means": means}
+        data |= {name.replace("/", "_per_"): number for name, number in numbers.items()}
+    return data
+
+
+def _next_steps(
+    endings: Sequence[VariantEnded], directory: Path, here: Path, code: int, *, forces: bool
+) -> list[str]:
+    not_run = [ending.variant.name for ending in endings if ending.code is None]
+    if code >= STOPPED:
+        lines = [f"resume with: {command_to_resume()}"]
+        if forces and not_run:
+            # These runs do not know of the redo yet.
+            only = " ".join(f"--only {shlex.quote(name)}" for name in not_run)
+            lines.append(f"then redo the rest: {this_command()} {only}")
+        return lines
+    failed = [ending for ending in endings if ending.code == FAILED]
+    if failed:
+        return list(failed[0].next)
+    return [f"see the runs: limpet list {shown_path(directory, here)}"]

@@ -1,0 +1,122 @@
+"""How do the variants of a matrix compare?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+
+from limpet.report.tables import cell, plain_table
+from limpet.report.words import mean
+from limpet.text import one_line
+
+_NARROWEST = 10
+"""A column of values may shrink to this."""
+
+
+class VariantRow(NamedTuple):
+    """A variant in one line.
+
+    Attributes:
+        values: What it varies, a string for each column.
+        summary: The summary of its run; None if it has none.
+        state: How its run ended, if not well: `stopped`, `error` or `not run`.
+    """
+
+    values: Sequence[str]
+    summary: Mapping[str, Any] | None
+    state: str = ""
+
+
+class VariantsTable:
+    """A row for each variant: its values, means, failed cells, cost and seconds per call.
+
+    Where the means do not fit beside the values, they continue in another table below.
+    """
+
+    def __init__(self, labels: Sequence[str], rows: Sequence[VariantRow]) -> None:
+        self._labels = [one_line(label) for label in labels]
+        self._rows = rows
+        self._columns = _columns(rows)
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        for number, names in enumerate(self._chunks(options.max_width)):
+            if number:
+                yield ""
+            yield self._table(names)
+
+    def _chunks(self, width: int) -> Iterator[list[str]]:
+        free = width - sum(min(size, _NARROWEST) + 1 for size in self._widths())
+        names: list[str] = []
+        taken = 0
+        for name, cells in self._columns.items():
+            size = max(map(len, [name, *cells])) + 1
+            if names and taken + size > free:
+                yield names
+                names, taken = [], 0
+            names.append(name)
+            taken += size
+        yield names
+
+    def _widths(self) -> Iterator[int]:
+        for number, label in enumerate(self._labels):
+            yield max(len(label), *(len(one_line(row.values[number])) for row in self._rows))
+
+    def _table(self, names: Sequence[str]) -> Table:
+        numbers = [name for name in names if name != _STATE]
+        # The labels come first; a label may have the name of an evaluator.
+        table = plain_table(*self._labels)
+        for name in names:
+            right = name in numbers
+            table.add_column(cell(name), justify="right" if right else "left", no_wrap=True)
+        for number, row in enumerate(self._rows):
+            values = [cell(one_line(value)) for value in row.values]
+            table.add_row(*values, *(cell(self._columns[name][number]) for name in names))
+        return table
+
+
+_STATE = "state"
+
+
+def _columns(rows: Sequence[VariantRow]) -> dict[str, list[str]]:
+    """Return the cells of each column after the values, without empty columns."""
+    columns: dict[str, list[str]] = {}
+    for name in dict.fromkeys(name for row in rows for name in _means(row.summary)):
+        columns[one_line(name)] = [mean(_means(row.summary).get(name)) for row in rows]
+    columns["failed"] = [_count(variant_numbers(row.summary).get("failed")) for row in rows]
+    for name in ("cost", "s/call"):
+        columns[name] = [_number(variant_numbers(row.summary).get(name)) for row in rows]
+    columns[_STATE] = [row.state for row in rows]
+    return {name: cells for name, cells in columns.items() if any(cells)}
+
+
+def _means(summary: Mapping[str, Any] | None) -> dict[str, float | None]:
+    means: dict[str, float | None] = {}
+    for name, numbers in (summary or {}).get("evaluators", {}).items():
+        parts = numbers.get("means", {})
+        if not parts or numbers["mean"] is not None:
+            means[name] = numbers["mean"]
+        means |= {f"{name}.{part}": value for part, value in parts.items()}
+    return means
+
+
+def variant_numbers(summary: Mapping[str, Any] | None) -> dict[str, float]:
+    """Return the failed cells of a run, its cost, and its seconds for each answer, if known."""
+    if summary is None:
+        return {}
+    workflow = summary["workflow"]
+    steps = [workflow, *summary["evaluators"].values()]
+    numbers: dict[str, float] = {"failed": sum(sum(step["failed"].values()) for step in steps)}
+    if any("cost" in step.get("usage", {}) for step in steps):
+        numbers["cost"] = sum(step.get("usage", {}).get("cost", 0) for step in steps)
+    if workflow["completed"] and "seconds" in workflow:
+        numbers["s/call"] = workflow["seconds"] / workflow["completed"]
+    return numbers
+
+
+def _count(number: float | None) -> str:
+    return f"{number:,.0f}" if number else ""
+
+
+def _number(number: float | None) -> str:
+    return "" if number is None else f"{number:,.4g}"

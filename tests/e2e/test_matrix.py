@@ -1,0 +1,303 @@
+"""`limpet run` with a matrix: variants, killed and resumed, in a terminal, and as JSON."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from e2e.project import COMMAND, run
+from e2e.terminal import Terminal
+
+APP = '''
+"""Notes each call, and keeps the first prompt in memory, as a careless program does."""
+import asyncio
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+KEPT = None
+
+
+async def answer(question, model="x", prompt="p1.txt"):
+    global KEPT
+    if KEPT is None:
+        KEPT = (HERE / prompt).read_text().strip()
+    with (HERE / "calls.txt").open("a") as file:
+        file.write(f"{model} {prompt} {question}\\n")
+    while model == "slow" and not (HERE / "go").exists():
+        await asyncio.sleep(0.02)
+    if model == "bad" and question.endswith("1"):
+        raise ValueError("cannot")
+    return KEPT + question.split()[-1]
+'''
+
+
+def make(folder, models="a, b", more="pace: 1\n"):
+    (folder / "app.py").write_text(APP)
+    (folder / "p1.txt").write_text("")
+    (folder / "p2.txt").write_text("no ")
+    rows = [{"id": f"q{n}", "question": f"Repeat {n}", "answer": str(n)} for n in range(3)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "eval.yml").write_text(
+        "name: vary\ndataset: rows.jsonl\nworkflow: app:answer\n"
+        "evaluators: {correct: exact_match}\n"
+        f"matrix:\n  workflow.args.model: [{models}]\n  workflow.args.prompt: [p1.txt, p2.txt]\n"
+        + more
+    )
+    return folder
+
+
+def calls(folder):
+    notes = folder / "calls.txt"
+    return notes.read_text().splitlines() if notes.exists() else []
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 200
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def table(text):
+    """Return the rows of the printed table."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_variants_run_apart_and_finished_ones_cost_nothing(tmp_path):
+    make(tmp_path)
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    heads, _, *rows = table(done.stdout)
+    assert heads[:3] == ["model", "prompt", "correct"]
+    # The prompt that the first variant keeps in memory is not the second one's.
+    assert [row[:3] for row in rows] == [
+        ["a", "p1.txt", "1"],
+        ["a", "p2.txt", "0"],
+        ["b", "p1.txt", "1"],
+        ["b", "p2.txt", "0"],
+    ]
+    assert len(calls(tmp_path)) == 12
+    again = run(tmp_path)
+    assert table(again.stdout) == table(done.stdout)
+    assert len(calls(tmp_path)) == 12
+    (tmp_path / "p2.txt").write_text("other ")  # only its variants read it
+    assert run(tmp_path).returncode == 0
+    assert {line.split()[1] for line in calls(tmp_path)[12:]} == {"p2.txt"}
+    listed = run(tmp_path, command="list").stdout
+    assert listed.count("runs/vary/model=") == 4
+    assert run(tmp_path, "runs/vary", command="status").stdout.count("finished") == 4
+
+
+def test_why_shows_a_changed_argument(tmp_path):
+    make(tmp_path)
+    text = (tmp_path / "eval.yml").read_text().partition("matrix:")[0]
+    text = text.replace("workflow: app:answer", "workflow: {python: app:answer, args: {model: m1}}")
+    (tmp_path / "eval.yml").write_text(text)
+    assert run(tmp_path).returncode == 0
+    (tmp_path / "eval.yml").write_text(text.replace("m1", "m2"))
+    why = run(tmp_path, "eval.yml", command="why").stdout
+    assert "argument model" in why
+    assert "m1" in why
+    assert "m2" in why
+
+
+def test_why_of_a_variant_compares_it_with_its_own_values(tmp_path):
+    make(tmp_path)
+    assert run(tmp_path).returncode == 0
+    why = run(tmp_path, "runs/vary/model=b,prompt=p2.txt", command="why").stdout
+    assert "workflow: unchanged" in why
+
+
+def test_only_and_plan(tmp_path):
+    make(tmp_path)
+    planned = run(tmp_path, "--plan", "--only", "prompt=p1.txt")
+    assert planned.stdout.count("3 calls of workflow") == 2
+    assert not (tmp_path / "runs").exists()
+    assert run(tmp_path, "--only", "model=a", "--only", "prompt=p1.txt").returncode == 0
+    assert {line.split()[0] for line in calls(tmp_path)} == {"a"}
+    status = run(tmp_path, "runs/vary", command="status").stdout
+    assert status.count("not begun") == 3
+    wrong = run(tmp_path, "--only", "model=c")
+    assert wrong.returncode == 2
+    assert "its values: a, b" in wrong.stderr
+
+
+def test_the_exit_code_is_the_worst_and_the_others_still_run(tmp_path):
+    make(tmp_path, "bad, a", more="retry: 0\nearly_stop: false\n")
+    done = run(tmp_path)
+    assert done.returncode == 1
+    assert [row[:4] for row in table(done.stdout)[2:]] == [
+        ["bad", "p1.txt", "1", "1"],
+        ["bad", "p2.txt", "0", "1"],
+        ["a", "p1.txt", "1", done.stdout.splitlines()[4].split()[3]],
+        ["a", "p2.txt", "0", done.stdout.splitlines()[5].split()[3]],
+    ]
+    assert "limpet show runs/vary/model=bad,prompt=p1.txt --failed" in done.stderr
+    assert run(tmp_path, "--only", "model=a", "--fail-under", "correct=0.5").returncode == 1
+
+
+def test_every_event_has_its_variant(tmp_path):
+    make(tmp_path)
+    lines = run(tmp_path, "--json", "--only", "model=a").stdout.splitlines()
+    *events, last = map(json.loads, lines)
+    assert {event["variant"] for event in events} == {
+        "model=a,prompt=p1.txt",
+        "model=a,prompt=p2.txt",
+    }
+    assert last["event"] == "matrix"
+    assert [variant["means"] for variant in last["variants"]] == [
+        {"correct": 1.0},
+        {"correct": 0.0},
+    ]
+
+
+def test_a_mistake_in_the_last_variant_is_found_before_the_first_call(tmp_path):
+    make(tmp_path, more="")
+    with (tmp_path / "eval.yml").open("a") as file:
+        file.write("  trials: [1, many]\n")
+    refused = run(tmp_path)
+    assert refused.returncode == 2
+    assert "eval.yml:8: trials: must be an integer" in refused.stderr
+    assert calls(tmp_path) == []
+
+
+def test_a_run_and_a_matrix_do_not_share_a_directory(tmp_path):
+    make(tmp_path)
+    assert run(tmp_path, "--set", "matrix=null").returncode == 0
+    refused = run(tmp_path)
+    assert refused.returncode == 2
+    assert "is a run, made without the matrix" in refused.stderr
+    assert run(tmp_path, "--set", "name=other").returncode == 0
+    assert run(tmp_path, "--set", "name=other", "--set", "matrix=null").returncode == 2
+
+
+def test_killed_in_the_middle_it_resumes_as_a_whole(tmp_path):
+    make(tmp_path, "a, slow, b")
+    child = subprocess.Popen(
+        [*COMMAND, "run"], cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL
+    )
+    wait_until(lambda: any(line.startswith("slow") for line in calls(tmp_path)))
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    (tmp_path / "go").touch()
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    asked = calls(tmp_path)
+    assert len([line for line in asked if line.startswith(("a ", "b "))]) == 12
+    assert len([line for line in asked if line.startswith("slow")]) == 7  # one was in flight
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_signal_to_the_command_alone_stops_the_whole(tmp_path):
+    make(tmp_path, "slow, b")
+    child = subprocess.Popen(
+        [*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_until(lambda: calls(tmp_path))
+    child.send_signal(signal.SIGTERM)
+    out, err = child.communicate(timeout=200)
+    assert child.returncode == 143
+    assert "resume with:" in err
+    assert out.count("not run") == 3
+    assert not any(line.startswith("b ") for line in calls(tmp_path))
+
+
+def test_ctrl_c_stops_the_whole_and_the_table_fits(tmp_path):
+    make(tmp_path, "a, slow, b")
+    screen = Terminal([*COMMAND, "run", "eval.yml"], cwd=tmp_path, columns=80)
+    try:
+        screen.wait_for("model=slow,prompt=p1.txt")
+        wait_until(lambda: any(line.startswith("slow") for line in calls(tmp_path)))
+        screen.press_ctrl_c()
+        screen.wait_for("press again to stop now")
+        (tmp_path / "go").touch()
+        assert screen.wait() == 130
+        assert "not run" in screen.said
+        assert "resume with:" in screen.said
+        assert not any(line.startswith("b ") for line in calls(tmp_path))
+    finally:
+        screen.close()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_the_table_fits_the_terminal(tmp_path, columns):
+    judges = "".join(f", score_number_{n}: exact_match" for n in range(6))
+    make(tmp_path, "a, 'a model with a very long name that goes on and on'", more="")
+    text = (tmp_path / "eval.yml").read_text().replace("exact_match}", f"exact_match{judges}}}")
+    (tmp_path / "eval.yml").write_text(text)
+    screen = Terminal([*COMMAND, "run"], cwd=tmp_path, columns=columns, lines=60)
+    try:
+        assert screen.wait() == 0
+        for name in ("model", "prompt", "correct", "score_number_5", "s/call"):
+            assert name in screen.said
+        heads = [line for line in screen.said.splitlines() if line.startswith("model ")]
+        assert (len(heads) == 1) == (columns == 200)
+        assert "a model w" in screen.said
+    finally:
+        screen.close()
+
+
+def test_a_refused_variant_does_not_keep_the_others_from_running(tmp_path):
+    make(tmp_path, more="  dataset.path: [bad.jsonl, rows.jsonl]\n")
+    (tmp_path / "bad.jsonl").write_text("not JSON\n")
+    done = run(tmp_path, "--only", "model=a", "--only", "prompt=p1.txt")
+    assert done.returncode == 2
+    assert "bad.jsonl" in done.stderr
+    heads, _, bad, good = table(done.stdout)
+    assert heads[-1] == "state"
+    assert bad[-1] == "error"
+    assert good[3] == "1"
+
+
+def test_a_child_ends_when_the_command_is_killed(tmp_path):
+    make(tmp_path, "slow")
+    child = subprocess.Popen(
+        [*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    wait_until(lambda: calls(tmp_path))
+    child.kill()
+    child.wait()
+    (tmp_path / "go").touch()
+
+    def resumed():
+        return run(tmp_path).returncode == 0  # 2 while the child finishes its calls
+
+    wait_until(resumed)
+    assert len(calls(tmp_path)) <= 7
+
+
+def test_a_stopped_redo_names_the_variants_that_it_did_not_reach(tmp_path):
+    make(tmp_path, "slow, b")
+    (tmp_path / "go").touch()
+    assert run(tmp_path).returncode == 0
+    (tmp_path / "go").unlink()
+    child = subprocess.Popen(
+        [*COMMAND, "run", "--redo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    wait_until(lambda: len(calls(tmp_path)) > 12)
+    child.send_signal(signal.SIGINT)
+    (tmp_path / "go").touch()
+    _, err = child.communicate(timeout=200)
+    assert child.returncode == 130
+    assert "then redo the rest:" in err
+    assert "--redo --only model=slow,prompt=p2.txt --only model=b,prompt=p1.txt" in err
+
+
+def test_secrets_of_an_env_file_are_masked_on_disk(tmp_path):
+    make(tmp_path)
+    text = (tmp_path / "eval.yml").read_text().partition("matrix:")[0]
+    (tmp_path / "eval.yml").write_text(text.replace("app:answer", "leak:answer"))
+    (tmp_path / "leak.py").write_text(
+        "import os\ndef answer(question):\n    return os.environ['MY_API_KEY'] + question\n"
+    )
+    (tmp_path / "secrets.env").write_text("export MY_API_KEY='sk-4f9a8b7c6d5e4f3a2b1c'\n")
+    assert run(tmp_path, "--no-early-stop").returncode == 1  # not read unasked
+    assert run(tmp_path, "--env-file", "secrets.env").returncode == 0
+    files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert not any(b"4f9a8b7c6d5e4f3a2b1c" in path.read_bytes() for path in files)
+    assert "[redacted]" in (tmp_path / "runs" / "vary" / "workflow_output.jsonl").read_text()

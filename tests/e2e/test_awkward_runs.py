@@ -293,7 +293,9 @@ def test_labels_and_several_scores_are_told_everywhere(tmp_path):
     parquet = run(tmp_path, "--to", "parquet", "--output", "out.parquet", command="export")
     assert parquet.returncode == 0, parquet.stderr
     shown = run(tmp_path, command="show").stdout
-    assert "tone 0.5, word good" in shown
+    head, _, first, *_ = (line.split() for line in shown.splitlines())
+    assert head[-3:] == ["lab", "multi.tone", "multi.word"]
+    assert first[-3:] == ["great", "0.5", "good"]
     assert run(tmp_path, "--fail-under", "multi.tone=0.5").returncode == 0
     assert run(tmp_path, "--fail-under", "multi.tone=0.6").returncode == 1
     whole = run(tmp_path, "--fail-under", "multi=0.1")

@@ -215,9 +215,9 @@ def test_repair_is_refused_while_another_process_writes(hanging):
 
 def test_show_prints_a_line_for_each_item(home):
     lines = [line.split() for line in command("show", cwd=home).stdout.splitlines()]
-    assert lines[0] == ["id", "input", "output", "correct", "length"]
-    assert lines[2] == ["q0", "Say", "0", "0", "yes", "letters", "1,", "words", "1"]
-    assert lines[4][3:] == ["failed,", "transient:", "two", "is", "too", "much", "–", "–"]
+    assert lines[0] == ["id", "input", "output", "correct", "length.letters", "length.words"]
+    assert lines[2] == ["q0", "Say", "0", "0", "yes", "1", "1"]
+    assert lines[4][3:] == ["failed,", "transient:", "two", "is", "too", "much", "–", "–", "–"]
 
 
 def test_show_failed_says_at_which_step_and_why(home):
@@ -229,13 +229,15 @@ def test_show_failed_says_at_which_step_and_why(home):
 
 def test_show_with_an_evaluator_gives_its_reasons(home):
     done = command("show", "--evaluator", "correct", cwd=home)
-    assert done.stdout.splitlines()[2].split() == ["q0", "0", "yes", "it", "is", "0"]
+    head, _, first, *_ = (line.split() for line in done.stdout.splitlines())
+    assert head == ["id", "input", "expected", "output", "correct", "reason"]
+    assert first == ["q0", "Say", "0", "0", "0", "yes", "it", "is", "0"]
 
 
 def test_below_needs_to_know_which_evaluator(home):
     done = command("show", "--below", "0.5", cwd=home)
     assert done.returncode == 2
-    assert "--below needs --evaluator, one of: correct, length" in done.stderr
+    assert "--below 0.5: name the score with --evaluator, one of: correct, length" in done.stderr
     assert "did you mean 'correct'?" in command("show", "--evaluator", "corect", cwd=home).stderr
 
 

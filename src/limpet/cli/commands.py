@@ -179,8 +179,19 @@ def _status(**given: Any) -> int:
 @_RUN
 @click.option("--failed", is_flag=True, help="Show failures, grouped by cause.")
 @click.option("--item", "id_", metavar="ID", help="Show everything about one item.")
-@click.option("--evaluator", metavar="NAME", help="Show one evaluator's scores and reasons.")
-@click.option("--below", type=float, metavar="X", help="Show only items that scored below X.")
+@click.option("--evaluator", metavar="NAME",
+              help="Show one evaluator's scores and reasons; NAME.PART for one of several scores.")
+@click.option("--sort", metavar="NAME", help="Sort by a score, lowest first; -NAME: highest first.")
+@click.option("--worst", type=_COUNT, metavar="N", help="Show the N items with the lowest score.")
+@click.option("--below", "limits", multiple=True, metavar="[NAME=]X",
+              help="Show only items that scored below X; may be repeated.")
+@click.option("--label", metavar="LABEL", help="Show only items with this label.")
+@click.option("--where", multiple=True, metavar="FIELD=VALUE",
+              help="Show only items whose dataset field has this value; may be repeated.")
+@click.option("--grep", metavar="TEXT",
+              help="Show only items with this text in the row, answer, errors, labels or reasons.")
+@click.option("--by", "field", metavar="FIELD",
+              help="Show the means for each value of a dataset field.")
 @click.option("--limit", type=_COUNT, metavar="N",
               help="Show at most N items or groups. Default on a terminal: 20.")
 @click.option("--json", "as_json", is_flag=True,

@@ -20,16 +20,16 @@ from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.report.words import mean
 from limpet.run.executing.guards import FIX_AND_RERUN
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.text import did_you_mean, harmless
+from limpet.run.results.filters import ScoreName, split_name
+from limpet.text import did_you_mean, harmless, one_line
 
 EARLY_STOP_HINT = f"{FIX_AND_RERUN}; --no-early-stop continues anyway"
 
 
 class Floor(NamedTuple):
-    """The least that the mean of an evaluator, or of one of its scores, must reach."""
+    """The least that the mean of a score must reach."""
 
-    name: str
-    part: str | None
+    name: ScoreName
     least: float
 
 
@@ -38,19 +38,19 @@ def read_floors(values: Sequence[str], evaluators: Collection[str]) -> list[Floo
     floors = []
     for text in values:
         whole, _, number = text.rpartition("=")
-        name, _, part = whole.partition(".")
-        if whole and name not in evaluators:
-            hint = did_you_mean(name, evaluators)
-            raise click.UsageError(f"--fail-under {text}: unknown evaluator {name!r}{hint}")
+        name = split_name(whole, evaluators)
+        if whole and name is None:
+            hint = did_you_mean(whole, evaluators)
+            raise click.UsageError(f"--fail-under {text}: unknown evaluator {whole!r}{hint}")
         try:
             least = float(number)
         except ValueError:
             least = math.nan
-        if not whole or not math.isfinite(least):
+        if name is None or not math.isfinite(least):
             raise click.UsageError(
                 f"--fail-under {text}: must be NAME=NUMBER, for example {whole or text}=0.9"
             )
-        floors.append(Floor(name, part or None, least))
+        floors.append(Floor(name, least))
     return floors
 
 
@@ -73,16 +73,18 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:
-    numbers = result.summary["evaluators"][floor.name]
+    name, part = floor.name
+    numbers = result.summary["evaluators"][name]
     means = numbers.get("means", {})
-    value = numbers["mean"] if floor.part is None else means.get(floor.part)
+    value = numbers["mean"] if part is None else means.get(part)
     if value is not None and value >= floor.least:
         return None
-    name = floor.name if floor.part is None else f"{floor.name}.{floor.part}"
-    if value is None and floor.part is None and means:
-        known = ", ".join(f"{floor.name}.{part}" for part in means)
+    known = ", ".join(one_line(f"{name}.{known}") for known in means)
+    if value is None and part is None and means:
         return f"{name} has several scores: --fail-under needs one of {known}"
-    return f"{name} is {mean(value)}, below {floor.least:g}"
+    if value is None and means:
+        return f"--fail-under {floor.name}: {name} has no such score, but {known}"
+    return f"{floor.name} is {mean(value)}, below {floor.least:g}"
 
 
 def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:

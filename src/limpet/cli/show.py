@@ -1,22 +1,28 @@
 """`limpet show`: what are the results of the items?"""
 
+import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any
 
 import click
 from rich.text import Text
 
 from limpet.cli.error_exit import DONE
-from limpet.report.failure_groups import FailureGroup, group_data, group_lines, grouped
+from limpet.report.by_field import groups_by, groups_table, sort_groups
+from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
-from limpet.report.items import item_data, items_table, lowest, scores_table
+from limpet.report.items import item_data, items_table, score_names
 from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stdout_console
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import count, did_you_mean, one_line
+from limpet.run.results.filters import Filter, check_fields, filter_of
+from limpet.text import count, one_line
 
 _SCREENFUL = 20
 
@@ -26,69 +32,148 @@ def command(
     *,
     failed: bool,
     id_: str | None,
-    evaluator: str | None,
-    below: float | None,
+    field: str | None,
+    limits: tuple[str, ...],
+    where: tuple[str, ...],
     limit: int | None,
     as_json: bool,
+    **conditions: Any,
 ) -> int:
     """Show the items of a run."""
+    limit = limit or conditions["worst"]
     if limit is None and not as_json and stdout_console().is_terminal:
         limit = _SCREENFUL
     with open_run(run) as reader:
         if id_ is not None:
             _show_item(reader, id_, as_json=as_json)
             return DONE
-        evaluator = _evaluator(reader.evaluators, evaluator, needed=below is not None)
-        items = reader.items()
-        if below is not None and evaluator is not None:
-            items = _below(items, evaluator, below)
+        conditions["below"] = _read_below(limits, conditions["evaluator"], reader.evaluators)
+        if conditions["worst"] and not (conditions["sort"] or conditions["evaluator"]):
+            _check_only(reader.evaluators, f"--worst {conditions['worst']}", "--sort")
+        read = partial(reader.items, whole=False)
+        wanted = filter_of(read, reader.evaluators, where=_read_where(where), **conditions)
         if failed:
-            groups = grouped(items, evaluator)
-            _show_failures(reader, groups, limit, as_json=as_json)
+            _show_failures(reader, wanted, limit, as_json=as_json)
+        elif field is not None:
+            check_fields([field], read)
+            _show_groups(reader, wanted, field, limit, as_json=as_json)
         elif as_json:
+            items = wanted.ordered(wanted.matching(reader.items()), limit)
             for item in islice(items, limit):
                 put_json(item_data(item))
         else:
-            _show_items(reader, items, evaluator, limit, below)
+            _show_items(reader, wanted, limit)
     return DONE
 
 
-def _show_items(
-    reader: RunReader,
-    items: Iterator[ItemResult],
-    evaluator: str | None,
-    limit: int | None,
-    below: float | None,
-) -> None:
+def _read_below(
+    limits: Sequence[str], evaluator: str | None, evaluators: Sequence[str]
+) -> dict[str, float]:
+    """Read `--below`: a number, or NAME=NUMBER."""
+    below = {}
+    for text in limits:
+        name, _, number = text.rpartition("=")
+        try:
+            most = float(number)
+        except ValueError:
+            most = math.nan
+        if math.isnan(most):
+            example = f"{name or 'NAME'}=0.5"
+            raise click.UsageError(f"--below {text}: must be a number or, for example, {example}")
+        if not name and evaluator is None:
+            _check_only(evaluators, f"--below {text}", "--evaluator")
+        below[name or evaluator or evaluators[0]] = most
+    return below
+
+
+def _check_only(evaluators: Sequence[str], option: str, with_: str) -> None:
+    if len(evaluators) != 1:
+        names = ", ".join(map(one_line, evaluators)) or "none"
+        raise click.UsageError(f"{option}: name the score with {with_}, one of: {names}")
+
+
+def _read_where(conditions: Iterable[str]) -> dict[str, list[str]]:
+    """Read `--where`: FIELD=VALUE; a field given twice may have either value."""
+    where: dict[str, list[str]] = {}
+    for text in conditions:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--where {text}: must be FIELD=VALUE, for example lang=de")
+        where.setdefault(name.strip(), []).append(value.strip())
+    return where
+
+
+class _Counted:
+    """Items, counted as they pass."""
+
+    def __init__(self, items: Iterable[ItemResult]) -> None:
+        self._items = items
+        self.number = 0
+
+    def __iter__(self) -> Iterator[ItemResult]:
+        for item in self._items:
+            self.number += 1
+            yield item
+
+
+def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
+    matches = _Counted(wanted.matching(reader.items()))
+    items = wanted.ordered(matches, limit)
     chosen = list(islice(items, limit))
-    if not chosen:
-        none = "no items" if below is None else f"no item is below {below:g}"
-        say(none if len(reader) else "no items yet")
-    elif evaluator is not None:
-        put(scores_table(chosen, evaluator))
+    if chosen:
+        names = score_names(chosen, reader.evaluators, wanted.evaluator)
+        reasons = wanted.evaluator is not None
+        put(items_table(chosen, names, trials=reader.trials > 1, reasons=reasons))
     else:
-        put(items_table(chosen, reader.evaluators))
-    # With a filter, counting the rest means reading it.
-    more = len(reader) - len(chosen) if below is None else sum(1 for _ in items)
-    if more:
-        say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
+        none = "no item matches" if wanted.selects else "no items"
+        say(none if len(reader) else "no items yet")
+    if wanted.worst is None:
+        if wanted.selects:  # counting the rest means reading it
+            deque(items, maxlen=0)
+        more = (matches.number if wanted.selects else len(reader)) - len(chosen)
+        if more:
+            say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
     for line in standing_lines(reader):
         say(line, "dim")
 
 
-def _show_failures(
-    reader: RunReader, groups: list[FailureGroup], limit: int | None, *, as_json: bool
+def _show_groups(
+    reader: RunReader, wanted: Filter, field: str, limit: int | None, *, as_json: bool
 ) -> None:
+    items = wanted.ordered(wanted.matching(reader.items(whole=bool(wanted.grep))), wanted.worst)
+    groups = groups_by(items, field, reader.evaluators)
+    if wanted.sort is not None:
+        sort_groups(groups, wanted.sort, descending=wanted.descending)
+    if as_json:
+        for group in groups[:limit]:
+            put_json(group)
+        return
+    if groups:
+        put(groups_table(groups[:limit], field, wanted.evaluator))
+    else:
+        say("no item matches" if len(reader) else "no items yet")
+    _say_more_groups(groups, limit)
+    for line in standing_lines(reader):
+        say(line, "dim")
+
+
+def _say_more_groups(groups: Sequence[object], limit: int | None) -> None:
+    if limit is not None and len(groups) > limit:
+        say(f"… and {len(groups) - limit:,} more groups: --limit {len(groups)}", "dim")
+
+
+def _show_failures(reader: RunReader, wanted: Filter, limit: int | None, *, as_json: bool) -> None:
+    step = None if wanted.evaluator is None else wanted.evaluator.evaluator
+    groups = grouped(wanted.matching(reader.items(whole=bool(wanted.grep))), step)
     if as_json:
         for group in groups[:limit]:
             put_json(group_data(group))
         return
     if not groups:
-        say(_nothing_failed(reader))
+        say("no failure matches" if wanted.selects else _nothing_failed(reader))
     for number, group in enumerate(groups[:limit]):
         put(*([Text("")] if number else []), *group_lines(group))
-    if limit is not None and len(groups) > limit:
-        say(f"… and {len(groups) - limit:,} more groups: --limit {len(groups)}", "dim")
+    _say_more_groups(groups, limit)
 
 
 def _nothing_failed(reader: RunReader) -> str:
@@ -96,25 +181,6 @@ def _nothing_failed(reader: RunReader) -> str:
     if not not_run:
         return "nothing failed" if len(reader) else "no items yet"
     return f"nothing failed; {count(not_run, 'item has', 'items have')} not run"
-
-
-def _below(items: Iterable[ItemResult], evaluator: str, below: float) -> Iterator[ItemResult]:
-    for item in items:
-        score = lowest(item, evaluator)
-        if score is not None and score < below:
-            yield item
-
-
-def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
-    names = ", ".join(map(one_line, known)) or "none"
-    if name is not None and name not in known:
-        hint = did_you_mean(name, known)
-        raise click.UsageError(f"--evaluator {one_line(name)}: unknown; known: {names}{hint}")
-    if name is None and needed:
-        if len(known) != 1:
-            raise click.UsageError(f"--below needs --evaluator, one of: {names}")
-        return known[0]
-    return name
 
 
 def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
@@ -125,4 +191,5 @@ def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
         if as_json:
             put_json(whole_data(whole))
         else:
-            put(*([Text("")] if number else []), *item_lines(whole))
+            lines = item_lines(whole, with_trial=len(trials) > 1)
+            put(*([Text("")] if number else []), *lines)

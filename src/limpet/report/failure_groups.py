@@ -24,12 +24,21 @@ class FailureGroup:
         error: The first of them, as in `failures.jsonl`.
         alike: What they have in common: class, type, and message without particulars.
         ids: The items in dataset order; the first is the example.
+        trials: The trial of each of them.
     """
 
     step: str
     error: Mapping[str, Any]
     alike: str
     ids: list[str] = field(default_factory=list)
+    trials: list[int] = field(default_factory=list)
+
+    def named(self, most: int) -> list[str]:
+        """Return the first ids, with their trials if there are several."""
+        pairs = zip(self.ids[:most], self.trials, strict=False)
+        if not any(self.trials):
+            return [one_line(id_) for id_, _ in pairs]
+        return [f"{one_line(id_)} (trial {trial})" for id_, trial in pairs]
 
 
 def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[FailureGroup]:
@@ -41,6 +50,7 @@ def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[Failur
                 common = alike(*(str(error.get(part, "")) for part in ("class", "type", "message")))
                 group = groups.setdefault((name, common), FailureGroup(name, error, common))
                 group.ids.append(item.id)
+                group.trials.append(item.trial)
     return sorted(groups.values(), key=lambda group: -len(group.ids))
 
 
@@ -60,7 +70,7 @@ def group_lines(group: FailureGroup) -> Iterator[Any]:
     yield Text(f"{len(group.ids):,} × {one_line(group.step)}: ", style="bold") + Text(
         one_line(what), style="yellow"
     )
-    example, *others = (one_line(id_) for id_ in group.ids[: _MOST_IDS + 1])
+    example, *others = group.named(_MOST_IDS + 1)
     more = len(group.ids) - 1 - len(others)
     named = f"for example {example}" if others else f"item {example}"
     named += f"; also {', '.join(others)}" if others else ""
@@ -78,4 +88,5 @@ def group_data(group: FailureGroup) -> dict[str, Any]:
         "alike": group.alike,
         "example": {"id": group.ids[0], **group.error},
         "ids": group.ids,
+        "trials": group.trials,
     }

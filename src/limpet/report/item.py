@@ -17,10 +17,11 @@ from limpet.text import count, one_line
 _MOST_EVENTS = 50
 
 
-def item_lines(whole: WholeItem) -> Iterator[RenderableType]:
+def item_lines(whole: WholeItem, *, with_trial: bool = False) -> Iterator[RenderableType]:
     """Yield everything about one item, in full."""
     item = whole.item
-    yield Text(one_line(item.id), style="bold") + Text(f": {_in_short(whole)}", style="not bold")
+    named = one_line(item.id) + (f", trial {item.trial}" if with_trial else "")
+    yield Text(named, style="bold") + Text(f": {_in_short(whole)}", style="not bold")
     for name, value in item.row.items():
         if name != "id":
             yield from _field(one_line(name), value)

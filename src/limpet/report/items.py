@@ -1,33 +1,58 @@
 """What are the results of a run's items? As tables and as data."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-from limpet.report.tables import Indented, cell, plain_table
+from limpet.report.score_table import ScoreTable
+from limpet.report.tables import Indented, cell
 from limpet.report.words import in_full, mean, shown
-from limpet.run.results.evaluation_result import ItemResult, shown_values, values_of
+from limpet.run.results.evaluation_result import ItemResult, shown_values
+from limpet.run.results.filters import ScoreName, parts_of
 from limpet.text import one_line
 
 
-def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:
-    """Return a table of items with input, output and each evaluator's score."""
-    table = plain_table("id", "input", "output", *evaluators, numbers=evaluators)
+def items_table(
+    items: Sequence[ItemResult], names: Sequence[ScoreName], *, trials: bool, reasons: bool
+) -> ScoreTable:
+    """Return a table of items with these scores.
+
+    Args:
+        items: The items.
+        names: The scores.
+        trials: Show which trial it is.
+        reasons: Show the expected answer, and the reasons of the scores.
+    """
+    # Without expected answers, leave out the column: narrow terminals need the space.
+    expected = reasons and any(item.expected is not None for item in items)
+    heads = ["id", *(["trial"] if trials else []), "input", *(["expected"] if expected else [])]
+    table = ScoreTable([*heads, "output"], [one_line(str(name)) for name in names], ["trial"])
     for item in items:
-        scores = [cell(_score_words(item, name)) for name in evaluators]
-        table.add_row(cell(one_line(item.id)), cell(shown(item.input)), _output(item), *scores)
+        cells = {"id": one_line(item.id), "trial": f"{item.trial}", "input": shown(item.input)}
+        cells["expected"] = shown(item.expected)
+        scores = {one_line(str(name)): words for name in names if (words := _words(item, name))}
+        table.add(
+            [*(cell(cells[head]) for head in heads), _output(item)],
+            scores,
+            dict(_reasons(item, names)) if reasons else {},
+        )
     return table
 
 
-def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
-    """Return a table of items with one evaluator's score and reason."""
-    table = plain_table("id", "output", evaluator, "reason", numbers=[evaluator])
+def score_names(
+    items: Iterable[ItemResult], evaluators: Iterable[str], only: ScoreName | None = None
+) -> list[ScoreName]:
+    """Return the names of all scores of the items, of each evaluator at least one."""
+    names: dict[str, dict[ScoreName, None]] = {name: {} for name in evaluators}
     for item in items:
-        cells = [cell(_score_words(item, evaluator)), cell(_reason(item, evaluator))]
-        table.add_row(cell(one_line(item.id)), _output(item), *cells)
-    return table
+        for name, score in item.scores.items():
+            if name in names:
+                names[name] |= {ScoreName(name, part): None for part, _ in parts_of(score)}
+    known = [name for evaluator in names for name in names[evaluator] or [ScoreName(evaluator)]]
+    if only is None:
+        return known
+    return [name for name in known if only in (name, ScoreName(name.evaluator))] or [only]
 
 
 def traceback_lines(error: Mapping[str, Any]) -> Iterator[Indented]:
@@ -49,12 +74,23 @@ def _output(item: ItemResult) -> Text:
     return cell(f"failed, {error_words(item.error)}", style="yellow")
 
 
-def _score_words(item: ItemResult, evaluator: str) -> str:
-    """Return an evaluator's score of an item in a few words; a dash if there is none."""
-    if evaluator in item.score_errors:
+def _words(item: ItemResult, name: ScoreName) -> str:
+    """Return a score of an item in a few words; empty if there is none."""
+    if name.evaluator in item.score_errors:
         return "failed"
-    score = item.scores.get(evaluator)
-    return "–" if score is None else values_words(score)
+    return ", ".join(values_words(record) for record in name.records(item))
+
+
+def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str, str]]:
+    """Yield why an item has its scores, or why it has none."""
+    for name in names:
+        error = item.score_errors.get(name.evaluator)
+        if error is not None:
+            yield one_line(name.evaluator), error_words(error)
+            continue
+        for record in name.records(item):
+            if reason := shown(record.get("reasoning")):
+                yield one_line(name.part or name.evaluator), reason
 
 
 def values_words(score: Mapping[str, Any]) -> str:
@@ -71,23 +107,6 @@ def _number(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return mean(value) if isinstance(value, (int, float)) else shown(value) or "–"
-
-
-def _reason(item: ItemResult, evaluator: str) -> str:
-    """Return why an item has its score, or why it has none."""
-    error = item.score_errors.get(evaluator)
-    if error is not None:
-        return error_words(error)
-    return shown(item.scores.get(evaluator, {}).get("reasoning"))
-
-
-def lowest(item: ItemResult, evaluator: str) -> float | None:
-    """Return the lowest of an evaluator's values for an item; None if it has none."""
-    score = item.scores.get(evaluator)
-    if score is None:
-        return None
-    numbers = [float(value) for _, value in values_of(score) if isinstance(value, (int, float))]
-    return min(numbers, default=None)
 
 
 def item_data(item: ItemResult) -> dict[str, Any]:

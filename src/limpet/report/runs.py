@@ -1,7 +1,7 @@
 """Which runs exist, and what is their state?"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +9,10 @@ from rich.table import Table
 
 from limpet.errors import JournalError, LimpetError
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import ago, mean
+from limpet.report.words import ago, label_counts, mean
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import MATRIX_FILE, is_run, runs_in
+from limpet.run.results.filters import ScoreName
 from limpet.text import one_line, text_of
 
 
@@ -27,6 +28,7 @@ class RunLine(NamedTuple):
     by_current_version: tuple[int, int] | None = None  # and of how many; None if there is only one
     last_at: str | None = None
     why: str | None = None  # it is unreadable
+    labels: Mapping[str, Mapping[str, int]] = {}  # how often each label was given
 
 
 def line_of(path: Path) -> RunLine:
@@ -34,6 +36,8 @@ def line_of(path: Path) -> RunLine:
     try:
         with RunReader(path) as reader:
             steps = reader.counts.steps
+            scores = _scores(reader)
+            named_labels = _named(scores, "labels", "labels_by_score")
             done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
             return RunLine(
                 str(path),
@@ -41,9 +45,10 @@ def line_of(path: Path) -> RunLine:
                 done,
                 total,
                 sum(sum(step.failed.values()) for step in steps),
-                _means(reader),
+                _named(scores, "mean", "means"),
                 reader.by_current_version,
                 reader.last_at or None,
+                labels={name: labels for name, labels in named_labels.items() if labels},
             )
     except (OSError, LimpetError, ValueError) as error:
         # Without the run's path, which is named beside it and would leave no room for the reason.
@@ -51,16 +56,35 @@ def line_of(path: Path) -> RunLine:
         return RunLine(str(path), "unreadable", why=why)
 
 
-def _means(reader: RunReader) -> dict[str, float | None]:
+def _scores(reader: RunReader) -> dict[str, Mapping[str, Any]]:
+    """Return what the summary has of each evaluator."""
     if reader.state not in ("finished", "limited", "stopped"):
         return {}  # the ones on disk are from an earlier session
     summary = reader.summary_written() if reader.is_as_recorded else reader.summary()
     known = summary.get("evaluators")
     return {
-        name: numbers.get("mean")
+        name: numbers
         for name, numbers in (known.items() if isinstance(known, dict) else ())
         if isinstance(numbers, dict)
     }
+
+
+def _named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str) -> dict[str, Any]:
+    """Return what each score has, by its name: like `judge`, or `judge.quality` of several."""
+    named = {}
+    for name, numbers in scores.items():
+        several = numbers.get(of_several, {})
+        if numbers.get(of_one) is not None or not several:
+            named[name] = numbers.get(of_one)
+        named |= {str(ScoreName(name, part)): value for part, value in several.items()}
+    return named
+
+
+def _in_words(line: RunLine) -> Iterator[str]:
+    for name in {**line.means, **line.labels}:
+        value, labels = line.means.get(name), line.labels.get(name)
+        words = f"({label_counts(labels)})" if value is None and labels else mean(value)
+        yield f"{one_line(name)} {words}"
 
 
 def variant_lines(directory: Path) -> list[RunLine]:
@@ -84,7 +108,7 @@ def runs_table(lines: Sequence[RunLine]) -> Table:
     names = ["run", "state", "done", *failed, "means", "active"]
     table = plain_table(*names, fixed=["run", "state"], numbers=["done", *failed])
     for line in lines:
-        means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())
+        means = ", ".join(_in_words(line))
         if line.by_current_version is not None:
             current, of = line.by_current_version
             means = f"{means} ({current:,} of {of:,} answers current)".strip()

@@ -268,13 +268,16 @@ class RunReader(RunFiles):
         """Return the number of items, counting each trial."""
         return len(self._items.asked)
 
-    def items(self, places: Container[int] | None = None) -> Iterator[ItemResult]:
+    def items(
+        self, places: Container[int] | None = None, *, whole: bool = True
+    ) -> Iterator[ItemResult]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
             places: The places of the items to read; None: all.
+            whole: Decode the answers, too; else only the facts about them.
         """
-        return self._items.read(self._items.asked.cells(places))
+        return self._items.read(self._items.asked.cells(places), whole=whole)
 
     def trials_of_items(self) -> Iterator[list[ItemResult]]:
         """Yield all trials of each item, in the order of the dataset, in bounded memory."""

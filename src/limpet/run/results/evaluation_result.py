@@ -11,6 +11,7 @@ from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
+from limpet.run.results.filters import filter_of
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
@@ -137,6 +138,44 @@ class EvaluationResult:
     def failed(self) -> list[ItemResult]:
         """The items without an answer, or without one of their scores, because of a failure."""
         return [item for item in self.items if item.error is not None or item.score_errors]
+
+    def filter(
+        self,
+        *,
+        failed: bool = False,
+        evaluator: str | None = None,
+        below: float | Mapping[str, float] | None = None,
+        label: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        grep: str | None = None,
+        sort: str | None = None,
+        worst: int | None = None,
+    ) -> list[ItemResult]:
+        """Return the items for which all conditions hold, like `limpet show`.
+
+        A score is named by its evaluator, like "judge"; one of several also like "judge.quality".
+        Of several values, the lowest counts.
+
+        Args:
+            failed: Only items with a failure, of `evaluator` if it is given.
+            evaluator: The score that the other conditions are about; None: any.
+            below: A number that the score must be below, or one for each of several scores.
+            label: A label that the score must have.
+            where: The value of each of these dataset fields; a list: one of these values.
+            grep: A text that must occur in the row, the answer, an error, a label or a reason, in
+                upper or lower case.
+            sort: The score to sort by, lowest first; with "-" before it, highest first.
+            worst: Only so many, the lowest by `sort`, `evaluator` or the only evaluator.
+
+        Raises:
+            LimpetError: A name is unknown, or a score must be named.
+        """
+        chosen = filter_of(
+            lambda: self.items, list(self.summary["evaluators"]), failed=failed,
+            evaluator=evaluator, below=below, label=label, where=where, grep=grep, sort=sort,
+            worst=worst,
+        )  # fmt: skip
+        return list(chosen.ordered(chosen.matching(self.items)))
 
     def to_dataframe(self, *, by_item: bool = False) -> Any:
         """Return a pandas DataFrame with a row for each item in each trial.

@@ -1,0 +1,136 @@
+"""How do many scores fit beside a few long texts, on any terminal?
+
+They are columns of a table if that leaves enough room for the texts; else each line of the table is
+followed by its scores, wrapped.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from limpet.report.tables import cell, plain_table
+
+NONE = "–"
+_REASON = "reason"
+_ROOMY, _TIGHT = 24, 12
+"""Texts may be cut to the first to make room for scores, to the second for whole ids."""
+_GAP = 2
+_INDENT = 4
+
+
+class _Row(NamedTuple):
+    cells: Sequence[Text]
+    scores: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+
+class ScoreTable:
+    """A table of texts with scores, and perhaps reasons.
+
+    Args:
+        heads: The columns of texts.
+        scores: The names of the scores, without control characters.
+        numbers: Which of the heads are numbers.
+    """
+
+    def __init__(
+        self, heads: Sequence[str], scores: Sequence[str], numbers: Iterable[str] = ()
+    ) -> None:
+        self._heads = heads
+        self._scores = scores
+        self._numbers = [*numbers]
+        self._rows: list[_Row] = []
+
+    def add(
+        self, cells: Sequence[Text], scores: Mapping[str, str], reasons: Mapping[str, str]
+    ) -> None:
+        """Add a line: its texts, and its scores and reasons by name, where it has them."""
+        self._rows.append(_Row(cells, scores, reasons))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._needs() <= options.max_width:
+            yield self._wide()
+        else:
+            yield from self._narrow(console, options)
+
+    def _needs(self) -> int:
+        """Return the width at which all columns have enough room."""
+        texts = [
+            max(cell_len(head), *(min(_ROOMY, row.cells[at].cell_len) for row in self._rows))
+            for at, head in enumerate(self._heads)
+        ]
+        texts[0] = max(texts[0], self._id_width)
+        scores = [
+            max(cell_len(name), *(cell_len(row.scores.get(name, "")) for row in self._rows))
+            for name in self._scores
+        ]
+        reasons = [min(_ROOMY, max(cell_len(_in_one(row)) for row in self._rows))]
+        return sum(wide + _GAP for wide in (*texts, *scores, *filter(None, reasons))) - _GAP
+
+    @property
+    def _id_width(self) -> int:
+        return max(row.cells[0].cell_len for row in self._rows)
+
+    def _wide(self) -> Table:
+        reason = [_REASON] if any(row.reasons for row in self._rows) else []
+        table = plain_table(
+            *self._heads, *self._scores, *reason,
+            fixed=self._heads[:1], numbers=[*self._numbers, *self._scores],
+        )  # fmt: skip
+        for row in self._rows:
+            scores = [cell(row.scores.get(name, NONE)) for name in self._scores]
+            table.add_row(*row.cells, *scores, *([cell(_in_one(row))] if reason else []))
+        return table
+
+    def _narrow(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # A whole id can be copied.
+        is_room = self._id_width + _TIGHT * (len(self._heads) - 1) <= options.max_width
+        fixed = self._heads[:1] if is_room else ()
+        table = plain_table(*self._heads, fixed=fixed, numbers=self._numbers)
+        for row in self._rows:
+            table.add_row(*row.cells)
+        lines = iter(console.render_lines(table, options, pad=False))
+        for line in (next(lines), next(lines)):  # the heads, and the rule below them
+            yield from (*line, Segment.line())
+        width = options.max_width - _INDENT
+        for line, row in zip(lines, self._rows, strict=True):
+            yield from (*line, Segment.line())
+            for below in (*self._wrapped(row, width), *_reasons(row)):
+                yield Padding(below, (0, 0, 0, _INDENT))
+
+    def _wrapped(self, row: _Row, width: int) -> Iterator[RenderableType]:
+        """Yield the scores of a row, one below the other where several lines are needed."""
+        column = min(_ROOMY, max(map(self._widest, self._scores), default=0))
+        line = Text()
+        for name in self._scores:
+            if name not in row.scores:
+                continue
+            score = Text.assemble((name, "cyan"), " ", row.scores[name])
+            if line and line.cell_len + _GAP + score.cell_len > width:
+                yield line
+                line = Text()
+            line = (line + Text(" " * _GAP) if line else line) + score
+            line.pad_right(max(0, column - score.cell_len))
+        if line:
+            line.rstrip()
+            yield line
+
+    def _widest(self, name: str) -> int:
+        return cell_len(name) + 1 + max(cell_len(row.scores.get(name, "")) for row in self._rows)
+
+
+def _in_one(row: _Row) -> str:
+    if len(row.reasons) == 1:
+        return next(iter(row.reasons.values()))
+    return "; ".join(f"{name}: {reason}" for name, reason in row.reasons.items())
+
+
+def _reasons(row: _Row) -> Iterator[RenderableType]:
+    for name, reason in row.reasons.items():
+        yield Text.assemble((f"{name}: " if len(row.reasons) > 1 else "", "cyan"), reason)

@@ -1,0 +1,321 @@
+"""Which items of a result are wanted, and in which order?
+
+`limpet show` and `EvaluationResult.filter` take the same filters. They work on one item after the
+other, so that the worst ten of a large run need no more memory than ten items.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from limpet.errors import LimpetError
+from limpet.text import hint_near, one_line, quoted
+
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import ItemResult
+
+MISSING = object()
+"""What a field has in an item without that field."""
+_ABOUT_ITEM = ("id", "trial", "status")
+"""What else can be named like a field."""
+_MOST_NAMES = 20
+_IS_NUMBER = 1
+
+
+class ScoreName(NamedTuple):
+    """A name like `judge`, for all scores of an evaluator, or `judge.quality`, for one of several.
+
+    Attributes:
+        evaluator: The evaluator.
+        part: Which of its scores; None: all.
+    """
+
+    evaluator: str
+    part: str | None = None
+
+    def __str__(self) -> str:
+        return self.evaluator if self.part is None else f"{self.evaluator}.{self.part}"
+
+    def records(self, item: "ItemResult") -> list[Mapping[str, Any]]:
+        """Return the records of these scores of an item."""
+        parts = parts_of(item.scores.get(self.evaluator, {}))
+        return [record for part, record in parts if self.part in (None, part)]
+
+    def lowest(self, item: "ItemResult") -> float | None:
+        """Return the lowest value of an item; None if it has none."""
+        values = (record.get("score") for record in self.records(item))
+        numbers = [float(value) for value in values if isinstance(value, (int, float))]
+        return min((number for number in numbers if not math.isnan(number)), default=None)
+
+
+def parts_of(score: Mapping[str, Any]) -> Iterable[tuple[str | None, Mapping[str, Any]]]:
+    """Return the records of an evaluator's scores by name; None: its only one."""
+    if "scores" in score:
+        return list(score["scores"].items())
+    return [(None, score)] if score else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which items are wanted, and in which order; all conditions must hold.
+
+    Attributes:
+        failed: Only items with a failure, of `evaluator` if it is given.
+        evaluator: The score that `failed` and `label` are about; None: any.
+        below: What these scores must be below.
+        label: The label that a score must have.
+        where: The values that a field may have, by field.
+        grep: The text that must occur, in any case.
+        sort: The score to sort by, lowest first; None: as in the dataset.
+        descending: Sort with the highest first.
+        worst: How many of the first in this order; items without a score are none of them.
+    """
+
+    failed: bool = False
+    evaluator: ScoreName | None = None
+    below: Mapping[ScoreName, float] = field(default_factory=dict)
+    label: str | None = None
+    where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    grep: str | None = None
+    sort: ScoreName | None = None
+    descending: bool = False
+    worst: int | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether it leaves out items."""
+        conditions = (self.below, self.label, self.where, self.grep)
+        return self.failed or self.worst is not None or any(conditions)
+
+    def matching(self, items: "Iterable[ItemResult]") -> "Iterator[ItemResult]":
+        """Yield the items for which all conditions hold, as they come."""
+        return (item for item in items if self._holds(item))
+
+    def ordered(
+        self, items: "Iterable[ItemResult]", most: int | None = None
+    ) -> "Iterator[ItemResult]":
+        """Yield items in the wanted order, at most so many."""
+        if self.sort is None:
+            yield from items
+            return
+        wanted = [number for number in (most, self.worst) if number is not None]
+        if self.worst is not None:
+            items = (item for item in items if self._sort_key(item)[0] == _IS_NUMBER)
+        if not wanted:
+            yield from sorted(items, key=self._sort_key, reverse=self.descending)
+        else:
+            first = heapq.nlargest if self.descending else heapq.nsmallest
+            yield from first(min(wanted), items, key=self._sort_key)
+
+    def _holds(self, item: "ItemResult") -> bool:
+        return (
+            (not self.failed or self._is_failed(item))
+            and all(_is_below(name.lowest(item), most) for name, most in self.below.items())
+            and (self.label is None or self.label in self._labels(item))
+            and all(_is_any(field_of(item, name), any_) for name, any_ in self.where.items())
+            and (not self.grep or _occurs(self.grep.casefold(), item))
+        )
+
+    def _is_failed(self, item: "ItemResult") -> bool:
+        if self.evaluator is not None:
+            return self.evaluator.evaluator in item.score_errors
+        return item.error is not None or bool(item.score_errors)
+
+    def _labels(self, item: "ItemResult") -> list[Any]:
+        names = [self.evaluator] if self.evaluator else [ScoreName(name) for name in item.scores]
+        return [record.get("label") for name in names for record in name.records(item)]
+
+    def _sort_key(self, item: "ItemResult") -> tuple[int, float, str]:
+        """Return a key: numbers first, then labels; what has neither is last in both orders."""
+        assert self.sort is not None
+        number = self.sort.lowest(item)
+        if number is not None:
+            return _IS_NUMBER, number, ""
+        for record in self.sort.records(item):
+            if label := record.get("label"):
+                return _IS_NUMBER + 1, 0.0, str(label)
+        return (_IS_NUMBER - 1 if self.descending else _IS_NUMBER + 2), 0.0, ""
+
+
+def filter_of(
+    read: "Callable[[], Iterable[ItemResult]]",
+    evaluators: Sequence[str],
+    *,
+    failed: bool = False,
+    evaluator: str | None = None,
+    below: float | Mapping[str, float] | None = None,
+    label: str | None = None,
+    where: Mapping[str, Any] | None = None,
+    grep: str | None = None,
+    sort: str | None = None,
+    worst: int | None = None,
+) -> Filter:
+    """Return a filter whose names exist: it is described at `EvaluationResult.filter`.
+
+    `read` yields the items, to see which scores and fields they have.
+
+    Raises:
+        LimpetError: A name is unknown, or a score must be named.
+    """
+
+    def named(name: str) -> ScoreName:
+        return score_name(name, evaluators, read)
+
+    def chosen(option: str, example: str) -> ScoreName:
+        if about is None and len(evaluators) != 1:
+            names = ", ".join(map(one_line, evaluators)) or "none"
+            hint = f"name the score, like {example}; one of: {names}"
+            raise LimpetError(f"{option}: which score?", hint=hint)
+        return about or ScoreName(evaluators[0])
+
+    about = None if evaluator is None else named(evaluator)
+    if below is not None and not isinstance(below, Mapping):
+        limits = {chosen(f"below={below:g}", f"below={{'judge': {below:g}}}"): below}
+    else:
+        limits = {named(name): most for name, most in (below or {}).items()}
+    by, descending = None, False
+    if sort is not None:
+        # An evaluator's name may begin with "-".
+        descending = sort.startswith("-") and sort not in evaluators
+        by = named(sort[1:] if descending else sort)
+    elif worst is not None:
+        by = chosen(f"worst={worst}", "sort='judge'")
+    wanted = {name: _listed(value) for name, value in (where or {}).items()}
+    check_fields(wanted, read)
+    return Filter(
+        failed=failed, evaluator=about, below=limits, label=label, where=wanted, grep=grep,
+        sort=by, descending=descending, worst=worst,
+    )  # fmt: skip
+
+
+def score_name(
+    name: str, evaluators: Sequence[str], read: "Callable[[], Iterable[ItemResult]]"
+) -> ScoreName:
+    """Return which scores a name like `judge` or `judge.quality` means.
+
+    Raises:
+        LimpetError: There is no such score.
+    """
+    found = split_name(name, evaluators)
+    if found is None:
+        raise _unknown("score", name, evaluators)
+    if found.part is None:
+        return found
+    seen: dict[str, None] = {}
+    for item in read():  # mostly, the first item has it
+        for part, _ in parts_of(item.scores.get(found.evaluator, {})):
+            if part == found.part:
+                return found
+            if len(seen) < _MOST_NAMES:
+                seen[str(ScoreName(found.evaluator, part))] = None
+    raise _unknown("score", name, list(seen) or evaluators)
+
+
+def split_name(name: str, evaluators: Iterable[str]) -> ScoreName | None:
+    """Return the evaluator and the part that a name consists of; None: it has no evaluator."""
+    # Both may contain dots: the longest name of an evaluator counts.
+    for evaluator in sorted(evaluators, key=len, reverse=True):
+        if name == evaluator:
+            return ScoreName(evaluator)
+        if name.startswith(f"{evaluator}.") and len(name) > len(evaluator) + 1:
+            return ScoreName(evaluator, name[len(evaluator) + 1 :])
+    return None
+
+
+def check_fields(names: Iterable[str], read: "Callable[[], Iterable[ItemResult]]") -> None:
+    """Check that some item has each of the fields.
+
+    Raises:
+        LimpetError: No item has it.
+    """
+    left = set(names)
+    seen: dict[str, None] = {}
+    for item in read() if left else ():  # mostly, the first item has them
+        left = {name for name in left if field_of(item, name) is MISSING}
+        if not left:
+            return
+        if len(seen) < _MOST_NAMES:
+            seen |= dict.fromkeys(item.row)
+    if left and seen:  # without items, nothing is known
+        raise _unknown("field", min(left), [*seen])
+
+
+def field_of(item: "ItemResult", name: str) -> Any:
+    """Return the value of a dataset's field, like `lang` or `meta.lang`, or `MISSING`."""
+    if name in item.row:
+        return item.row[name]
+    if name in _ABOUT_ITEM:
+        return getattr(item, name)
+    value: Any = item.row
+    for key in name.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return MISSING
+        value = value[key]
+    return value
+
+
+def _unknown(kind: str, name: str, known: Sequence[str]) -> LimpetError:
+    names = ", ".join(map(one_line, known[:_MOST_NAMES])) or "none"
+    near = hint_near(name, known)
+    return LimpetError(f"no {kind} is called {quoted(name)}; known: {names}", hint=near)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+
+
+def _is_below(number: float | None, most: float) -> bool:
+    return number is not None and number < most
+
+
+def _is_any(value: Any, wanted: Sequence[Any]) -> bool:
+    return value is not MISSING and any(_is(value, choice) for choice in wanted)
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    """Return whether a field has a value, or a list in it does; `"3"`, as typed, means 3, too."""
+    if isinstance(value, list) and not isinstance(wanted, list):
+        return any(_is(element, wanted) for element in value)
+    if value == wanted or not isinstance(wanted, str):
+        return bool(value == wanted)
+    if value is None or isinstance(value, bool):
+        return wanted.lower() in _WORDS[value]
+    if not isinstance(value, (int, float)):
+        return False
+    try:
+        return float(wanted) == value
+    except ValueError:
+        return False
+
+
+_WORDS: dict[Any, tuple[str, ...]] = {
+    None: ("", "null", "none"),
+    True: ("true", "yes"),
+    False: ("false", "no"),
+}
+
+
+def _occurs(folded: str, item: "ItemResult") -> bool:
+    return any(folded in text.casefold() for text in _texts(item))
+
+
+def _texts(item: "ItemResult") -> Iterator[str]:
+    """Yield the strings and numbers of an item: row, answer, errors, labels and reasons."""
+    left: list[Any] = [item.id, item.input, item.expected, item.row, item.output]
+    for error in (item.error or {}, *item.score_errors.values()):
+        left += [error.get("type"), error.get("message")]
+    for score in item.scores.values():
+        for _, record in parts_of(score):
+            left += [record.get("label"), record.get("reasoning")]
+    while left:  # not by recursion: a row may be nested deeply
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            left += value.values()
+        elif isinstance(value, (list, tuple)):
+            left += value
+        elif value is not None:
+            yield one_line(value)

@@ -14,6 +14,11 @@ settings.register_profile("same", derandomize=True, max_examples=40, **calm)
 settings.register_profile("new", max_examples=1000, print_blob=True, **calm)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+# The process that starts the workers of pytest-xdist has a terminal's size in its environment, and
+# a command in a pipe would take it for the user's.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 # Whoever starts the tests in the background has SIGINT ignored, and so would have all that they
 # start: nothing could be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -12,6 +12,8 @@ import pytest
 import limpet
 from limpet import Backoff
 from limpet.config import json_schema, load_config
+from limpet.config.matrix import matrix_of
+from limpet.config.yaml_file import read_tree
 from limpet.errors import ConfigError
 from limpet.run.options import RunOptions
 
@@ -160,7 +162,7 @@ def test_the_file_has_the_names_of_evaluate():
         ]
         return set(schema["$defs"][reference.rpartition("/")[2]]["properties"])
 
-    of_a_call = {"redo", "watcher"}
+    of_a_call = {"redo", "show", "watcher"}
     with_the_workflow = {"version", "depends_on"}
     options = set(RunOptions.__annotations__) - of_a_call - with_the_workflow
     assert {"dataset", "workflow", "evaluators", "run", "trials", *options} <= set(
@@ -383,6 +385,9 @@ def test_every_example_of_the_reference_page_loads(block, folder):
             block += f"{needed}\n"
     for name in ("questions.csv", "book.xlsx"):
         (folder / name).write_text("")
+    if re.search(r"^matrix:", block, re.MULTILINE):
+        assert matrix_of(read_tree(block, "eval.yml")) is not None
+        return
     config = read(block)
     jsonschema.Draft202012Validator(json_schema()).validate(config.public)
 

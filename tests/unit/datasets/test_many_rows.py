@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 MOST_BYTES = 1_100
+GROUPS = 4 * 2**20  # lines are read and added up in groups, which few rows do not fill
 """For a row of 0.3 KB, all told: with the process itself, a million stay below 1.2 GB."""
 FEW = 4_000
 """By then what does not grow with the rows (buffers, a group of the journal) has its size."""
@@ -79,4 +80,4 @@ def test_each_row_takes_little_memory_when_it_runs_and_when_all_is_done(tmp_path
         assert (completed, calls) == (count, 0)
         peaks[count] = first, again
     for little, much in zip(peaks[FEW], peaks[many], strict=True):
-        assert (much - little) / (many - FEW) <= MOST_BYTES
+        assert much - little <= MOST_BYTES * (many - FEW) + GROUPS

@@ -151,7 +151,7 @@ def test_ctrl_c_in_a_redo_ends_with_130_and_the_way_on_has_no_flag(tmp_path):
 
 def test_a_redo_of_broken_code_is_cancelled_with_keep_and_nothing_is_paid(done):
     edit(done, WORKS, BROKEN)
-    broken = run(done, "--redo")
+    broken = run(done, "--redo", "--set", "retry.max_retries=0")
     assert broken.returncode != 0
     assert "cancel the redo with: " in broken.stderr
     edit(done, BROKEN, WORKS)
@@ -194,7 +194,7 @@ def test_keep_in_the_file_is_no_decision_to_cancel_a_redo(done):
     with (done / "eval.yml").open("a") as file:
         file.write("on_change: keep\n")
     edit(done, WORKS, BROKEN)
-    assert run(done, "--redo-item", "q1").returncode == 1
+    assert run(done, "--redo-item", "q1", "--set", "retry.max_retries=0").returncode == 1
     assert "redo" in about(done)
     edit(done, BROKEN, WORKS)
     counted(done)

@@ -20,6 +20,7 @@ from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.toolkit import Toolkit
+from limpet.integrations.nat.toolkit_files import with_defaults
 from limpet.run.api import aevaluate
 from limpet.secrets.in_configs import masked, without_secrets
 from limpet.secrets.in_yaml import masked_text
@@ -375,3 +376,18 @@ def test_the_file_of_what_was_asked_holds_no_secret(tmp_path, monkeypatch):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "nvapi-literal" not in text
         assert "very-secret-token" not in text
+
+
+def test_a_served_workflow_of_plug_ins_that_are_not_here_ends_without_the_toolkits_defaults(
+    monkeypatch,
+):
+    def fail(_):
+        raise limpet.LimpetError("config.yml: no such plug-in")
+
+    monkeypatch.setattr("limpet.integrations.nat.toolkit_files.is_installed", lambda: True)
+    monkeypatch.setattr(Toolkit, "with_defaults", fail)
+    said, data = [], {"eval": None, "workflow": {"_type": "far"}}
+    assert with_defaults(data, Toolkit(Path("config.yml")), said.append) == data
+    assert said == [
+        "config_effective.yml: without the toolkit's defaults: config.yml: no such plug-in"
+    ]

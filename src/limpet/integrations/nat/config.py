@@ -370,7 +370,7 @@ class NatConfig:
         try:
             if self.general.dataset.structure.disable:
                 parse_outputs(self.run)
-            effective = with_defaults(data, self.toolkit)
+            effective = with_defaults(data, self.toolkit, say)
             write_config_files(self.run, self.path, self.original, data, effective, self.flags)
         except OSError as error:
             say(f"{one_line(str(self.run))}: some files could not be written: {error.strerror}")

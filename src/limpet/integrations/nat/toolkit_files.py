@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from limpet.config.environment import substitute
-from limpet.errors import DatasetError
+from limpet.errors import DatasetError, LimpetError
 from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock
 from limpet.integrations.nat.toolkit import Toolkit, is_installed
 from limpet.integrations.nat.toolkit_checks import plain
@@ -168,18 +168,24 @@ def _trajectory(item: ItemResult) -> list[Any]:
 # ---- the effective configuration ----------------------------------------------------------------
 
 
-def with_defaults(data: Mapping[str, Any], toolkit: Toolkit) -> Any:
+def with_defaults(data: Mapping[str, Any], toolkit: Toolkit, say: Callable[[str], None]) -> Any:
     """Return a configuration with the toolkit's defaults for what it does not say.
 
-    What it says stays as written: the toolkit would put in the values of the environment.
+    What it says stays as written: the toolkit would put in the values of the environment. Of a
+    served workflow, the toolkit here may lack the plug-ins: then there are no defaults, and `say`
+    is called with the reason.
     """
     if not is_installed():
         return data
-    config = dict(toolkit.with_defaults())
-    general = import_module("nat.data_models.evaluate_config").EvalGeneralConfig
-    written = {**data.get("eval", {}).get("general", {}), "dataset": None}
-    known = general.model_validate(plain(substitute(written, lambda *_: None)))
-    config["eval"] = {**config.get("eval", {}), "general": known.model_dump(mode="json")}
+    try:
+        config = dict(toolkit.with_defaults())
+        general = import_module("nat.data_models.evaluate_config").EvalGeneralConfig
+        written = {**((data.get("eval") or {}).get("general") or {}), "dataset": None}
+        known = general.model_validate(plain(substitute(written, lambda *_: None)))
+    except (LimpetError, ImportError, ValueError) as error:
+        say(f"config_effective.yml: without the toolkit's defaults: {one_line(text_of(error))}")
+        return data
+    config["eval"] = {**(config.get("eval") or {}), "general": known.model_dump(mode="json")}
     return _filled(data, config)
 
 

@@ -78,7 +78,10 @@ def _without_blank(dataset: LoadedDataset) -> LoadedDataset:
     if not blank:
         return dataset
     reason = "the question is blank"
-    skipped = [BadRow(f"{dataset.name}, {item.id}", 0, "", reason) for item in blank]
+    skipped = [
+        BadRow(f"{dataset.name}, {one_line(item.id)}", 0, one_line(repr(item.input)), reason)
+        for item in blank
+    ]
     ids = {item.id for item in blank}
     return replace(
         dataset,

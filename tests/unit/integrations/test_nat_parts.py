@@ -15,10 +15,11 @@ from limpet.evaluators import as_evaluator
 from limpet.evaluators.protocol import Scored
 from limpet.integrations.nat import Flags, load_nat_config, run_directory
 from limpet.integrations.nat import toolkit as toolkit_module
-from limpet.integrations.nat.eval_block import Structure
+from limpet.integrations.nat.eval_block import DatasetBlock, Structure
 from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.integrations.nat.pre_processing import PreProcessed
+from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit
 from limpet.integrations.nat.toolkit_files import with_defaults
 from limpet.run.api import aevaluate
@@ -391,3 +392,22 @@ def test_a_served_workflow_of_plug_ins_that_are_not_here_ends_without_the_toolki
     assert said == [
         "config_effective.yml: without the toolkit's defaults: config.yml: no such plug-in"
     ]
+
+
+def test_blank_questions_and_filters_over_missing_columns_are_said_and_left_out(tmp_path):
+    file = tmp_path / "data.json"
+    asked = [
+        {"id": "a", "question": "Q", "level": "x"},
+        {"id": "b", "question": " \n", "level": "x"},
+    ]
+    file.write_text(json.dumps(asked), encoding="utf-8")
+    block = DatasetBlock(file_path=str(file))
+    said = []
+    keep = {"allow": {"level": ["x"], "nowhere": ["y"]}, "deny": {"neither": ["z"]}}
+    dataset = read_dataset_rows(block, keep, None, said.append)
+    assert [item.id for item in dataset] == ["a"]
+    assert [str(row) for row in dataset.bad_rows] == [
+        f"{dataset.name}, b: the question is blank: ' \\n'"
+    ]
+    assert ["nowhere" in said[0], "neither" in said[1]] == [True, True]
+    assert said[0].endswith("ignored, as in nat eval")

@@ -64,7 +64,8 @@ def test_a_stopped_run_says_why(tmp_path):
         raise TypeError("a bug")
 
     rows = [{"id": f"q{n}", "question": "x"} for n in range(20)]
-    result = limpet.evaluate(rows, workflow, run=tmp_path / "run", retry=0)
+    # One call at a time: with all of them in flight there is nothing left to stop.
+    result = limpet.evaluate(rows, workflow, run=tmp_path / "run", retry=0, pace=1)
     loaded = limpet.load_run(tmp_path / "run")
     assert loaded.state == "stopped"
     assert str(loaded.stop_reason) == str(result.stop_reason)

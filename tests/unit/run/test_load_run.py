@@ -74,7 +74,7 @@ def test_a_stopped_run_says_why(tmp_path):
 
 def test_the_journal_of_a_map_is_a_run(tmp_path):
     journal = tmp_path / "squares.jsonl"
-    limpet.map(lambda number: number**2, [1, 2, 3], journal=journal)
+    limpet.map(lambda number: number**2, [1, 2, 3], journal=journal, pace=1)
     loaded = limpet.load_run(journal)
     assert [item.output for item in loaded.items] == [1, 4, 9]
     assert list(loaded.to_dataframe()["input"]) == [1, 2, 3]

@@ -51,7 +51,8 @@ class LoadedRun(EvaluationResult):
 def load_run(path: str | os.PathLike[str]) -> LoadedRun:
     """Return the result of a run that is finished, stopped or still running.
 
-    Nothing runs, and nothing is changed or locked.
+    Nothing runs, and nothing is changed or locked. Items are in the order of the dataset, those
+    of a map in the order in which they finished.
 
     Args:
         path: The run's directory, its name under `./runs`, or the `.jsonl` file of a map.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         EndpointDownError,
         FunctionChangedError,
         InterruptedRunError,
+        InvalidReplyError,
         JournalError,
         LimpetError,
         PermanentError,
@@ -80,6 +81,7 @@ __all__ = [
     "Finished",
     "FunctionChangedError",
     "InterruptedRunError",
+    "InvalidReplyError",
     "Item",
     "JournalError",
     "LimpetError",
@@ -139,9 +141,9 @@ _NAMES = {
     "datasets": "Dataset",
     "errors": (
         "CallCancelledError ConfigError DatasetError DiskFullError EarlyStopError "
-        "EndpointDownError FunctionChangedError InterruptedRunError JournalError LimpetError "
-        "PermanentError QuotaExhaustedError RateLimitError RecordNotWrittenError RunLockedError "
-        "SetupError TransientError"
+        "EndpointDownError FunctionChangedError InterruptedRunError InvalidReplyError JournalError "
+        "LimpetError PermanentError QuotaExhaustedError RateLimitError RecordNotWrittenError "
+        "RunLockedError SetupError TransientError"
     ),
     "evaluators": (
         "Evaluator Scored contains evaluator exact_match json_match numeric one_of regex "

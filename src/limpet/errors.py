@@ -4,6 +4,7 @@ LimpetError
 ├── RateLimitError      the provider refused the call: slow down, try again
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      it will not work the next time either: fix the input or the code
+│   └── InvalidReplyError  a model's reply cannot be used: cut off, refused, not as asked
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
@@ -74,6 +75,18 @@ class TransientError(LimpetError):
 
 class PermanentError(LimpetError):
     """The call failed, and a retry cannot help."""
+
+
+class InvalidReplyError(PermanentError):
+    """A model replied, and the reply cannot be used: it is a failure, never a score.
+
+    Attributes:
+        reply: The text of the reply, for a second question; empty if there is none.
+        usage: What the calls used that led to it; None if unknown.
+    """
+
+    reply: str = ""
+    usage: Any = None
 
 
 class QuotaExhaustedError(LimpetError):

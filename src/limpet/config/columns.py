@@ -13,6 +13,7 @@ from limpet.config.model import WorkflowSection
 from limpet.config.yaml_file import KeyPath, Tree
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError, no_column
+from limpet.templates import OF_ITEM, names_in
 from limpet.text import hint_near, quoted
 
 
@@ -64,12 +65,10 @@ def columns_of_placeholders(section: WorkflowSection) -> tuple[tuple[KeyPath, st
     """Return the columns that the placeholders of a workflow name, each with its path."""
     if section.http is None:
         return ()
-    from limpet.workflows.template import OF_ITEM, columns_in  # noqa: PLC0415 - slow, for http only
-
     at = ("workflow", "http")
     named = [
         ((*at, key, *path), column)
         for key, template in (("url", section.http.url), ("body", section.http.body))
-        for path, column in columns_in(template)
+        for path, column in names_in(template)
     ]
     return tuple((path, column) for path, column in named if column not in OF_ITEM)

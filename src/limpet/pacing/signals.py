@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from limpet.errors import (
     CallCancelledError,
+    InvalidReplyError,
     PermanentError,
     QuotaExhaustedError,
     RateLimitError,
@@ -74,6 +75,8 @@ class FailureKind(StrEnum):
     """Retry once at most: it looks like a mistake in the code."""
     PERMANENT = "permanent"
     """Fail at once: a retry cannot help."""
+    INVALID_REPLY = "invalid_reply"
+    """Fail at once: a model's reply cannot be used, and was asked for again already."""
     QUOTA = "quota"
     """Stop the run: nothing works until the account is topped up or the quota resets."""
     SETUP = "setup"
@@ -89,6 +92,7 @@ _GRAVEST_FIRST = (
     FailureKind.SETUP,
     FailureKind.QUOTA,
     FailureKind.PERMANENT,
+    FailureKind.INVALID_REPLY,
     FailureKind.MISTAKE,
     FailureKind.RATE_LIMIT,
     FailureKind.TRANSIENT,
@@ -250,6 +254,8 @@ def _kind_by_type(exc: BaseException) -> FailureKind | None:
     match exc:
         case RateLimitError():
             return FailureKind.RATE_LIMIT
+        case InvalidReplyError():
+            return FailureKind.INVALID_REPLY
         case PermanentError() | CallCancelledError():
             return FailureKind.PERMANENT
         case QuotaExhaustedError():

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError
+from limpet.templates import check_placeholders, has_placeholders
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
@@ -15,13 +16,7 @@ from limpet.types import Item, Output
 from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import CallOptions, RemoteWorkflow
-from limpet.workflows.template import (
-    check_placeholders,
-    has_placeholders,
-    quoted_url,
-    render,
-    render_url,
-)
+from limpet.workflows.template import quoted_url, render, render_url
 from limpet.workflows.usage import usage_of_body
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -9,10 +9,11 @@ from limpet.workflows.python import as_workflow
 if TYPE_CHECKING:
     from limpet.workflows.http_workflow import http
     from limpet.workflows.nat_workflow import nat
+    from limpet.workflows.openai_workflow import openai
 
-__all__ = ["Workflow", "as_workflow", "http", "nat"]
+__all__ = ["Workflow", "as_workflow", "http", "nat", "openai"]
 
-_LAZY = {"http": "http_workflow", "nat": "nat_workflow"}
+_LAZY = {"http": "http_workflow", "nat": "nat_workflow", "openai": "openai_workflow"}
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,8 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, is_from_environment, shown, typed
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import EvalFile, Section
+from limpet.config.model import EvalFile
+from limpet.config.values import Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of

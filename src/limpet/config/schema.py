@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import create_model
 
 from limpet.config.evaluators import arguments_of
-from limpet.config.model import VARIABLE, EvalFile, PythonEvaluator
+from limpet.config.model import EvalFile, PythonEvaluator
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
+from limpet.config.values import VARIABLE
 from limpet.evaluators.by_name import BUILT_INS
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -15,7 +15,6 @@ from limpet.types import Item, Output, Usage
 from limpet.workflows.conversation import Conversation, Messages, Rendered
 from limpet.workflows.protocol import Workflow
 
-
 _COUNTS = (
     "prompt_tokens",
     "completion_tokens",

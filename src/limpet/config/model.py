@@ -5,7 +5,7 @@ These are the long forms; `short_forms` expands the short ones. `values` says wh
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from limpet.config.values import (
     Concurrency,
@@ -22,7 +22,9 @@ from limpet.config.values import (
     Path,
     Price,
     Reference,
+    ReplyMode,
     Seconds,
+    SecretKey,
     Secrets,
     Section,
     Statuses,
@@ -32,6 +34,9 @@ from limpet.config.values import (
     Wait,
 )
 
+Models = Annotated[
+    dict[str, Any], Must("must map names to models, like grader: {openai: …, model: …}")
+]
 Evaluators = Annotated[
     dict[str, Any], Must("must map names to evaluators, like correct: exact_match")
 ]
@@ -90,6 +95,25 @@ class HttpSection(RemoteSection):
     statuses: Statuses | None = _key("The statuses that mean success.")
 
 
+class ClientSection(RemoteSection):
+    """A model of a server that speaks the OpenAI API."""
+
+    openai: Text | None = _key("The base address of the server: https://api.openai.com/v1.")
+    model: Text | None = _key("The model's name on the server.")
+    key: SecretKey | None = _key("Its key, from the environment: ${OPENAI_API_KEY}.")
+    params: dict[str, Any] | None = _key("Parameters of each call: {temperature: 0}.")
+    reply: ReplyMode | None = _key("How a reply of a given form is asked for; default: auto.")
+    organization: Text | None = _key("The organization that pays.")
+    api_version: Text | None = _key("The version of the API, for Azure.")
+    stream: Truth | None = _key("Stream the reply, and keep the time of its first token.")
+
+
+class ModelSection(ClientSection):
+    """A model that workflow and judges use by its name."""
+
+    python: Reference | None = _key("A model of your own: module:name.")
+
+
 class DependsOnSection(Section):
     """What results depend on that the code does not show."""
 
@@ -113,12 +137,45 @@ class WorkflowSection(Section):
     )
 
 
+class PromptSection(ClientSection):
+    """A prompt that is evaluated, and the model that it is for."""
+
+    model: Text | None = _key("The model's name on the server; without openai, one of models.")
+    prompt: Text | None = _key("One message of the user; may hold placeholders: {{column}}.")
+    prompt_file: Path | None = _key("A file with the prompt, relative to this one.")
+    messages: Any = _key("The whole conversation; may hold placeholders.")
+    images: Any = _key("Images by path or URL: [{{photo}}].")
+    files: Any = _key("Other files by path or URL.")
+    schema_: dict[str, Any] | None = Field(
+        default=None, alias="schema", description="The JSON schema of the answer."
+    )
+    version: Text | None = _key("The version of the model, used instead of its address and name.")
+    depends_on: DependsOnSection | None = _key("What its answers depend on besides.")
+
+
+CONVERSATIONS = ("prompt", "prompt_file", "messages")
+"""The keys that say what a model is told."""
+_OF_PROMPTS = {"openai", "model", *CONVERSATIONS}
+_KINDS = {"python", "nat", "http"}
+
+
+def workflow_section(value: Any) -> type[WorkflowSection | PromptSection]:
+    """Return which kind of workflow a mapping describes."""
+    keys = set(value) if isinstance(value, dict) else set()
+    return PromptSection if keys & _OF_PROMPTS and not keys & _KINDS else WorkflowSection
+
+
+def _checked_workflow(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+    return workflow_section(value).model_validate(value)
+
+
 class PythonEvaluator(Section):
     """The user's own evaluator, not imported yet."""
 
     python: Reference
     version: Text | None = _key("Its version, used instead of its code.")
     endpoint: Text | None = _key("The service it calls; callers of one share a pace.")
+    inputs: dict[str, Any] | None = _key("What it gets: {its name: '{{column}}'}.")
     depends_on: DependsOnSection | None = _key(
         "What its scores depend on that its code does not show."
     )
@@ -174,7 +231,10 @@ class EvalFile(Section):
 
     name: Name | None = _key("The name of the evaluation.")
     dataset: DatasetSection = Field(description="The rows.")
-    workflow: WorkflowSection = Field(description="What is evaluated.")
+    models: Models | None = _key("Models that workflow and judges use, by name.")
+    workflow: Annotated[WorkflowSection | PromptSection, WrapValidator(_checked_workflow)] = Field(
+        description="What is evaluated."
+    )
     run: RunSection = Field(
         default_factory=RunSection.model_construct, description="The run's directory."
     )

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from limpet import workflows
+from limpet import models, workflows
 from limpet.config.checking import report_argument
 from limpet.config.columns import ConfiguredDataset, columns_of_evaluators, columns_of_placeholders
 from limpet.config.dataset_checks import located
@@ -18,6 +18,7 @@ from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.model import EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.models import Models, NotImported
 from limpet.config.short_forms import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
@@ -26,6 +27,7 @@ from limpet.evaluators import as_evaluator
 from limpet.executors.details import UNSET
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.declared import DependsOn
+from limpet.models import Model
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
@@ -189,6 +191,25 @@ def prepared_evaluators(
         name: prepared(name, evaluator) if isinstance(evaluator, PythonEvaluator) else evaluator
         for name, evaluator in evaluators.items()
     }
+
+
+def prepared_models(named: Models, folder: Path, findings: Findings) -> Models:
+    """Return the models with those in Python imported."""
+
+    def prepared(model: Model | None) -> Model | None:
+        if not isinstance(model, NotImported):
+            return model
+        path = ("models", model.name, "python")
+        found = imported_object(model.python, path, folder, findings)
+        if found is None:
+            return None
+        try:
+            return models.as_model(found, name=model.name)
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+            hint = getattr(error, "hint", None)
+            return findings.add(path, one_line(text_of(error)), hint, cause=error)
+
+    return {name: prepared(model) for name, model in named.items()}
 
 
 def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:

@@ -33,6 +33,13 @@ def long_evaluator(value: Any) -> Any:
     return {"python" if ":" in value else "type": value}
 
 
+def long_model(value: Any) -> Any:
+    """Return a model as a mapping: an address is that of a server, `module:name` is Python."""
+    if not isinstance(value, str):
+        return value
+    return {"openai" if value.startswith(("http://", "https://")) else "python": value}
+
+
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration with all sections in long form, and without empty values."""
     content = without_empty(data)

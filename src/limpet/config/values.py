@@ -106,6 +106,16 @@ def _variable(value: Any) -> Any:
     return value
 
 
+def _secret_key(value: Any) -> Any:
+    # The value of a variable, and nothing else: the file is kept with the run, and shared.
+    if isinstance(value, str) and not isinstance(value, Substituted):
+        hint = "write key: ${OPENAI_API_KEY}, and set that variable in the environment"
+        raise PydanticCustomError("flaw", "must not be in the file", {"flaw_hint": hint})
+    if isinstance(value, str) and not value.strip():
+        raise PydanticCustomError("flaw", "is empty", {"flaw_hint": "set it to the key"})
+    return value
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 Name = Annotated[str, AfterValidator(_name)]
 Path = Annotated[str, AfterValidator(_path)]
@@ -123,11 +133,17 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False), _OrVariable()]
 Megabytes = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
 OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
 Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
+ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
     list[Annotated[str, AfterValidator(_secret)]],
     WrapValidator(_secrets),  # lets False through, too
     WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
+]
+SecretKey = Annotated[
+    str,
+    BeforeValidator(_secret_key),
+    WithJsonSchema({"type": "string", "pattern": r"\$\{", "description": "${NAME}"}),
 ]
 VariableName = Annotated[str, BeforeValidator(_variable)]
 Statuses = Annotated[list[int], _OrVariable()]

@@ -1,10 +1,11 @@
-"""What scores an output: the evaluators that need no model, and the user's own."""
+"""What scores an output: the built-in evaluators, those that ask a model, and the user's own."""
 
 from limpet.evaluators.coerce import as_evaluator, as_evaluators
 from limpet.evaluators.contains import contains
 from limpet.evaluators.exact_match import exact_match, one_of
 from limpet.evaluators.functions import evaluator
 from limpet.evaluators.json_match import json_match
+from limpet.evaluators.judge import judge
 from limpet.evaluators.numeric import numeric
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.evaluators.regex import regex
@@ -21,6 +22,7 @@ __all__ = [
     "evaluator",
     "exact_match",
     "json_match",
+    "judge",
     "numeric",
     "one_of",
     "regex",

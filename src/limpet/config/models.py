@@ -51,7 +51,8 @@ def _model(value: Any, path: KeyPath, findings: Findings) -> Model | None:
     given = long_model(value)
     if not isinstance(given, dict):
         must = f"must be a mapping with openai and model, or module:name, not {shown(value)}"
-        return findings.add(path, must, f"for example {EXAMPLE}")
+        findings.add(path, must, f"for example {EXAMPLE}")
+        return None
     section = checked(ModelSection, given, path, findings)
     if section is None:
         return None
@@ -59,7 +60,8 @@ def _model(value: Any, path: KeyPath, findings: Findings) -> Model | None:
         return created_client(section, given, path, findings)
     if others := [key for key in given if key != "python"]:
         text = "cannot be used with python: a model of your own has its own settings"
-        return findings.add((*path, others[0]), text)
+        findings.add((*path, others[0]), text)
+        return None
     return NotImported(str(path[-1]), section.python)
 
 
@@ -76,12 +78,14 @@ def created_client(
     """
     for key in ("openai", "model"):
         if getattr(section, key) is None:
-            return findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
+            findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
+            return None
     arguments = {"key": None, **set_values(section, _SETTINGS)}
     try:
         return clients.openai_api(str(section.openai), model=str(section.model), **arguments)
     except (LimpetError, TypeError, ValueError) as error:
-        return report_argument("openai", error, given, path, findings, {"base_url": "openai"})
+        report_argument("openai", error, given, path, findings, {"base_url": "openai"})
+        return None
 
 
 def set_values(section: ClientSection, names: Sequence[str]) -> dict[str, Any]:
@@ -100,4 +104,5 @@ def named_model(name: str, path: KeyPath, models: Models, findings: Findings) ->
         return models[name]
     listed = f"models has {', '.join(models)}" if models else f"add models: {{{name}: {EXAMPLE}}}"
     near = hint_near(name, models)
-    return findings.add(path, f"no model {quoted(name)}", f"{near}  ({listed})" if near else listed)
+    findings.add(path, f"no model {quoted(name)}", f"{near}  ({listed})" if near else listed)
+    return None

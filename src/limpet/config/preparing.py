@@ -12,13 +12,20 @@ from pydantic import BaseModel
 
 from limpet import models, workflows
 from limpet.config.checking import report_argument
-from limpet.config.columns import ConfiguredDataset, columns_of_evaluators, columns_of_placeholders
+from limpet.config.columns import (
+    Columns,
+    ConfiguredDataset,
+    columns_of_evaluators,
+    columns_of_placeholders,
+)
 from limpet.config.dataset_checks import located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.judges import JudgeSection
+from limpet.config.model import EvalFile, PromptSection, PythonEvaluator, WorkflowSection
 from limpet.config.models import Models, NotImported
+from limpet.config.prompts import folder_of_files, prompt_workflow
 from limpet.config.short_forms import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
@@ -39,9 +46,13 @@ _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
 def prepared_dataset(
-    content: EvalFile, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+    content: EvalFile,
+    keep: Mapping[str, Any] | None,
+    columns: Columns,
+    folder: Path,
+    findings: Findings,
 ) -> Dataset | None:
-    """Return the dataset; `keep` is its filter in long form."""
+    """Return the dataset; `keep` is its filter in long form, `columns` are more that are named."""
     section = content.dataset
     if section.path is not None:
         source: Any = located(section.path, folder)
@@ -53,7 +64,7 @@ def prepared_dataset(
         source = _guarded(source, _shown(section.python))
     options = _given(section, *_COLUMNS, *_READING)
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
-    columns = columns_of_placeholders(content.workflow)
+    columns += columns_of_placeholders(content.workflow)
     columns += columns_of_evaluators(content.evaluators or {})
     return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
 
@@ -73,9 +84,14 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
 
 
 def prepared_workflow(
-    section: WorkflowSection, folder: Path, findings: Findings
+    content: EvalFile, named: Models, folder: Path, findings: Findings
 ) -> Workflow | None:
     """Return the workflow."""
+    section = content.workflow
+    if isinstance(section, PromptSection):
+        written = substitute(findings.tree.data["workflow"], lambda *_: None)
+        files = folder_of_files(content.dataset, folder)
+        return prompt_workflow(section, written, named, files, findings)
     if section.python is None:
         return _remote_workflow(section, findings)
     path = ("workflow", "python")
@@ -136,7 +152,10 @@ def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow |
 
 
 def prepared_declaration(
-    section: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
+    section: WorkflowSection | PromptSection | PythonEvaluator,
+    path: KeyPath,
+    folder: Path,
+    findings: Findings,
 ) -> DependsOn | None:
     """Return the declared dependencies of a step; none if it has a version."""
     given = section.depends_on
@@ -179,9 +198,10 @@ def prepared_evaluators(
             return None
         endpoint = UNSET if section.endpoint is None else section.endpoint
         declared = prepared_declaration(section, (*at, name), folder, findings)
+        inputs = {} if section.inputs is None else {"inputs": typed(section.inputs)}
         try:
             return as_evaluator(
-                found, name, section.version, endpoint=endpoint, depends_on=declared
+                found, name, section.version, endpoint=endpoint, depends_on=declared, **inputs
             )
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
             text = f"{_shown(section.python)}: {one_line(text_of(error))}"
@@ -207,9 +227,22 @@ def prepared_models(named: Models, folder: Path, findings: Findings) -> Models:
             return models.as_model(found, name=model.name)
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
             hint = getattr(error, "hint", None)
-            return findings.add(path, one_line(text_of(error)), hint, cause=error)
+            findings.add(path, one_line(text_of(error)), hint, cause=error)
+            return None
 
     return {name: prepared(model) for name, model in named.items()}
+
+
+def prepared_judges(
+    evaluators: Mapping[str, Any], named: Models, findings: Findings
+) -> tuple[dict[str, Any], Columns]:
+    """Return the evaluators with those that ask a model created, and the columns these name."""
+    prepared, columns = dict(evaluators), list[tuple[KeyPath, str]]()
+    for name, section in evaluators.items():
+        if isinstance(section, JudgeSection):
+            prepared[name] = evaluator = section.created(named, findings)
+            columns += () if evaluator is None else section.columns(evaluator)
+    return prepared, tuple(columns)
 
 
 def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:

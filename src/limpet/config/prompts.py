@@ -7,9 +7,16 @@ from typing import Any
 from limpet import workflows
 from limpet.config.checking import report_argument
 from limpet.config.dataset_checks import hint_of_missing, located
-from limpet.config.environment import written_as
+from limpet.config.environment import shown, written_as
 from limpet.config.errors import Findings
-from limpet.config.model import CONVERSATIONS, ClientSection, DatasetSection, PromptSection
+from limpet.config.model import (
+    CONVERSATIONS,
+    ClientSection,
+    DatasetSection,
+    EvalFile,
+    PromptSection,
+    workflow_section,
+)
 from limpet.config.models import Models, created_client, named_model, set_values
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
@@ -32,19 +39,22 @@ def read_prompt(text: Any, path: KeyPath, folder: Path, findings: Findings) -> s
         folder: The folder of the configuration.
         findings: Collects the problems.
     """
+    content = None
     if not isinstance(text, str) or not text.strip():
-        return findings.add(path, "must be a path")
+        findings.add(path, f"must be a path, not {shown(text)}")
+        return None
     file, name = located(text, folder), one_line(written_as(text))
     try:
-        content = file.read_text(encoding="utf-8")
+        content = file.read_text(encoding="utf-8").removesuffix("\n")  # the editor's
     except FileNotFoundError:
-        return findings.add(path, f"{name} does not exist", hint_of_missing(text, file))
+        findings.add(path, f"{name} does not exist", hint_of_missing(text, file))
     except (OSError, ValueError) as error:
         why = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
-        return findings.add(path, f"{name} {why}", cause=error)
-    if not content.strip():
-        return findings.add(path, f"{name} is empty")
-    return content.removesuffix("\n")  # an editor's, not the author's
+        findings.add(path, f"{name} {why}", cause=error)
+    if content is not None and not content.strip():
+        findings.add(path, f"{name} is empty")
+        return None
+    return content
 
 
 def with_prompt(
@@ -58,7 +68,7 @@ def with_prompt(
     return {**rest, "prompt": prompt}
 
 
-def check_prompt(given: Any, findings: Findings) -> None:
+def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
     """Report what does not fit together in a workflow that is a prompt."""
     if "openai" not in given and "model" not in given:
         findings.add(_AT, "needs openai or model", f"write {_EXAMPLE}")
@@ -75,6 +85,32 @@ def check_prompt(given: Any, findings: Findings) -> None:
         if key in _ONLY_WITH_OPENAI:
             hint = f"put it under models.{one_line(str(given.get('model')))}"
             findings.add((*_AT, key), "works only with openai", hint)
+
+
+def check_workflow(
+    content: EvalFile | None, given: Any, models: Models, folder: Path, findings: Findings
+) -> EvalFile | None:
+    """Check a workflow that is a prompt; return the file with the content of `prompt_file`.
+
+    Args:
+        content: The file; None: something is wrong with its keys.
+        given: The workflow as in the file.
+        models: The models of the file.
+        folder: The folder of the file.
+        findings: Collects the problems.
+    """
+    if workflow_section(given) is not PromptSection:
+        return content
+    _check_together(given, findings)
+    told = with_prompt(given, _AT, folder, findings)
+    if content is None or not isinstance(content.workflow, PromptSection):
+        return content
+    section = content.workflow
+    if told.get("prompt") is not None:
+        section = section.model_copy(update={"prompt": told["prompt"]})
+    if section.prompt or section.messages:
+        prompt_workflow(section, given, models, folder_of_files(content.dataset, folder), findings)
+    return content.model_copy(update={"workflow": section})
 
 
 def prompt_workflow(
@@ -102,7 +138,9 @@ def prompt_workflow(
     try:
         return workflows.openai(model=model, folder=folder, **arguments)
     except (LimpetError, TypeError, ValueError) as error:
-        return report_argument("openai", error, given, _AT, findings)
+        names = {} if section.prompt_file is None else {"prompt": "prompt_file"}
+        report_argument("openai", error, given, _AT, findings, names)
+        return None
 
 
 def _asked_model(

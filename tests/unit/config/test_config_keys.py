@@ -4,8 +4,8 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 TOP = (
-    "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, "
-    "env_file, secrets, "
+    "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, "
+    "on_change, env_file, secrets, "
     "early_stop, prices, output"
 )
 READS = (

@@ -39,6 +39,10 @@ class PacerRegistry:
                 pacer.memory = learned
         return pacer
 
+    def use(self, key: str, pacer: Pacer) -> None:
+        """Make this the one pacer for the key."""
+        self._pacers[key] = pacer
+
     def __iter__(self) -> Iterator[Pacer]:
         return iter(self._pacers.values())
 

@@ -6,23 +6,20 @@ from the reason. Several votes, or several models, decide by majority.
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from limpet.evaluators.builtin import brief
-from limpet.evaluators.judge_prompt import Prompt, Values
+from limpet.evaluators.judge_examples import judged_examples
+from limpet.evaluators.judge_prompt import Prompt
 from limpet.evaluators.judge_replies import invalid, object_in, string_in
-from limpet.evaluators.judge_votes import TIE, agreement, winners
+from limpet.evaluators.judge_votes import TIE, Choices, Vote, majority
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.evaluators.ready_prompts import ready_prompt
 from limpet.models.protocol import Reply
-from limpet.templates import value_as_text
 from limpet.text import quoted
-from limpet.types import Score
 
-Choices = Mapping[str, float | bool | None]
 CORRECT: Choices = {"correct": 1, "incorrect": 0}
 """The choices if none are given."""
 
@@ -77,7 +74,9 @@ def judge(
     if len(asked.models) * asked.votes > 1 and TIE in values:
         raise ValueError(f"choices: {TIE!r} is the label of a tie between votes; use another")
     assert prompt is not None  # checked above
-    shown = Prompt(prompt, _how_to_reply(values), _examples(examples, prompt, values))
+    shown = Prompt(
+        prompt, _how_to_reply(values), judged_examples(examples, prompt, "label", values)
+    )
     return _Judge(name or of or "judge", asked, shown, values)
 
 
@@ -138,37 +137,6 @@ def _schema(choices: Choices) -> dict[str, Any]:
     }
 
 
-# ---- examples -----------------------------------------------------------------------------------
-
-
-def _examples(examples: Any, prompt: str, choices: Choices) -> list[tuple[Values, str]]:
-    if isinstance(examples, (str, Mapping)) or not isinstance(examples, Iterable):
-        raise TypeError(f"examples={examples!r}: must be a list of dicts")
-    names = Prompt(prompt, "").names
-    return [_example(example, number, names, choices) for number, example in enumerate(examples, 1)]
-
-
-def _example(
-    example: Any, number: int, names: Sequence[str], choices: Choices
-) -> tuple[Values, str]:
-    where = f"examples: number {number}"
-    if not isinstance(example, Mapping):
-        raise TypeError(f"{where} is {brief(example)}: must be a dict")
-    for key in (*names, "reason", "label"):
-        if key not in example:
-            raise ValueError(f"{where} has no {key!r}, which the prompt or the reply has")
-    for key in example:
-        if key not in (*names, "reason", "label"):
-            raise ValueError(f"{where} has {key!r}, which the prompt does not show")
-    reason, label = example["reason"], example["label"]
-    if not isinstance(reason, str):
-        raise TypeError(f"{where}: its reason {brief(reason)} must be a string")
-    if label not in list(choices):  # it may not be hashable
-        raise ValueError(f"{where}: its label {brief(label)} must be one of {', '.join(choices)}")
-    reply = json.dumps({"reason": reason, "label": label}, ensure_ascii=False)
-    return {name: value_as_text(example[name]) for name in names}, reply
-
-
 # ---- scores -------------------------------------------------------------------------------------
 
 
@@ -193,34 +161,5 @@ class _Judge(ModelEvaluator):
         return {"label": label, "reason": reason}
 
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:
-        if len(ballots) == 1:
-            (vote,) = ballots
-            label = vote["label"]
-            return {"score": Score(self._choices[label], label, vote["reason"])}
-        return {"score": self._majority(ballots)}
-
-    def _majority(self, ballots: Sequence[Ballot]) -> Score:
-        labels = [vote["label"] for vote in ballots]
-        won = winners(labels)
-        metadata = {"votes": dict(Counter(labels)), "agreement": agreement(labels)}
-        if len(self._asked.models) > 1:
-            metadata["by_model"] = self._by_model(labels)
-        reasons = {label: ballots[labels.index(label)]["reason"] for label in won}
-        if len(won) == 1:
-            return Score(self._choices[won[0]], won[0], reasons[won[0]], metadata)
-        why = "\n".join(f"{label}: {reason}" for label, reason in reasons.items())
-        return Score(
-            _mean([self._choices[label] for label in won]), TIE, why, metadata | {"tie": True}
-        )
-
-    def _by_model(self, labels: Sequence[str]) -> dict[str, dict[str, int]]:
-        votes, models = self._asked.votes, self._asked.models
-        return {
-            model.name: dict(Counter(labels[number * votes : (number + 1) * votes]))
-            for number, model in enumerate(models)
-        }
-
-
-def _mean(values: Sequence[float | bool | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
+        votes = [Vote(vote["label"], vote["reason"]) for vote in ballots]
+        return {"score": majority(votes, self._choices, self._jurors)}

@@ -20,6 +20,8 @@ Read = Callable[[Reply], dict[str, Any]]
 """Returns what a reply says, as plain data, or raises `InvalidReplyError`."""
 _UNFINISHED = {"length": "is cut off", "content_filter": "was stopped by a content filter"}
 _LONGEST_ECHO = 4_000
+WHOLE = object()
+"""The whole reply."""
 
 
 async def ask_for_reply(
@@ -66,18 +68,19 @@ def invalid(reply: Reply, why: str) -> InvalidReplyError:
     return error
 
 
-def object_in(reply: Reply, keys: Collection[str]) -> Mapping[str, Any]:
-    """Return the object of a reply, which has exactly these keys.
+def object_in(reply: Reply, keys: Collection[str], part: Any = WHOLE) -> Mapping[str, Any]:
+    """Return the object of a reply, or a part of it, which has exactly these keys.
 
     Raises:
         InvalidReplyError: It is something else.
     """
-    parsed = reply.parsed
-    wanted = f"must be an object with {', '.join(keys)}"
+    parsed = reply.parsed if part is WHOLE else part
+    wanted = f"must be an object with {', '.join(keys)} and nothing else"
     if not isinstance(parsed, Mapping):
-        raise invalid(reply, f"the reply {wanted}, not {brief(reply.text or parsed)}")
+        shown = reply.text if reply.text and part is WHOLE else parsed
+        raise invalid(reply, f"the reply {wanted}, not {brief(shown)}")
     if parsed.keys() != set(keys):
-        raise invalid(reply, f"the reply {wanted} and nothing else, not {brief(dict(parsed))}")
+        raise invalid(reply, f"the reply {wanted}, not {brief(dict(parsed))}")
     return parsed
 
 

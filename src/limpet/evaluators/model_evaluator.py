@@ -37,13 +37,11 @@ class Question:
         model: The model.
         vote: Which of its votes it is, from 1.
         values: What it is shown.
-        order: The order of two answers, if there are two.
     """
 
     model: Model
     vote: int
     values: Values
-    order: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +219,11 @@ class ModelEvaluator(Evaluator):
         votes = range(1, self._asked.votes + 1)
         return [Question(model, vote, values) for model in self._asked.models for vote in votes]
 
+    @property
+    def _jurors(self) -> list[str]:
+        """Whose vote each is, in the order of the questions."""
+        return [model.name for model in self._asked.models for _ in range(self._asked.votes)]
+
     async def _cast(self, asked: Question) -> Ballot:
         async def ask() -> Ballot:
             return await ask_for_reply(
@@ -237,7 +240,7 @@ class ModelEvaluator(Evaluator):
     def _identity(self, asked: Question) -> list[Any]:
         """Return what a reply depends on. The key of the data is drawn anew for each call."""
         model = self._digests[id(asked.model)]
-        return [model, self._question_digest, asked.values, asked.order, "vote", asked.vote]
+        return [model, self._question_digest, asked.values, "vote", asked.vote]
 
     @cached_property
     def _digests(self) -> dict[int, str]:

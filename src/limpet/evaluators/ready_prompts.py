@@ -6,9 +6,11 @@ Their texts are files in `prompts/`. Each has a page in docs/reference/judges.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from limpet.text import did_you_mean, one_line
+
+_TEXTS = Path(__file__).with_name("prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +56,4 @@ def ready_prompt(name: str) -> ReadyPrompt:
 
 @cache
 def _text(name: str) -> str:
-    return files("limpet.evaluators").joinpath(f"prompts/{name}.txt").read_text("utf-8").strip()
+    return _TEXTS.joinpath(f"{name}.txt").read_text("utf-8").strip()

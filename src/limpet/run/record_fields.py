@@ -46,6 +46,8 @@ SCORED = ("score", "scores", "reasoning", "label", "metadata")
 OF, BY, SAW = "of", "by", "saw"
 """Facts about a score: the digests of the output, of the evaluator, and of what it read of the
 item. Readers find the score of an answer by them."""
+BALLOTS = ".ballots"
+"""How the name of the column of an evaluator's ballots ends. No evaluator's name has a dot."""
 SAW_MASKED = "saw_masked"
 """Fact about a score: the evaluator saw the answer with its secrets masked."""
 MASKED = "masked"

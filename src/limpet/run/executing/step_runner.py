@@ -16,6 +16,7 @@ from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
+from limpet.run.executing.ballots import StepBallots
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, FIRST_FAILURES, Guards
 from limpet.run.executing.recorder import Recorder
@@ -61,7 +62,9 @@ class StepRunner:
         options = request.options
         self.journal = journal
         self.redos = redos
-        self.pacers = PacerRegistry(max_in_flight=options.get("max_concurrency", MAX_IN_FLIGHT))
+        self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options))
+        if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
+            self.pacers.use(request.workflow.endpoint, given)
         self._callers = Counter(evaluator.endpoint for evaluator in request.evaluators)
         self._callers[request.workflow.endpoint] += 1
         # The session handles signals itself: its steps must stop together.
@@ -108,6 +111,10 @@ class StepRunner:
         )
         self._recorders.append(recorder)
         return recorder
+
+    def ballots(self, step: str) -> StepBallots:
+        """Return the ballots of an evaluator."""
+        return StepBallots(self.journal, step, self._masking)
 
     @property
     def given_up(self) -> int:
@@ -215,6 +222,12 @@ async def run_cell(
             raise
         why = f"{type(error).__name__}: {text_of(error)}"
         raise PermanentError(f"{who} raised {why}") from readable(error)
+
+
+def _most_in_flight(options: ExecutorOptions) -> int:
+    """Return how many calls may be in flight to one endpoint, whoever makes them."""
+    concurrency = options.get("concurrency", "auto")
+    return options.get("max_concurrency", MAX_IN_FLIGHT) if concurrency == "auto" else concurrency
 
 
 def output_of(finished: Finished[Any, Output]) -> Output | None:

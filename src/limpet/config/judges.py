@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limpet import evaluators
 from limpet.config.checking import report_argument, unknown_key
 from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
 from limpet.config.models import Models, named_model
 from limpet.config.prompts import with_prompt
 from limpet.config.yaml_file import KeyPath
-from limpet.evaluators import Evaluator
+from limpet.evaluators.judge import judge
+from limpet.evaluators.pairwise import pairwise
+from limpet.evaluators.protocol import Evaluator
+from limpet.evaluators.rating import rating
+from limpet.evaluators.rubric import rubric
 from limpet.models import Model
 
 JUDGES: Mapping[str, Callable[..., Evaluator]] = {
-    create.__name__: create for create in (evaluators.judge,)
+    create.__name__: create for create in (judge, rating, rubric, pairwise)
 }
 """The evaluators that ask a model, by their key."""
 _PROMPT_FILE = "prompt_file"

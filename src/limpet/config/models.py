@@ -27,10 +27,9 @@ _SETTINGS = [name for name in ClientSection.model_fields if name not in ("openai
 class NotImported(Model):
     """Stands in for a model in Python while the file is checked."""
 
-    fingerprint: Mapping[str, str] = {}
-
     def __init__(self, name: str, python: str) -> None:
         self.name = self.endpoint = name
+        self.fingerprint = {"python": name}
         self.python = python
 
     async def ask(

@@ -21,6 +21,8 @@ _MODEL_NAMES = {
     "description": "A model under models, or several: a jury.",
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
 }
+_STRINGS = ("prompt", "prompt_file", "against")
+"""What a judge has in a file as a string, whatever its constructor takes."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -114,9 +116,7 @@ def _created(kind: str, create: Callable[..., Any], key: str, names: list[str]) 
     """
     parameters = inspect.signature(create).parameters
     fields: dict[str, Any] = {
-        name: (parameters[name].annotation, parameters[name].default)
-        if name in parameters
-        else (str, None)
+        name: (str, None) if name in _STRINGS else (parameters[name].annotation, None)
         for name in names
     }
     schema = create_model(kind, **fields).model_json_schema()

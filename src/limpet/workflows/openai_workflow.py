@@ -69,7 +69,7 @@ def openai(
         if value is not None and not isinstance(value, Mapping):
             raise LimpetError(f"{argument}={value!r}: must be a mapping")
     if url is not None:
-        client = openai_api(url, model=model, **options)
+        client: Model = openai_api(url, model=model, **options)
     elif options:
         raise TypeError(f"{next(iter(options))!r} works only with url: give it to the model")
     else:

@@ -189,6 +189,7 @@ def report_argument(
         message = names[called[0]] + message[called.end() :]
     hint = f"did you mean {near}" if near else getattr(error, "hint", None)
     name, is_about_all, text = _named_argument(message, arguments)
+    text = text.replace("must be a dict", "must be a mapping")
     value = arguments.get(name, dict(arguments))
     if isinstance(value, Substituted) or (is_about_all and name not in _MAY_HOLD_KEYS):
         text = _text_about(value, text)

@@ -20,7 +20,7 @@ from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators.by_name import BUILT_INS
 from limpet.evaluators.protocol import flaw_of_name
-from limpet.text import hint_near, one_line, text_of
+from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 
 def check_evaluators(
@@ -101,6 +101,9 @@ def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name; judge names a model"
+    kinds = ("type", "python", *JUDGES)
+    if near := next(filter(None, (nearest(key, kinds) for key in given)), None):
+        hint = f"did you mean {quoted(near)}?  ({hint})"
     if len(given) == 1 and (kind := next(iter(given))) in BUILT_INS:
         hint = f"write {path[-1]}: {{type: {kind}, …}}"
     return findings.add(path, "needs type, python or judge", hint)

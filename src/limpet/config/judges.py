@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.checking import report_argument, unknown_key
+from limpet.config.dataset_checks import located
 from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
 from limpet.config.models import Models, named_model
 from limpet.config.prompts import with_prompt
 from limpet.config.yaml_file import KeyPath
+from limpet.errors import LimpetError
 from limpet.evaluators.judge import judge
 from limpet.evaluators.pairwise import pairwise
-from limpet.evaluators.protocol import Evaluator
+from limpet.evaluators.protocol import Evaluator, flaw_of_name
 from limpet.evaluators.rating import rating
 from limpet.evaluators.rubric import rubric
 from limpet.models import Model
+from limpet.run.reading.loaded_run import load_run
+from limpet.text import one_line
 
 JUDGES: Mapping[str, Callable[..., Evaluator]] = {
     create.__name__: create for create in (judge, rating, rubric, pairwise)
@@ -38,6 +42,20 @@ def keys_of(kind: str) -> list[str]:
     return [key for name in keys for key in ((name, _PROMPT_FILE) if name == "prompt" else (name,))]
 
 
+def required_keys(kind: str) -> list[str]:
+    """Return the keys that a judge must have in a file, besides its own."""
+    parameters = inspect.signature(JUDGES[kind]).parameters.items()
+    return [
+        name
+        for name, parameter in parameters
+        if parameter.default is parameter.empty and name not in _NOT_IN_FILES
+    ]
+
+
+def _has(given: Mapping[str, Any], key: str) -> bool:
+    return key in given or (key == "prompt" and _PROMPT_FILE in given)
+
+
 @dataclass(frozen=True)
 class JudgeSection:
     """An evaluator that asks a model.
@@ -47,12 +65,14 @@ class JudgeSection:
         given: Its mapping, as in the file, with the content of its prompt's file.
         path: Its path in the file.
         prompt_key: The key of its prompt.
+        folder: The folder of the file.
     """
 
     kind: str
     given: Mapping[str, Any]
     path: KeyPath
     prompt_key: str
+    folder: Path
 
     def created(self, models: Models, findings: Findings) -> Evaluator | None:
         """Return the evaluator; report what is wrong and return None if it cannot be created."""
@@ -60,12 +80,32 @@ class JudgeSection:
         if asked is None:
             return None
         given = {key: value for key, value in self.given.items() if key != self.kind}
+        if "against" in given:
+            given["against"] = self._answers(given["against"], findings)
+        name = str(self.path[-1])
         try:
-            return JUDGES[self.kind](asked, **typed(given), name=self.path[-1])
+            return JUDGES[self.kind](
+                asked, **typed(given), name=self.kind if flaw_of_name(name) else name
+            )
         except Exception as error:  # noqa: BLE001 - its message is for the user
             names = {"prompt": self.prompt_key, "model": self.kind}
-            report_argument(self.kind, error, self.given, self.path, findings, names)
+            written = {**self.given, self.prompt_key: self.given.get("prompt")}
+            report_argument(self.kind, error, written, self.path, findings, names)
             return None
+
+    def _answers(self, run: Any, findings: Findings) -> dict[str, Any]:
+        """Return the answers of another run, by id; report it if there is no run."""
+        at = (*self.path, "against")
+        if not isinstance(run, str):
+            findings.add(at, f"must be the directory of a run, not {shown(run)}")
+            return {}
+        try:
+            other = load_run(located(run, self.folder))
+        except LimpetError as error:
+            findings.add(at, one_line(str(error)), error.hint)
+            return {}
+        done = [item for item in reversed(other.items) if item.status.startswith("completed")]
+        return {item.id: item.output for item in done}  # of several trials, the first
 
     def _models(self, models: Models, findings: Findings) -> Model | list[Model] | None:
         names, at = self.given[self.kind], (*self.path, self.kind)
@@ -103,10 +143,13 @@ def check_judge(
     prompts = [key for key in ("prompt", _PROMPT_FILE, "of") if key in given]
     for key in prompts[1:]:
         findings.add((*path, key), f"cannot be used with {prompts[0]}: keep one of them")
-    if wrong or prompts[1:]:
+    missing = [] if wrong else [key for key in required_keys(kind) if not _has(given, key)]
+    for key in missing:
+        findings.add(path, f"needs {'prompt or prompt_file' if key == 'prompt' else key}")
+    if wrong or missing or prompts[1:]:
         return None
     told = with_prompt(given, path, folder, findings)
     if "prompt" in told and told["prompt"] is None:
         return None
-    section = JudgeSection(kind, told, path, prompts[0] if prompts else kind)
+    section = JudgeSection(kind, told, path, prompts[0] if prompts else kind, folder)
     return section if section.created(models, findings) is not None else None

@@ -95,7 +95,7 @@ class HttpSection(RemoteSection):
     statuses: Statuses | None = _key("The statuses that mean success.")
 
 
-class ClientSection(RemoteSection):
+class ClientSection(Section):
     """A model of a server that speaks the OpenAI API."""
 
     openai: Text | None = _key("The base address of the server: https://api.openai.com/v1.")
@@ -108,7 +108,7 @@ class ClientSection(RemoteSection):
     stream: Truth | None = _key("Stream the reply, and keep the time of its first token.")
 
 
-class ModelSection(ClientSection):
+class ModelSection(RemoteSection, ClientSection):
     """A model that workflow and judges use by its name."""
 
     python: Reference | None = _key("A model of your own: module:name.")
@@ -137,18 +137,23 @@ class WorkflowSection(Section):
     )
 
 
-class PromptSection(ClientSection):
-    """A prompt that is evaluated, and the model that it is for."""
+class ConversationSection(Section):
+    """What a model is told."""
 
-    model: Text | None = _key("The model's name on the server; without openai, one of models.")
     prompt: Text | None = _key("One message of the user; may hold placeholders: {{column}}.")
     prompt_file: Path | None = _key("A file with the prompt, relative to this one.")
     messages: Any = _key("The whole conversation; may hold placeholders.")
-    images: Any = _key("Images by path or URL: [{{photo}}].")
+    images: Any = _key("Images by path or URL: ['{{photo}}'].")
     files: Any = _key("Other files by path or URL.")
     schema_: dict[str, Any] | None = Field(
         default=None, alias="schema", description="The JSON schema of the answer."
     )
+
+
+class PromptSection(RemoteSection, ConversationSection, ClientSection):
+    """A prompt that is evaluated, and the model that it is for."""
+
+    model: Text | None = _key("The model's name on the server; without openai, one of models.")
     version: Text | None = _key("The version of the model, used instead of its address and name.")
     depends_on: DependsOnSection | None = _key("What its answers depend on besides.")
 

@@ -11,7 +11,7 @@ from limpet import models as clients
 from limpet.config.checking import checked, report_argument
 from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
-from limpet.config.model import ClientSection, ModelSection
+from limpet.config.model import ModelSection, PromptSection
 from limpet.config.short_forms import long_model
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
@@ -21,7 +21,8 @@ from limpet.text import hint_near, quoted
 Models = Mapping[str, Model | None]
 """Models by name; None: it is wrong, which has been reported."""
 EXAMPLE = "{openai: http://localhost:11434/v1, model: llama3.3}"
-_SETTINGS = [name for name in ClientSection.model_fields if name not in ("openai", "model")]
+SETTINGS = [name for name in ModelSection.model_fields if name not in ("openai", "model", "python")]
+"""How the model of a server is called."""
 
 
 class NotImported(Model):
@@ -65,7 +66,10 @@ def _model(value: Any, path: KeyPath, findings: Findings) -> Model | None:
 
 
 def created_client(
-    section: ClientSection, given: Mapping[str, Any], path: KeyPath, findings: Findings
+    section: ModelSection | PromptSection,
+    given: Mapping[str, Any],
+    path: KeyPath,
+    findings: Findings,
 ) -> Model | None:
     """Return the model of a server; None if something is wrong with it.
 
@@ -79,7 +83,7 @@ def created_client(
         if getattr(section, key) is None:
             findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
             return None
-    arguments = {"key": None, **set_values(section, _SETTINGS)}
+    arguments = {"key": None, **set_values(section, SETTINGS)}
     try:
         return clients.openai_api(str(section.openai), model=str(section.model), **arguments)
     except (LimpetError, TypeError, ValueError) as error:
@@ -87,7 +91,7 @@ def created_client(
         return None
 
 
-def set_values(section: ClientSection, names: Sequence[str]) -> dict[str, Any]:
+def set_values(section: ModelSection | PromptSection, names: Sequence[str]) -> dict[str, Any]:
     """Return the values that a section sets, without how they were written, by name."""
     values = {name: getattr(section, name) for name in names if name in section.model_fields_set}
     return {

@@ -11,22 +11,21 @@ from limpet.config.environment import shown, written_as
 from limpet.config.errors import Findings
 from limpet.config.model import (
     CONVERSATIONS,
-    ClientSection,
     DatasetSection,
     EvalFile,
     PromptSection,
     workflow_section,
 )
-from limpet.config.models import Models, created_client, named_model, set_values
+from limpet.config.models import SETTINGS, Models, created_client, named_model, set_values
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.models import Model
-from limpet.text import one_line
+from limpet.text import nearest, one_line
 from limpet.workflows import Workflow
 
+PROMPT_KEYS = [field.alias or name for name, field in PromptSection.model_fields.items()]
 _AT = ("workflow",)
 _EXAMPLE = 'workflow: {openai: http://localhost:11434/v1, model: llama3.3, prompt: "{{question}}"}'
-_ONLY_WITH_OPENAI = set(ClientSection.model_fields) - {"openai", "model", "params"}
 _OWN = ("prompt", "messages", "images", "files", "version")
 
 
@@ -70,10 +69,11 @@ def with_prompt(
 
 def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
     """Report what does not fit together in a workflow that is a prompt."""
-    if "openai" not in given and "model" not in given:
+    if not any(nearest(key, ("openai", "model")) for key in given):
         findings.add(_AT, "needs openai or model", f"write {_EXAMPLE}")
     told = [key for key in CONVERSATIONS if key in given]
-    if not told:
+    misspelt = any(nearest(key, CONVERSATIONS) for key in given if key not in PROMPT_KEYS)
+    if not told and not misspelt:
         findings.add(
             _AT,
             f"needs {', '.join(CONVERSATIONS[:-1])} or {CONVERSATIONS[-1]}",
@@ -82,7 +82,7 @@ def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
     for key in told[1:]:
         findings.add((*_AT, key), f"cannot be used with {told[0]}: keep one of them")
     for key in given if "openai" not in given else ():
-        if key in _ONLY_WITH_OPENAI:
+        if key in SETTINGS and key != "params":
             hint = f"put it under models.{one_line(str(given.get('model')))}"
             findings.add((*_AT, key), "works only with openai", hint)
 

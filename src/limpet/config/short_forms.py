@@ -53,9 +53,9 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without its null values."""
+    """Return a mapping without its null values. A key that is empty is an error, and stays."""
     return {
-        key: value
-        for key, value in data.items()
-        if value is not None and getattr(value, "read", value) is not None
+        name: value
+        for name, value in data.items()
+        if value is not None and (name == "key" or getattr(value, "read", value) is not None)
     }

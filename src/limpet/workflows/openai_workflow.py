@@ -176,5 +176,5 @@ def _event(
     }
     if isinstance(reply.usage, Usage):
         counts = asdict(reply.usage)
-        event["usage"] = {name: counts[name] for name in _COUNTS if counts[name] is not None}
+        event["usage"] = {name: counts[name] for name in _COUNTS if counts[name]}
     return event

@@ -89,7 +89,7 @@ class JudgeSection:
             )
         except Exception as error:  # noqa: BLE001 - its message is for the user
             names = {"prompt": self.prompt_key, "model": self.kind}
-            written = {**self.given, self.prompt_key: self.given.get("prompt")}
+            written = {self.prompt_key: self.given.get("prompt"), **self.given}
             report_argument(self.kind, error, written, self.path, findings, names)
             return None
 

@@ -44,6 +44,7 @@ def check_models(section: Any, findings: Findings) -> dict[str, Model | None]:
     return {
         name: _model(value, ("models", name), findings)
         for name, value in (section.items() if isinstance(section, dict) else ())
+        if value is not None
     }
 
 

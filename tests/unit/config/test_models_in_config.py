@@ -134,8 +134,8 @@ REFUSED = {
     "a model in Python with settings": (
         DATA + "workflow: app:answer\nmodels:\n  a: {python: app:ask, model: x}\n",
         (
-            "eval.yml:4: models.a.model: cannot be used with python: a model of your own has its own "
-            "settings"
+            "eval.yml:4: models.a.model: cannot be used with python: a model of your own has its "
+            "own settings"
         ),
         None,
     ),
@@ -151,8 +151,8 @@ REFUSED = {
     "a prompt that shows nothing": (
         JUDGED % "judge: grader, prompt_file: notes.txt",
         (
-            "eval.yml:6: evaluators.right.prompt_file: shows the model nothing of an item, as it has "
-            "no placeholder"
+            "eval.yml:6: evaluators.right.prompt_file: shows the model nothing of an item, as it "
+            "has no placeholder"
         ),
         "write {{output}} where the answer goes, {{input}} and {{expected}} likewise",
     ),

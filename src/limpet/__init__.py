@@ -133,6 +133,7 @@ _MODULES = (
     "evaluators",
     "executors",
     "journal",
+    "models",
     "pacing",
     "run",
     "workflows",

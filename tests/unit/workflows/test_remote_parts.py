@@ -14,7 +14,7 @@ from limpet.types import Usage
 from limpet.workflows import Workflow, http, nat
 from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.template import render, render_url
-from limpet.workflows.usage import usage_of_body, usage_of_trace
+from limpet.usage import usage_of_body, usage_of_trace
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 

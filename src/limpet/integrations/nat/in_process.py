@@ -20,9 +20,9 @@ from limpet.errors import LimpetError, PermanentError
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.toolkit import Built, Toolkit
 from limpet.types import Item, Output
+from limpet.usage import usage_of_trace
 from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.usage import usage_of_trace
 
 _USER = "nat_eval_user"
 _EXPORT_S = 60.0  # the toolkit's own limit

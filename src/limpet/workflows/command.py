@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def command(
 
 
 def _processors() -> int:
-    if sys.platform == "linux":
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))  # those that this process may use
     return os.cpu_count() or 1
 

@@ -33,7 +33,7 @@ class ProcessGuard:
         self._process: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-I", "-S", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -23,6 +23,7 @@ import os
 import signal
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,14 @@ def is_alive(pid):
     return state not in "ZX"  # init has not reaped it yet
 
 
+def wait_for_the_end_of(pids):
+    """Wait until processes are gone: they were killed, but the system may take its time."""
+    while any(map(is_alive, pids)):
+        time.sleep(0.01)
+
+
 async def until(condition):
-    while not (value := condition()):
+    while not (value := condition()):  # noqa: ASYNC110 - other processes have no events
         await asyncio.sleep(0.01)
     return value
 
@@ -121,7 +128,7 @@ def test_only_the_last_newline_is_not_part_of_the_answer():
 
 
 def test_stdin_is_one_line_that_any_program_can_open():
-    assert json.loads(answer(shell("read -r line; printf %s \"$line\""), question="é\n")) == {
+    assert json.loads(answer(shell('read -r line; printf %s "$line"'), question="é\n")) == {
         "question": "é\n"
     }
     assert json.loads(answer(command("cat /dev/stdin"), question="x")) == {"question": "x"}
@@ -169,9 +176,7 @@ def test_placeholders_become_one_argument_each_whatever_they_contain():
 def test_a_string_is_split_and_its_placeholders_stay_whole():
     words = command("printf '%s|' 'a b' {{ my column }} \"x {{question}}\"")
     row = {"my column": "1 2", "question": "3 4"}
-    assert asyncio.run(opened(words, lambda opened: opened.call(Item("a", None, None, row)))).value == (
-        "a b|1 2|x 3 4|"
-    )
+    assert answer(words, **row) == "a b|1 2|x 3 4|"
 
 
 def test_variables_are_added_to_the_environment(monkeypatch):
@@ -194,7 +199,6 @@ def test_an_exit_status_is_a_failure_with_the_end_of_stderr():
     text = str(error)
     assert text.startswith("python -S agent.py: exit status 1: KeyError: 'answer'\n"), text
     assert 'File "' in text
-    assert "answer" not in str(failure(shell("echo answer; exit 3")))
 
 
 def test_an_exit_status_of_75_and_a_signal_may_pass():
@@ -252,12 +256,12 @@ def test_a_process_that_holds_stdout_open_is_killed_and_no_answer_is_half():
     error = failure(shell("sleep 600 & echo $! > pids; echo half"))
     assert type(error) is PermanentError
     assert "held its stdout open" in str(error)
-    assert not is_alive(*pids_in("pids", 1))
+    wait_for_the_end_of(pids_in("pids", 1))
 
 
 def test_a_process_that_holds_stderr_open_is_killed_and_the_answer_counts():
     assert answer(shell("sleep 600 >/dev/null & echo $! > pids; echo whole")) == "whole"
-    assert not is_alive(*pids_in("pids", 1))
+    wait_for_the_end_of(pids_in("pids", 1))
 
 
 def test_output_that_comes_after_the_exit_is_part_of_the_answer():
@@ -269,7 +273,7 @@ def test_a_cancelled_call_ends_the_program_and_its_children():
     pids = asyncio.run(
         opened(tree, lambda opened: cancelled_after(opened, lambda: pids_in("pids", 2)))
     )
-    assert not any(map(is_alive, pids))
+    wait_for_the_end_of(pids)
 
 
 def test_children_that_ignore_sigterm_are_killed():
@@ -279,7 +283,7 @@ def test_children_that_ignore_sigterm_are_killed():
     pids = asyncio.run(
         opened(tree, lambda opened: cancelled_after(opened, lambda: pids_in("pids", 2)))
     )
-    assert not any(map(is_alive, pids))
+    wait_for_the_end_of(pids)
 
 
 def test_a_cancelled_program_may_clean_up():
@@ -321,7 +325,7 @@ def test_closing_ends_what_a_dropped_run_left_behind():
             await call
         return pids
 
-    assert not any(map(is_alive, asyncio.run(drop())))
+    wait_for_the_end_of(asyncio.run(drop()))
 
 
 def test_a_loop_that_is_closed_under_a_call_ends_its_program():
@@ -334,7 +338,7 @@ def test_a_loop_that_is_closed_under_a_call_ends_its_program():
     call.cancel()
     loop.run_until_complete(asyncio.wait({call}))
     loop.close()
-    assert not any(map(is_alive, pids))
+    wait_for_the_end_of(pids)
 
 
 def children_of(pid, but):
@@ -345,16 +349,17 @@ def children_of(pid, but):
 
 
 def test_two_hundred_at_once_leave_nothing_behind():
-    descriptors = Path("/proc/self/fd")
+    def descriptors():
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     async def many(workflow):
-        before = len(list(descriptors.iterdir()))
+        before = descriptors()
         calls = [workflow.call(item(id=str(n), question=str(n))) for n in range(200)]
         outputs = await asyncio.gather(*calls)
         for _ in range(5):  # transports close their pipes in the next turns of the loop
             await asyncio.sleep(0)
         left = children_of(os.getpid(), but=workflow)
-        return [output.value for output in outputs], len(list(descriptors.iterdir())) - before, left
+        return [output.value for output in outputs], descriptors() - before, left
 
     values, more, left = asyncio.run(opened(command(["printf", "{{question}}"]), many))
     assert values == [str(n) for n in range(200)]

@@ -7,7 +7,7 @@ from limpet.text import size
 from limpet.workflows.process import Ended
 
 _TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
-_MOST_LINES, _MOST_CHARACTERS = 20, 1_200
+_MOST_LINE, _MOST_DETAILS = 500, 5_000
 
 
 def failure_of(ended: Ended, stderr: str, where: str, max_bytes: int) -> LimpetError | None:
@@ -15,8 +15,20 @@ def failure_of(ended: Ended, stderr: str, where: str, max_bytes: int) -> LimpetE
 
     A program ended by a signal, like one without memory, may work the next time, and so may one
     that says so with exit status 75. Any other status but 0 is a failure for good.
+
+    Args:
+        ended: How the program ended.
+        stderr: What it wrote to stderr.
+        where: The program, for the message.
+        max_bytes: How much it was allowed to write to stdout.
     """
-    said = _end_of(stderr)
+    error = _failure(ended, _last_line(stderr), where, max_bytes)
+    if error is not None and stderr:
+        error.details = f"stderr:\n{_end_of(stderr)}"
+    return error
+
+
+def _failure(ended: Ended, said: str, where: str, max_bytes: int) -> LimpetError | None:
     if ended.status is None:
         return PermanentError(
             f"{where}: wrote more than {size(max_bytes)} to stdout, and was killed",
@@ -44,13 +56,15 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def _last_line(stderr: str) -> str:
+    """Return the last line of stderr for a message: mostly, it says why."""
+    line = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
+    return f": {line.strip()[:_MOST_LINE]}" if line else ", with nothing on stderr"
+
+
 def _end_of(stderr: str) -> str:
-    """Return the last lines of stderr for a message; first the last, which mostly says why."""
-    lines = [line for line in stderr.splitlines() if line.strip()][-_MOST_LINES:]
-    if not lines:
-        return ", with nothing on stderr"
-    last = f": {lines[-1].strip()[:_MOST_CHARACTERS]}"
-    if len(lines) == 1:
-        return last
-    tail = "\n".join(lines)[-_MOST_CHARACTERS:]
-    return f"{last}\nstderr ends with:\n{tail}"
+    """Return the last lines of stderr; whole ones: masking misses half a secret."""
+    if len(stderr) <= _MOST_DETAILS:
+        return stderr.rstrip("\n")
+    end = stderr[-_MOST_DETAILS:]
+    return f"…\n{end.partition(chr(10))[2] or end}".rstrip("\n")

@@ -196,9 +196,9 @@ def test_it_runs_in_its_directory(folder):
 def test_an_exit_status_is_a_failure_with_the_end_of_stderr():
     error = failure(python("import sys; sys.stdin.read(); {}['answer']"))
     assert type(error) is PermanentError
-    text = str(error)
-    assert text.startswith("python -S agent.py: exit status 1: KeyError: 'answer'\n"), text
-    assert 'File "' in text
+    assert str(error) == "python -S agent.py: exit status 1: KeyError: 'answer'"
+    assert error.details.startswith("stderr:\nTraceback (most recent call last):\n  File ")
+    assert failure(shell("exit 3")).details == ""
 
 
 def test_an_exit_status_of_75_and_a_signal_may_pass():

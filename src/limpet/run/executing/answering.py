@@ -70,8 +70,10 @@ class AnsweringStep:
             facts_of=self._facts_of,
             returned=(self._names.answer, self._names.trace, METADATA),
         )
-        self._lost, endpoint = recorder.lost, self.target.endpoint
-        self.executor = self._runner.executor(recorder, self._answer, endpoint, self._completed)
+        self._lost, target = recorder.lost, self.target
+        self.executor = self._runner.executor(
+            recorder, self._answer, target.endpoint, self._completed, target.concurrency
+        )
         await self._runner.run(recorder, self.executor, calls)
 
     async def _answer(self, call: Call) -> Output:

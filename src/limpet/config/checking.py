@@ -19,12 +19,16 @@ from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 S = TypeVar("S", bound=Section)
 _MAY_HOLD_KEYS = ("url", "endpoint", "path")
-_KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http", "openai")}
+_KINDS = {
+    "dataset": ("path", "python"),
+    "workflow": ("python", "nat", "http", "command", "openai"),
+}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
     "workflow": "workflow: app:answer",
     "endpoint": "workflow: {nat: http://localhost:8000}",
     "url": "workflow: {http: http://localhost:8000/ask}",
+    "argv": "workflow: {command: python agent.py}",
     "script": "script: report.py",
     "function": "function: module:name",
 }
@@ -66,7 +70,7 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
     pace, backoff = content.pace, content.retry.backoff
     args = getattr(content.workflow, "args", None)
     if args is not None and getattr(content.workflow, "python", None) is None:
-        hint = "a server gets its own: body for http, input_key for nat"
+        hint = "others get their own: body for http, input_key for nat, argv for command"
         findings.add(("workflow", "args"), "works only with python", hint)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:

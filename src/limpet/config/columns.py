@@ -75,6 +75,8 @@ def columns_of_placeholders(section: WorkflowSection | PromptSection) -> Columns
         templates += [(key, getattr(section, key)) for key in ("messages", "images", "files")]
     elif section.http is not None:
         at, templates = (*at, "http"), [("url", section.http.url), ("body", section.http.body)]
+    elif section.command is not None:
+        at, templates = (*at, "command"), [("argv", section.command.argv)]
     else:
         return ()
     return _columns_in(templates, at, OF_ITEM)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from limpet.config.values import (
+    Argv,
     Concurrency,
     Count,
     CountOrZero,
@@ -95,6 +96,16 @@ class HttpSection(RemoteSection):
     statuses: Statuses | None = _key("The statuses that mean success.")
 
 
+class CommandSection(Section):
+    """A program: it reads the row as JSON from stdin, and writes the answer to stdout."""
+
+    argv: Argv = Field(description="The program and its arguments; may hold placeholders.")
+    env: dict[str, str] | None = _key("Variables for it; write secrets as ${NAME}.")
+    cwd: Path | None = _key("Its working directory, relative to this file; default: the file's.")
+    answer: Text | None = _key("text, json, or a JSONPath to the answer in the JSON it writes.")
+    max_output_mb: Megabytes | None = _key("The largest output.")
+
+
 class ClientSection(Section):
     """A model of a server that speaks the OpenAI API."""
 
@@ -131,6 +142,7 @@ class WorkflowSection(Section):
     args: dict[str, Any] | None = _key("Arguments of the function, or of the class's constructor.")
     nat: NatSection | None = _key("An agent that `nat serve` serves.")
     http: HttpSection | None = _key("A server that answers with JSON.")
+    command: CommandSection | None = _key("A program that answers on stdout.")
     version: Text | None = _key("Its version, used instead of its code.")
     depends_on: DependsOnSection | None = _key(
         "What its answers depend on that its code does not show."
@@ -161,7 +173,7 @@ class PromptSection(RemoteSection, ConversationSection, ClientSection):
 CONVERSATIONS = ("prompt", "prompt_file", "messages")
 """The keys that say what a model is told."""
 _OF_PROMPTS = {"openai", "model", *CONVERSATIONS}
-_KINDS = {"python", "nat", "http"}
+_KINDS = {"python", "nat", "http", "command"}
 
 
 def workflow_section(value: Any) -> type[WorkflowSection | PromptSection]:

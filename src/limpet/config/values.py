@@ -146,6 +146,10 @@ SecretKey = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"\$\{", "description": "${NAME}"}),
 ]
 VariableName = Annotated[str, BeforeValidator(_variable)]
+Argv = Annotated[
+    str | list[str],
+    Must("must be a list of strings, or a string, like [python, agent.py]"),
+]
 Statuses = Annotated[list[int], _OrVariable()]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],

@@ -7,12 +7,13 @@ from the reason. Several votes, or several models, decide by majority.
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_examples import judged_examples
 from limpet.evaluators.judge_prompt import Prompt
-from limpet.evaluators.judge_replies import invalid, object_in, string_in
+from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import TIE, Choices, Vote, majority
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
@@ -153,13 +154,15 @@ class _Judge(ModelEvaluator):
         return {"choices": self._choices}
 
     def _read(self, reply: Reply) -> dict[str, Any]:
-        parsed = object_in(reply, ("reason", "label"))
-        reason, label = (string_in(reply, parsed, key) for key in ("reason", "label"))
-        if label not in self._choices:
+        reason, label = reason_and(reply, "label")
+        if label not in list(self._choices):  # it may not be hashable
             labels = ", ".join(map(quoted, self._choices))
             raise invalid(reply, f"label must be one of {labels}, not {brief(label)}")
         return {"label": label, "reason": reason}
 
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:
-        votes = [Vote(vote["label"], vote["reason"]) for vote in ballots]
-        return {"score": majority(votes, self._choices, self._jurors)}
+        votes = [Vote[str](vote["label"], vote["reason"]) for vote in ballots]
+        score = majority(votes, self._choices, self._jurors)
+        if len(ballots) == 1 and "probabilities" in ballots[0]:
+            score = replace(score, metadata={"probabilities": ballots[0]["probabilities"]})
+        return {"score": score}

@@ -45,7 +45,10 @@ async def ask_for_reply(
             reply = await model.ask(conversation, schema=schema, **params)
             name = reply.model or model.name
             used.append(plain_usage(reply.usage, name))
-            return {**_read(reply, read), "model": name, "usage": total_usage(used)}
+            said = _read(reply, read)
+            if reply.probabilities is not None:
+                said["probabilities"] = dict(reply.probabilities)
+            return {**said, "model": name, "usage": total_usage(used)}
         except InvalidReplyError as error:
             if len(used) < asked:  # the model itself refused the reply
                 used.append(plain_usage(error.usage, model.name))
@@ -82,6 +85,20 @@ def object_in(reply: Reply, keys: Collection[str], part: Any = WHOLE) -> Mapping
     if parsed.keys() != set(keys):
         raise invalid(reply, f"the reply {wanted}, not {brief(dict(parsed))}")
     return parsed
+
+
+def reason_and(reply: Reply, answer: str) -> tuple[str | None, Any]:
+    """Return the reason and the answer of a reply that is an object of both.
+
+    A decision endpoint gives no reason: it replies with probabilities instead.
+
+    Raises:
+        InvalidReplyError: It is something else.
+    """
+    if reply.probabilities is not None:
+        return None, object_in(reply, (answer,))[answer]
+    parsed = object_in(reply, ("reason", answer))
+    return string_in(reply, parsed, "reason"), parsed[answer]
 
 
 def string_in(reply: Reply, holder: Mapping[str, Any], key: str) -> str:

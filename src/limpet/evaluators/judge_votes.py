@@ -27,11 +27,11 @@ class Vote(NamedTuple, Generic[AnswerT]):
 
     Attributes:
         answer: A label, or a number.
-        reason: Why.
+        reason: Why; None if the model gives none.
     """
 
     answer: AnswerT
-    reason: str
+    reason: str | None
 
 
 async def all_of(votes: Sequence[Awaitable[T]]) -> list[T]:
@@ -70,8 +70,8 @@ def majority(votes: Sequence[Vote[str]], choices: Choices, jurors: Sequence[str]
     metadata = tally(labels, jurors)
     if len(won) == 1:
         return Score(choices[won[0]], won[0], reasons[won[0]], metadata)
-    why = "\n".join(f"{label}: {reason}" for label, reason in reasons.items())
-    return Score(_mean_value(won, choices), TIE, why, metadata | {"tie": True})
+    why = "\n".join(f"{label}: {reason}" for label, reason in reasons.items() if reason)
+    return Score(_mean_value(won, choices), TIE, why or None, metadata | {"tie": True})
 
 
 def mean(votes: Sequence[Vote[int]], jurors: Sequence[str]) -> Score:

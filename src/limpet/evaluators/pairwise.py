@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators.builtin import brief, item_name
 from limpet.evaluators.judge_prompt import Prompt, Values
-from limpet.evaluators.judge_replies import invalid, object_in, string_in
+from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import TIE, Choices, tally, winners
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, Question, asking
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
@@ -107,7 +107,7 @@ class _Comparison(NamedTuple):
     """
 
     verdicts: tuple[str, str]
-    reasons: tuple[str, str]
+    reasons: tuple[str | None, str | None]
 
     @property
     def is_flipped(self) -> bool:
@@ -118,8 +118,8 @@ class _Comparison(NamedTuple):
         return TIE if self.is_flipped else self.verdicts[0]
 
     @property
-    def why(self) -> str:
-        if not self.is_flipped:
+    def why(self) -> str | None:
+        if not self.is_flipped or None in self.reasons:
             return self.reasons[0]
         shown_first, shown_second = self.reasons
         return f"shown first: {shown_first}\nshown second: {shown_second}"
@@ -155,7 +155,7 @@ class _Pairwise(ModelEvaluator):
         return {"answers": len(answers), "digest": digest(answers)}
 
     async def call(self, scored: Scored) -> Output:
-        if scored.output == self._other(scored):
+        if value_as_text(scored.output) == value_as_text(self._other(scored)):
             return Output({"score": Score(VALUES[TIE], TIE, "both answers are the same")})
         return await super().call(scored)
 
@@ -181,8 +181,7 @@ class _Pairwise(ModelEvaluator):
         ]
 
     def _read(self, reply: Reply) -> dict[str, Any]:
-        parsed = object_in(reply, ("reason", "label"))
-        reason, label = (string_in(reply, parsed, key) for key in ("reason", "label"))
+        reason, label = reason_and(reply, "label")
         if label not in _LABELS:
             raise invalid(reply, f"label must be one of {', '.join(_LABELS)}, not {brief(label)}")
         return {"label": label, "reason": reason}

@@ -6,7 +6,7 @@ from typing import Any
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_examples import judged_examples
 from limpet.evaluators.judge_prompt import Prompt
-from limpet.evaluators.judge_replies import invalid, object_in, string_in
+from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import Vote, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
@@ -76,16 +76,15 @@ def steps_of(scale: Any) -> range:
     return range(low, high + 1)
 
 
-def rating_in(reply: Reply, holder: Mapping[str, Any], key: str, steps: range) -> int:
-    """Return a number on the scale from a reply.
+def checked_rating(reply: Reply, number: Any, steps: range) -> int:
+    """Return a number of a reply, which is on the scale.
 
     Raises:
         InvalidReplyError: It is something else: nothing is rounded, clipped or read from a text.
     """
-    number = holder[key]
     if type(number) is not int or number not in steps:
         wanted = f"a whole number from {steps[0]} to {steps[-1]}"
-        raise invalid(reply, f"{key} must be {wanted}, not {brief(number)}")
+        raise invalid(reply, f"the rating must be {wanted}, not {brief(number)}")
     return number
 
 
@@ -111,9 +110,8 @@ class _Rating(ModelEvaluator):
         return {"scale": [self._steps[0], self._steps[-1]]}
 
     def _read(self, reply: Reply) -> dict[str, Any]:
-        parsed = object_in(reply, ("reason", "rating"))
-        reason = string_in(reply, parsed, "reason")
-        return {"rating": rating_in(reply, parsed, "rating", self._steps), "reason": reason}
+        reason, number = reason_and(reply, "rating")
+        return {"rating": checked_rating(reply, number, self._steps), "reason": reason}
 
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:
         votes = [Vote[int](vote["rating"], vote["reason"]) for vote in ballots]

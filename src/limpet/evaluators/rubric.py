@@ -10,7 +10,7 @@ from limpet.evaluators.judge_replies import invalid, object_in, string_in
 from limpet.evaluators.judge_votes import Choices, Vote, majority, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
-from limpet.evaluators.rating import Scale, rating_in, steps_of
+from limpet.evaluators.rating import Scale, checked_rating, steps_of
 from limpet.models.protocol import Reply
 from limpet.types import Score
 
@@ -141,7 +141,10 @@ class _Rubric(ModelEvaluator):
         holder = object_in(reply, ("reason", "answer"), given)
         reason = string_in(reply, holder, "reason")
         if self._steps is not None:
-            return {"reason": reason, "answer": rating_in(reply, holder, "answer", self._steps)}
+            return {
+                "reason": reason,
+                "answer": checked_rating(reply, holder["answer"], self._steps),
+            }
         answer = string_in(reply, holder, "answer")
         if answer not in YES_OR_NO:
             raise invalid(reply, f"answer must be 'yes' or 'no', not {brief(answer)}")

@@ -69,6 +69,7 @@ def columns_of_evaluators(evaluators: Mapping[str, Any]) -> Columns:
 def columns_of_placeholders(section: WorkflowSection | PromptSection) -> Columns:
     """Return the columns that the placeholders of a workflow name, each with its path."""
     at: KeyPath = ("workflow",)
+    templates: list[tuple[str, Any]]
     if isinstance(section, PromptSection):
         key = "prompt" if section.prompt_file is None else "prompt_file"
         templates = [(key, section.prompt)]

@@ -17,17 +17,14 @@ from limpet.config.models import Models, named_model
 from limpet.config.prompts import with_prompt
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
-from limpet.evaluators.judge import judge
-from limpet.evaluators.pairwise import pairwise
+from limpet.evaluators import embedding_similarity, judge, rating, rubric
 from limpet.evaluators.protocol import Evaluator, flaw_of_name
-from limpet.evaluators.rating import rating
-from limpet.evaluators.rubric import rubric
 from limpet.models import Model
-from limpet.run.reading.loaded_run import load_run
+from limpet.run.against import answers_of, pairwise
 from limpet.text import one_line
 
 JUDGES: Mapping[str, Callable[..., Evaluator]] = {
-    create.__name__: create for create in (judge, rating, rubric, pairwise)
+    create.__name__: create for create in (judge, rating, rubric, pairwise, embedding_similarity)
 }
 """The evaluators that ask a model, by their key."""
 _PROMPT_FILE = "prompt_file"
@@ -65,14 +62,12 @@ class JudgeSection:
         given: Its mapping, as in the file, with the content of its prompt's file.
         path: Its path in the file.
         prompt_key: The key of its prompt.
-        folder: The folder of the file.
     """
 
     kind: str
     given: Mapping[str, Any]
     path: KeyPath
     prompt_key: str
-    folder: Path
 
     def created(self, models: Models, findings: Findings) -> Evaluator | None:
         """Return the evaluator; report what is wrong and return None if it cannot be created."""
@@ -80,8 +75,6 @@ class JudgeSection:
         if asked is None:
             return None
         given = {key: value for key, value in self.given.items() if key != self.kind}
-        if "against" in given:
-            given["against"] = self._answers(given["against"], findings)
         name = str(self.path[-1])
         try:
             return JUDGES[self.kind](
@@ -92,20 +85,6 @@ class JudgeSection:
             written = {self.prompt_key: self.given.get("prompt"), **self.given}
             report_argument(self.kind, error, written, self.path, findings, names)
             return None
-
-    def _answers(self, run: Any, findings: Findings) -> dict[str, Any]:
-        """Return the answers of another run, by id; report it if there is no run."""
-        at = (*self.path, "against")
-        if not isinstance(run, str):
-            findings.add(at, f"must be the directory of a run, not {shown(run)}")
-            return {}
-        try:
-            other = load_run(located(run, self.folder))
-        except LimpetError as error:
-            findings.add(at, one_line(str(error)), error.hint)
-            return {}
-        done = [item for item in reversed(other.items) if item.status.startswith("completed")]
-        return {item.id: item.output for item in done}  # of several trials, the first
 
     def _models(self, models: Models, findings: Findings) -> Model | list[Model] | None:
         names, at = self.given[self.kind], (*self.path, self.kind)
@@ -149,7 +128,19 @@ def check_judge(
     if wrong or missing or prompts[1:]:
         return None
     told = with_prompt(given, path, folder, findings)
-    if "prompt" in told and told["prompt"] is None:
+    if "against" in told:
+        told["against"] = _answers(told["against"], (*path, "against"), folder, findings)
+    if None in (told.get("prompt", ""), told.get("against", "")):
         return None
-    section = JudgeSection(kind, told, path, prompts[0] if prompts else kind, folder)
+    section = JudgeSection(kind, told, path, prompts[0] if prompts else kind)
     return section if section.created(models, findings) is not None else None
+
+
+def _answers(run: Any, path: KeyPath, folder: Path, findings: Findings) -> Any:
+    """Return the answers of another run; report it if there is none."""
+    if not isinstance(run, str):
+        return findings.add(path, f"must be the directory of a run, not {shown(run)}")
+    try:
+        return answers_of(located(run, folder))
+    except LimpetError as error:
+        return findings.add(path, one_line(str(error)).removeprefix("against: "), error.hint)

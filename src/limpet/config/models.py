@@ -38,6 +38,9 @@ class NotImported(Model):
     ) -> Reply:
         raise NotImplementedError
 
+    async def embed(self, texts: Sequence[str]) -> Any:
+        raise NotImplementedError
+
 
 def check_models(section: Any, findings: Findings) -> dict[str, Model | None]:
     """Return each model by its name."""

@@ -165,8 +165,8 @@ REFUSED = {
         JUDGED % "judge: grader, of: correctness, vote: 3",
         "eval.yml:6: evaluators.right: unknown key 'vote'",
         (
-            "did you mean 'votes'?  (known here: judge, prompt, prompt_file, of, choices, votes, "
-            "examples, reasks, params)"
+            "did you mean 'votes'?  (known here: judge, prompt, prompt_file, of, inputs, choices, "
+            "votes, examples, reasks, params)"
         ),
     ),
     "a judge that is misspelt": (

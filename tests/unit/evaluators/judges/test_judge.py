@@ -278,6 +278,20 @@ def test_a_prompt_that_cannot_be_filled_is_an_error_at_once(prompt, words):
         judge(always("correct"), prompt)
 
 
+def test_a_placeholder_can_have_another_value():
+    model = always("correct")
+    inputs = {"context": "{{title}}: {{text}}"}
+    evaluator = judge(model, "{{output}} by {{ context }}", inputs=inputs)
+    assert evaluator.reads == {"output", "row.title", "row.text"}
+    output_of(evaluator, scored("Paris", "Paris", title="a", text="{{output}}"))
+    assert "}>" not in model.shown
+    assert ">a</data-" in model.shown
+    with pytest.raises(ValueError, match="does not show 'kontext'"):
+        judge(model, "{{output}} by {{context}}", inputs={"kontext": "{{text}}"})
+    with pytest.raises(TypeError, match="inputs="):
+        judge(model, PROMPT, inputs=["output"])
+
+
 # --- examples -----------------------------------------------------------------------------------
 
 EXAMPLE = {"output": "Rome", "expected": "Paris", "reason": "another city", "label": "incorrect"}

@@ -4,12 +4,13 @@ A model of a server is created here, so that a wrong argument is reported with i
 Python is imported by `preparing`; until then, another stands in for it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet import models as clients
 from limpet.config.checking import checked, report_argument
-from limpet.config.environment import shown, typed
+from limpet.config.environment import Substituted, shown, typed
 from limpet.config.errors import Findings
 from limpet.config.model import ModelSection, PromptSection
 from limpet.config.short_forms import long_model
@@ -21,6 +22,7 @@ from limpet.text import hint_near, quoted
 Models = Mapping[str, Model | None]
 """Models by name; None: it is wrong, which has been reported."""
 EXAMPLE = "{openai: http://localhost:11434/v1, model: llama3.3}"
+_VARIABLE = re.compile(r"\$\{\w+\}")
 SETTINGS = [name for name in ModelSection.model_fields if name not in ("openai", "model", "python")]
 """How the model of a server is called."""
 
@@ -88,6 +90,10 @@ def created_client(
             findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
             return None
     arguments = {"key": None, **set_values(section, SETTINGS)}
+    if isinstance(given.get("key"), Substituted) and _VARIABLE.fullmatch(given["key"].written):
+        arguments["key"] = given["key"].written  # so that errors name it
+    if path[0] == "models":
+        arguments["name"] = str(path[-1])
     try:
         return clients.openai_api(str(section.openai), model=str(section.model), **arguments)
     except (LimpetError, TypeError, ValueError) as error:

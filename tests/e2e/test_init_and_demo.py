@@ -48,7 +48,7 @@ def test_init_with_a_judge_makes_an_example_whose_next_steps_work(tmp_path):
     go, start, then = steps
     assert start.startswith("python server.py &")
     ready = f"until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&-; do sleep 0.05; done"
-    script = "\n".join([go, start, ready, then, "code=$?", "kill $!", "wait", "exit $code"])
+    script = f"{go}\n{start}\n{ready}\n{then}\ncode=$?\nkill $!\nwait\nexit $code"
     done = subprocess.run(
         ["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=250,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},

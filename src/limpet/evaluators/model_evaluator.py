@@ -126,6 +126,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         schema: The shape of a reply.
 
     Attributes:
+        needs: What of `reads` it cannot do without.
         kind: Which evaluator it is.
         version: Increased when it asks or scores differently.
     """
@@ -137,6 +138,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         self.name = checked_name(name)
         self.endpoint = asked.models[0].endpoint
         self.reads: Collection[str] = prompt.reads
+        self.needs = prompt.needs
         self._asked = asked
         self._prompt = prompt
         self._schema = schema

@@ -16,6 +16,7 @@ from unit.evaluators.judges.scripted_model import (
 )
 
 from limpet.errors import (
+    DatasetError,
     InvalidReplyError,
     LimpetError,
     PermanentError,
@@ -23,6 +24,7 @@ from limpet.errors import (
     SetupError,
 )
 from limpet.evaluators import as_evaluator, judge
+from limpet.evaluators.reads import check_needs
 from limpet.models import Reply
 from limpet.types import Score
 
@@ -262,6 +264,20 @@ def test_an_item_without_a_field_fails_before_a_call():
     with pytest.raises(PermanentError, match="item '7' has no field 'context'"):
         score_of(judge(model, "{{output}} {{context}}"), scored(kontext=""))
     assert model.asked == []
+
+
+def test_a_dataset_that_lacks_what_the_prompt_shows_is_an_error_before_a_call():
+    columns = ["id", "question", "context"]
+    judges = [judge(always("correct"), "{{output}} {{input}} {{id}} {{trace}} {{context}}")]
+    check_needs(judges, columns, None)
+    wrong = as_evaluator(judge(always("correct"), "{{output}} {{kontext}}"), "right")
+    with pytest.raises(
+        DatasetError, match=r"right needs the column 'kontext': .* id, question, cont"
+    ):
+        check_needs([wrong], columns, None)
+    with pytest.raises(DatasetError, match="judge needs an expected column"):
+        check_needs([judge(always("correct"), PROMPT)], columns, None)
+    check_needs([judge(always("correct"), PROMPT)], columns, "context")
 
 
 @pytest.mark.parametrize(

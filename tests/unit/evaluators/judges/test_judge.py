@@ -308,6 +308,20 @@ def test_a_placeholder_can_have_another_value():
         judge(model, PROMPT, inputs=["output"])
 
 
+def test_a_ready_prompt_has_its_own_name_and_choices():
+    evaluator = judge(voting("toxic"), of="toxicity")
+    assert (evaluator.name, evaluator.reads) == ("toxicity", {"output"})
+    assert score_of(evaluator) == Score(1, "toxic", "because toxic")
+
+
+def test_its_labels_can_have_other_values():
+    choices = {"acceptable": 10, "toxic": -5}
+    ballots, model = Memory(), always("toxic")
+    score_of(judge(model, of="toxicity"), ballots=ballots)
+    score = score_of(judge(model, of="toxicity", choices=choices), ballots=ballots)
+    assert (score.value, len(model.asked)) == (-5, 1)
+
+
 # --- examples -----------------------------------------------------------------------------------
 
 EXAMPLE = {"output": "Rome", "expected": "Paris", "reason": "another city", "label": "incorrect"}

@@ -17,12 +17,13 @@ from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 S = TypeVar("S", bound=Section)
 _MAY_HOLD_KEYS = ("url", "endpoint", "path")
-_KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
+_KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http", "command")}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
     "workflow": "workflow: app:answer",
     "endpoint": "workflow: {nat: http://localhost:8000}",
     "url": "workflow: {http: http://localhost:8000/ask}",
+    "argv": "workflow: {command: python agent.py}",
     "script": "script: report.py",
     "function": "function: module:name",
 }
@@ -62,7 +63,7 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
     """Report values that are valid alone, and contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
     if content.workflow.args is not None and content.workflow.python is None:
-        hint = "a server gets its own: body for http, input_key for nat"
+        hint = "others get their own: body for http, input_key for nat, argv for command"
         findings.add(("workflow", "args"), "works only with python", hint)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:

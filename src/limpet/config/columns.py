@@ -63,12 +63,15 @@ def columns_of_evaluators(evaluators: Mapping[str, Any]) -> tuple[tuple[KeyPath,
 
 def columns_of_placeholders(section: WorkflowSection) -> tuple[tuple[KeyPath, str], ...]:
     """Return the columns that the placeholders of a workflow name, each with its path."""
-    if section.http is None:
-        return ()
-    at = ("workflow", "http")
+    templates: dict[KeyPath, Any] = {}
+    if section.http is not None:
+        at = ("workflow", "http")
+        templates = {(*at, "url"): section.http.url, (*at, "body"): section.http.body}
+    elif section.command is not None:
+        templates = {("workflow", "command", "argv"): section.command.argv}
     named = [
-        ((*at, key, *path), column)
-        for key, template in (("url", section.http.url), ("body", section.http.body))
+        ((*at, *path), column)
+        for at, template in templates.items()
         for path, column in names_in(template)
     ]
     return tuple((path, column) for path, column in named if column not in OF_ITEM)

@@ -199,6 +199,8 @@ def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
         public[section] = each_word(data[section], literals.masked)
     workflow: Any = public.get("workflow")
     for kind, address in SHORT_KINDS.items() if isinstance(workflow, dict) else ():
+        if kind == "command":
+            continue  # no address
         if isinstance(workflow.get(kind), str):
             workflow[kind] = without_query(workflow[kind])
         elif kind in workflow:

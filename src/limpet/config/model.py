@@ -131,6 +131,10 @@ Secrets = Annotated[
     WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 VariableName = Annotated[str, BeforeValidator(_variable)]
+Argv = Annotated[
+    str | list[str],
+    _Must("must be a list of strings, or a string, like [python, agent.py]"),
+]
 Statuses = Annotated[list[int], _OrVariable()]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
@@ -216,6 +220,16 @@ class HttpSection(RemoteSection):
     statuses: Statuses | None = _key("The statuses that mean success.")
 
 
+class CommandSection(Section):
+    """A program: it reads the row as JSON from stdin, and writes the answer to stdout."""
+
+    argv: Argv = Field(description="The program and its arguments; may hold placeholders.")
+    env: dict[str, str] | None = _key("Variables for it; write secrets as ${NAME}.")
+    cwd: Path | None = _key("Its working directory, relative to this file; default: the file's.")
+    answer: Text | None = _key("text, json, or a JSONPath to the answer in the JSON it writes.")
+    max_output_mb: Megabytes | None = _key("The largest output.")
+
+
 class DependsOnSection(Section):
     """What results depend on that the code does not show."""
 
@@ -233,6 +247,7 @@ class WorkflowSection(Section):
     args: dict[str, Any] | None = _key("Arguments of the function, or of the class's constructor.")
     nat: NatSection | None = _key("An agent that `nat serve` serves.")
     http: HttpSection | None = _key("A server that answers with JSON.")
+    command: CommandSection | None = _key("A program that answers on stdout.")
     version: Text | None = _key("Its version, used instead of its code.")
     depends_on: DependsOnSection | None = _key(
         "What its answers depend on that its code does not show."

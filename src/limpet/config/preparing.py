@@ -17,7 +17,7 @@ from limpet.config.dataset_checks import located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.model import CommandSection, EvalFile, PythonEvaluator, WorkflowSection
 from limpet.config.short_forms import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
@@ -74,6 +74,8 @@ def prepared_workflow(
     section: WorkflowSection, folder: Path, findings: Findings
 ) -> Workflow | None:
     """Return the workflow."""
+    if section.command is not None:
+        return _command_workflow(section.command, section.version, folder, findings)
     if section.python is None:
         return _remote_workflow(section, findings)
     path = ("workflow", "python")
@@ -114,23 +116,41 @@ def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow |
     kind = "nat" if section.nat is not None else "http"
     server = section.nat or section.http
     assert server is not None
-    given = {name: getattr(server, name) for name in server.model_fields_set}
+    return _created(kind, _given(server, *type(server).model_fields), section.version, findings)
+
+
+def _command_workflow(
+    section: CommandSection, version: str | None, folder: Path, findings: Findings
+) -> Workflow | None:
+    """Return the workflow that is a program; its directory is that of the file."""
+    given = _given(section, "answer", "max_output_mb")
+    # Strings, even if a variable holds a number.
+    argv = section.argv
+    given["argv"] = argv if isinstance(argv, str) else [str(argument) for argument in argv]
+    given["env"] = {name: str(value) for name, value in (section.env or {}).items()}
+    given["cwd"] = located(section.cwd or ".", folder)
+    return _created("command", given, version, findings)
+
+
+def _created(
+    kind: str, given: Mapping[str, Any], version: str | None, findings: Findings
+) -> Workflow | None:
+    """Return the workflow of a kind; report the argument that it rejects."""
     arguments: dict[str, Any] = {
         name: str(value) if isinstance(value, str) else typed(value)
         for name, value in given.items()
-        if value is not None
     }
-    if section.version is not None:
-        arguments["version"] = section.version
-    create = workflows.nat if kind == "nat" else workflows.http
+    if version is not None:
+        arguments["version"] = version
     try:
-        return create(**arguments)
+        created: Workflow = getattr(workflows, kind)(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
         # As in the file: the section no longer knows what came from the environment.
         written = long_kind(kind, findings.tree.data["workflow"][kind])
         written = substitute(written, lambda *_: None)
         report_argument(kind, error, written, ("workflow", kind), findings)
         return None
+    return created
 
 
 def prepared_declaration(

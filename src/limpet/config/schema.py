@@ -27,8 +27,10 @@ def json_schema() -> dict[str, Any]:
         keys[section]["anyOf"] = [_bare(short), {"$ref": long}]
     kinds = sections["WorkflowSection"]["properties"]
     for kind in SHORT_KINDS:
-        long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
-        kinds[kind]["anyOf"] = [short, {"$ref": long}]
+        long, short = kinds[kind].pop("$ref"), [{"type": "string", "minLength": 1}]
+        if kind == "command":
+            short.append({"type": "array", "items": {"type": "string"}, "minItems": 1})
+        kinds[kind]["anyOf"] = [*short, {"$ref": long}]
     rows = sections["DatasetSection"]["properties"]
     rows["filter"] = {"description": rows["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {

@@ -10,8 +10,8 @@ SHORT_FOR = {
     "run": "path",
 }
 """Each section, and the key that a plain value stands for."""
-SHORT_KINDS = {"nat": "endpoint", "http": "url"}
-"""Each kind of workflow, and the key that a plain address stands for."""
+SHORT_KINDS = {"nat": "endpoint", "http": "url", "command": "argv"}
+"""Each kind of workflow, and the key that a plain value stands for."""
 
 
 def long_form(section: str, value: Any) -> Any:
@@ -21,7 +21,8 @@ def long_form(section: str, value: Any) -> Any:
 
 def long_kind(kind: str, value: Any) -> Any:
     """Return a kind of workflow as a mapping, if it has a short form."""
-    if kind not in SHORT_KINDS or not isinstance(value, str):
+    is_short = isinstance(value, (str, list) if kind == "command" else str)
+    if kind not in SHORT_KINDS or not is_short:
         return value
     return {SHORT_KINDS[kind]: value}
 

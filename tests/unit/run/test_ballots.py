@@ -172,3 +172,36 @@ def test_ballots_on_disk_take_no_leave(tmp_path, pace):
     evaluate(tmp_path / "run", ["a", "b"], ask, pace=pace)
     assert len(pacers) == 8
     assert [pacers[0].state.sent, pacers[-1].state.sent] == [4, 4]
+
+
+def test_a_number_is_the_most_calls_in_flight_at_an_endpoint_whoever_makes_them(tmp_path):
+    from limpet.pacing import registry
+
+    in_flight = most = 0
+
+    async def call():
+        nonlocal in_flight, most
+        async with registry.endpoint("panel"):
+            in_flight += 1
+            most = max(most, in_flight)
+            await asyncio.sleep(0.002)
+            in_flight -= 1
+
+    async def ask(voter, output):
+        await call()
+        return {"label": "yes"}
+
+    class Shout(limpet.Workflow):
+        name = "shout"
+        fingerprint = {"code": "1"}  # noqa: RUF012 - as people write it
+        endpoint = "panel"
+
+        async def call(self, item):
+            await call()
+            return limpet.Output(item.input.upper())
+
+    rows = [{"id": f"q{n}", "question": f"question {n}"} for n in range(30)]
+    panel = Panel(["a", "b", "c"], ask)
+    result = limpet.evaluate(rows, Shout(), [panel], run=tmp_path / "run", pace=3, show=False)
+    assert result.summary["evaluators"]["panel"]["completed"] == 30
+    assert most == 3

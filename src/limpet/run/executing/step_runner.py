@@ -132,6 +132,7 @@ class StepRunner:
         function: Callable[[Any], Awaitable[Any]],
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
+        concurrency: int | None = None,
     ) -> AsyncExecutor[Any, Any]:
         """Return the executor of a step.
 
@@ -140,6 +141,7 @@ class StepRunner:
             function: The function to call on each input.
             endpoint: The endpoint that paces the calls; None: no pacer.
             on_complete: Called with each finished input once it is on disk.
+            concurrency: How many calls run at once without an endpoint; None: the usual number.
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
         is_auto = options.get("concurrency") == "auto"
@@ -148,7 +150,7 @@ class StepRunner:
         if endpoint is None:
             options["pacer"] = None
             if is_auto or recorder.step != WORKFLOW:
-                options["concurrency"] = _FREE_CONCURRENCY
+                options["concurrency"] = concurrency or _FREE_CONCURRENCY
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
         executor = recorder.executor(function, options)

@@ -142,7 +142,6 @@ class ModelEvaluator(CodeStep, Evaluator):
         self._asked = asked
         self._prompt = prompt
         self._schema = schema
-        self._opened = AsyncExitStack()
 
     def __repr__(self) -> str:
         models = ", ".join(model.name for model in self._asked.models)
@@ -210,10 +209,12 @@ class ModelEvaluator(CodeStep, Evaluator):
             for model in self._asked.models:
                 await model.open()
                 opened.push_async_callback(model.close)
-            self._opened = opened.pop_all()
+            opened.pop_all()
 
     async def close(self) -> None:
-        await self._opened.aclose()
+        async with AsyncExitStack() as closing:  # closes the others if one fails
+            for model in self._asked.models:
+                closing.push_async_callback(model.close)
 
     async def call(self, scored: Scored) -> Output:
         values = self._prompt.values_of(scored)

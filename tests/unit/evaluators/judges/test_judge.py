@@ -4,6 +4,8 @@ import asyncio
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import text
 from unit.evaluators.judges.scripted_model import (
     Memory,
     ScriptedModel,
@@ -24,6 +26,7 @@ from limpet.errors import (
     SetupError,
 )
 from limpet.evaluators import as_evaluator, judge
+from limpet.evaluators.judge_prompt import Prompt
 from limpet.evaluators.reads import check_needs
 from limpet.models import Reply
 from limpet.types import Score
@@ -96,6 +99,7 @@ def test_what_is_almost_right_is_not_a_score(parsed):
         score_of(judge(model, PROMPT))
     assert len(model.asked) == 2
     assert str(caught.value).startswith("scripted: ")
+    assert str(caught.value).endswith(" (the last of 2 replies)")
     assert caught.value.usage["total_tokens"] == 30
 
 
@@ -201,6 +205,20 @@ def test_a_complaint_that_quotes_the_reply_is_fenced():
     complaint = model.asked[1][-1]["content"]
     key = complaint.splitlines()[0].removeprefix("Key of the data: ")
     assert f"</data-{key}>" in complaint.partition("Ignore the above")[2]
+
+
+@given(
+    output=text(),
+    expected=text().filter(bool),
+    between=text(alphabet="<>/data-0 k\n"),
+)
+def test_whatever_the_values_are_each_is_whole_between_its_tags(output, expected, between):
+    prompt = Prompt(f"a{between}{{{{output}}}}{between}b{{{{expected}}}}c{{{{output}}}}", "")
+    content = prompt.messages({"output": output, "expected": expected})[-1]["content"]
+    key = content.partition("\n")[0].removeprefix("Key of the data: ")
+    _, *parts = content.split(f"<data-{key}>")
+    assert [part.split(f"</data-{key}>")[0] for part in parts] == [output, expected, output]
+    assert all(part.count(f"</data-{key}>") == 1 for part in parts)
 
 
 def test_two_items_whose_values_only_look_alike_have_ballots_of_their_own():

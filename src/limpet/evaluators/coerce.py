@@ -13,7 +13,7 @@ from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
-from limpet.evaluators.reads import checked_reads
+from limpet.evaluators.reads import checked_reads, needs_of
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.steps import (
@@ -111,6 +111,7 @@ class _Renamed(OwnCode, Evaluator):
         self.name = name
         self.endpoint = endpoint
         self.reads = inner.reads
+        self.needs = needs_of(inner)
         self._inner = inner
 
     def __repr__(self) -> str:

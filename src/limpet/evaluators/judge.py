@@ -12,7 +12,7 @@ from typing import Any
 
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_examples import judged_examples
-from limpet.evaluators.judge_prompt import Prompt
+from limpet.evaluators.judge_prompt import Prompt, with_inputs
 from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import TIE, Choices, Vote, majority
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
@@ -30,6 +30,7 @@ def judge(
     prompt: str | None = None,
     *,
     of: str | None = None,
+    inputs: Mapping[str, str] | None = None,
     choices: Choices | None = None,
     votes: int = 1,
     examples: Iterable[Mapping[str, Any]] = (),
@@ -52,6 +53,8 @@ def judge(
         prompt: What to judge, and how, with `{{output}}`, `{{expected}}`, `{{input}}`, `{{trace}}`,
             `{{id}}` and the fields of the row by name. Each value is shown as untrusted data.
         of: The name of a ready prompt instead, for example "correctness".
+        inputs: Other values for placeholders, where the dataset has other names than the prompt:
+            `{"context": "{{documents}}"}`.
         choices: The value of each label; None as a value: the label only. By default "correct" (1)
             and "incorrect" (0), or those of the ready prompt.
         votes: How often each model is asked about an item.
@@ -75,6 +78,7 @@ def judge(
     if len(asked.models) * asked.votes > 1 and TIE in values:
         raise ValueError(f"choices: {TIE!r} is the label of a tie between votes; use another")
     assert prompt is not None  # checked above
+    prompt = with_inputs(prompt, inputs)
     shown = Prompt(
         prompt, _how_to_reply(values), judged_examples(examples, prompt, "label", values)
     )

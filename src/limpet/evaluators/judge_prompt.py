@@ -16,7 +16,7 @@ from limpet.evaluators.builtin import item_name
 from limpet.evaluators.protocol import Scored
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Message
-from limpet.templates import check_placeholders, names_in, render_text, value_as_text
+from limpet.templates import PLACEHOLDER, check_placeholders, names_in, render_text, value_as_text
 from limpet.text import hint_near, quoted
 
 PARTS = ("output", "expected", "input", "trace", "id")
@@ -80,6 +80,12 @@ class Prompt:
         """What an evaluator with this prompt reads."""
         return frozenset(part_of(name) for name in self.names if name not in self._more)
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What of it every dataset must have: the fields it names, and the expected answer."""
+        always_there = ("output", "input", "trace", "id")
+        return frozenset(part for part in self.reads if part not in always_there)
+
     @cached_property
     def digest(self) -> str:
         """What is the same in the messages for every item."""
@@ -108,6 +114,29 @@ class Prompt:
     def _filled(self, values: Values, key: str) -> str:
         filled = render_text(self.template, values.__getitem__, lambda text: fenced(text, key))
         return f"Key of the data: {key}\n\n{filled}"
+
+
+def with_inputs(template: Any, inputs: Any) -> Any:
+    """Return a template with other text for some of its placeholders, which may have placeholders.
+
+    Raises:
+        TypeError: They are not a dict of strings.
+        ValueError: The template has no placeholder of that name.
+    """
+    if inputs is None or not isinstance(template, str):
+        return template
+    if not isinstance(inputs, Mapping) or not all(
+        isinstance(text, str) for text in inputs.values()
+    ):
+        raise TypeError(
+            f"inputs={inputs!r}: must be a dict, for example {{'context': '{{{{docs}}}}'}}"
+        )
+    names = [name for _, name in names_in(template)]
+    for name in inputs:
+        if name not in names:
+            near = f"it shows {', '.join(names)}"
+            raise ValueError(f"inputs: the prompt does not show {name!r}; {near}")
+    return PLACEHOLDER.sub(lambda match: inputs.get(match[1], match[0]), template)
 
 
 def part_of(name: str) -> str:

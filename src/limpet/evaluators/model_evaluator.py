@@ -20,8 +20,9 @@ from limpet.evaluators.judge_usage import total_usage
 from limpet.evaluators.judge_votes import all_of
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
+from limpet.fingerprints.steps import CodeStep, code_of, described_by, stated_by
 from limpet.json_values import NotPlainError, to_plain
-from limpet.models.protocol import Model, Reply
+from limpet.models import Model, Reply, as_model
 from limpet.types import Output
 
 Ballot = Mapping[str, Any]
@@ -86,21 +87,15 @@ def models_of(model: Any) -> tuple[Model, ...]:
     given = model if isinstance(model, list) else [model]
     if not given:
         raise ValueError("model=[]: must be a model, or a list of at least one")
-    models = tuple(map(_as_model, given))
-    seen: set[str] = set()
-    for juror in models:
-        if (identity := _model_digest(juror)) in seen:
-            raise ValueError(
-                f"model: {juror.name} appears twice; to ask it several times, use votes=2"
-            )
-        seen.add(identity)
+    models = tuple(map(as_model, given))
+    if len(models) > 1:
+        digests = list(map(_model_digest, models))
+        for number, juror in enumerate(models):
+            if digests[number] in digests[:number]:
+                raise ValueError(
+                    f"model: {juror.name} appears twice; to ask it several times, use votes=2"
+                )
     return models
-
-
-def _as_model(thing: Any) -> Model:
-    if not isinstance(thing, Model):
-        raise TypeError(f"model={thing!r}: must be a model")
-    return thing
 
 
 def _checked_params(params: Any) -> Mapping[str, Any]:
@@ -121,7 +116,7 @@ def _model_digest(model: Model) -> str:
     return digest(sorted(dict(model.fingerprint).items()))
 
 
-class ModelEvaluator(Evaluator):
+class ModelEvaluator(CodeStep, Evaluator):
     """An evaluator that asks models for replies of a fixed shape.
 
     Args:
@@ -131,6 +126,7 @@ class ModelEvaluator(Evaluator):
         schema: The shape of a reply.
 
     Attributes:
+        needs: What of `reads` it cannot do without.
         kind: Which evaluator it is.
         version: Increased when it asks or scores differently.
     """
@@ -142,10 +138,10 @@ class ModelEvaluator(Evaluator):
         self.name = checked_name(name)
         self.endpoint = asked.models[0].endpoint
         self.reads: Collection[str] = prompt.reads
+        self.needs = prompt.needs
         self._asked = asked
         self._prompt = prompt
         self._schema = schema
-        self._opened = AsyncExitStack()
 
     def __repr__(self) -> str:
         models = ", ".join(model.name for model in self._asked.models)
@@ -159,20 +155,28 @@ class ModelEvaluator(Evaluator):
     # ---- what it depends on ---------------------------------------------------------------------
 
     @property
-    def fingerprint(self) -> dict[str, str]:  # type: ignore[override]  # it is only read
-        """What its scores depend on, part by part."""
-        parts = {name: digest(value) for name, value in self._settings.items()}
+    def code(self) -> Mapping[str, Any]:
+        """The user's code in its models."""
+        return {
+            prefix + name: thing
+            for prefix, model in self._prefixed
+            for name, thing in code_of(model).items()
+        }
+
+    @property
+    def stated(self) -> dict[str, str]:
+        parts = {self.kind: digest(self.kind, self.version, self._prompt.rules)}
+        parts |= {name: digest(value) for name, value in self._settings.items()}
         for prefix, model in self._prefixed:
-            parts |= {prefix + name: value for name, value in model.fingerprint.items()}
-        return {self.kind: digest(self.kind, self.version, self._prompt.rules), **parts}
+            parts |= {prefix + name: part for name, part in stated_by(model).items()}
+        return parts
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the fingerprint covers, for people."""
         described = {self.kind: {"version": self.version, "rules": self._prompt.rules}}
         described |= self._settings
         for prefix, model in self._prefixed:
-            described |= {prefix + name: value for name, value in model.described.items()}
+            described |= {prefix + name: value for name, value in described_by(model).items()}
         return described
 
     @cached_property
@@ -200,14 +204,17 @@ class ModelEvaluator(Evaluator):
     # ---- asking ---------------------------------------------------------------------------------
 
     async def open(self) -> None:
+        self.__dict__.pop("_digests", None)  # what a model depends on may be another by now
         async with AsyncExitStack() as opened:  # closes those that are open if one fails
             for model in self._asked.models:
                 await model.open()
                 opened.push_async_callback(model.close)
-            self._opened = opened.pop_all()
+            opened.pop_all()
 
     async def close(self) -> None:
-        await self._opened.aclose()
+        async with AsyncExitStack() as closing:  # closes the others if one fails
+            for model in self._asked.models:
+                closing.push_async_callback(model.close)
 
     async def call(self, scored: Scored) -> Output:
         values = self._prompt.values_of(scored)

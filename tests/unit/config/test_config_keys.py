@@ -40,8 +40,10 @@ REFUSED = {
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
         "eval.yml:2: workflow: unknown key 'versoin'",
-        "did you mean 'version'?  (known here: python, args, nat, http, command, version, "
-        "depends_on)",
+        (
+            "did you mean 'version'?  "
+            "(known here: python, args, nat, http, command, version, depends_on)"
+        ),
     ),
     "an unknown key of what is depended on": (
         "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  depends_on: {fils: [a]}\n",

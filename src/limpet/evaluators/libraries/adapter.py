@@ -1,0 +1,298 @@
+"""What do the adapters for other libraries' evaluators share?
+
+Each has a file of its own, which says how that library's objects are recognised, called and read.
+The rest is here: which of our fields fill theirs, what their scores depend on, which endpoint they
+call, and that a failure of theirs is a failure of ours.
+
+An adapter imports nothing of its library: the user's object exists, so its modules are loaded.
+"""
+
+import dataclasses
+import inspect
+import re
+import sys
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from importlib import metadata
+from typing import Any, ClassVar
+
+from limpet.errors import InvalidReplyError, LimpetError
+from limpet.evaluators.inputs import Inputs
+from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name, flaw_of_name
+from limpet.evaluators.score_values import as_scores
+from limpet.fingerprints.keys import digest
+from limpet.fingerprints.steps import CodeStep
+from limpet.foreign import is_interrupt
+from limpet.json_values import NotPlainError, to_plain
+from limpet.pacing.signals import recognised
+from limpet.pacing.ticket import observe
+from limpet.text import one_line, text_of
+from limpet.transport.address import Address
+from limpet.types import Output, Usage
+
+USUAL_FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(("input", "inputs", "question", "query", "user_input"), "{{input}}"),
+    **dict.fromkeys(
+        ("output", "outputs", "answer", "response", "actual_output", "completion"), "{{output}}"
+    ),
+    **dict.fromkeys(
+        (
+            "expected", "expected_output", "reference", "reference_output", "reference_outputs",
+            "ground_truth", "target",
+        ),
+        "{{expected}}",
+    ),
+}  # fmt: skip
+"""What other libraries call input, output and expected answer."""
+
+
+class Adapter(CodeStep, Evaluator):
+    """An evaluator of another library.
+
+    A subclass has `library`, `package` and `bad_replies`, and implements `fits`, `own_name`,
+    `wanted`, `parts` and `score`. `model` and `code` have defaults.
+
+    Args:
+        theirs: The other library's object.
+        name: Its name; None: the one that it has there.
+        inputs: Templates for its fields, by its names for them.
+
+    Attributes:
+        library: The library's name, for people.
+        package: The name of its package, whose version counts.
+        bad_replies: The classes, by name, of the exceptions that it raises for a reply of the model
+            that it cannot use. A refusal or an outage that one of them wraps keeps its meaning.
+        theirs: The object.
+
+    Raises:
+        TypeError: A field that it needs has no value, or `inputs` names one that it does not have.
+        ValueError: The name is not allowed.
+    """
+
+    library: ClassVar[str]
+    package: ClassVar[str]
+    bad_replies: ClassVar[Collection[str]] = ()
+
+    def __init__(
+        self, theirs: Any, name: str | None = None, inputs: Mapping[str, Any] | None = None
+    ) -> None:
+        self.theirs = theirs
+        self.name = checked_name(valid_name(self.own_name()) if name is None else name)
+        self._inputs = Inputs(self._filled(dict(inputs or {})), self.name)
+        self.reads: Collection[str] = self._inputs.reads
+        self.endpoint: str | None = self._endpoint()
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.name}: {type(self.theirs).__name__} of {self.library}>"
+
+    # ---- what each library says -----------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def fits(cls, thing: Any) -> bool:
+        """Return whether an object has the shape of this library's evaluators.
+
+        It runs no code of the object: see `has`.
+        """
+
+    @abstractmethod
+    def own_name(self) -> str:
+        """Return the name that the object has in its library."""
+
+    @abstractmethod
+    def wanted(self) -> "Fields":
+        """Return the fields it takes."""
+
+    @abstractmethod
+    def parts(self) -> Mapping[str, Any]:
+        """Return what its scores depend on beside its code, as plain data: prompt, model, choices.
+
+        Never a key. `plain` makes plain data of anything.
+        """
+
+    @abstractmethod
+    async def score(self, values: Mapping[str, Any], scored: Scored) -> Any:
+        """Call it once, and return the result as a user's function would.
+
+        That is a number, a `Score`, a dict of them, or an `Output` of one of these with its usage:
+        what `as_scores` takes.
+
+        Args:
+            values: Its fields, by its names.
+            scored: What `reads` declares.
+        """
+
+    def model(self) -> tuple[Any, Any] | None:
+        """Return the address and the name of the model it asks; None if they cannot be read."""
+        return None
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        """The object's class: the user's own code counts, the library's by its version."""
+        return {"": type(self.theirs)}
+
+    # ---- the evaluator --------------------------------------------------------------------------
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        return {part: digest(value) for part, value in self.described.items()}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        fixed = {"inputs": self._inputs.templates, self.package: version_of(self.package)}
+        return {**{part: plain(value) for part, value in self.parts().items()}, **fixed}
+
+    async def call(self, scored: Scored) -> Scores | Output:
+        values = self._inputs.values(scored)
+        try:
+            returned = await self.score(values, scored)
+        except Exception as error:
+            is_bad_reply = any(kind.__name__ in self.bad_replies for kind in type(error).__mro__)
+            if not is_bad_reply or recognised(error) is not None:
+                raise
+            raise invalid_reply(self.name, error) from error
+        scores = as_scores(returned, self.name)
+        if isinstance(scores, Output) and isinstance(scores.usage, Usage):
+            observe(usage={"total_tokens": tokens_of(scores.usage)})
+        return scores
+
+    def _filled(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return a template for each field that it needs.
+
+        Raises:
+            TypeError: There is none for a field, or a field is unknown.
+        """
+        fields = self.wanted()
+        names = ", ".join((*fields.required, *fields.optional)) or "any"
+        if (
+            unknown := []
+            if fields.any_other
+            else [name for name in given if name not in (*fields.required, *fields.optional)]
+        ):
+            raise TypeError(
+                f"{self.name}: inputs names {unknown[0]!r}, and {type(self.theirs).__name__} takes "
+                f"{names}"
+            )
+        defaults = {**USUAL_FIELDS, **fields.defaults}
+        usual = {name: defaults[name] for name in fields.required if name in defaults}
+        filled = {**usual, **given}
+        if missing := [name for name in fields.required if name not in filled]:
+            example = ", ".join(f'"{name}": "{{{{your field}}}}"' for name in missing)
+            raise TypeError(
+                f"{self.name}: {type(self.theirs).__name__} wants {names}, and nothing fills "
+                f"{' and '.join(missing)}: give inputs={{{example}}}, with fields of the dataset"
+            )
+        return filled
+
+    def _endpoint(self) -> str:
+        """Return the endpoint of its model, or one of its own if that cannot be read."""
+        found = self.model()
+        if found is None:
+            return self.name
+        address, model = found
+        return endpoint_of(address, model) or self.name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields that an evaluator takes.
+
+    Attributes:
+        required: Those it cannot do without.
+        optional: Others; given only if `inputs` names them.
+        any_other: It takes more than these.
+        defaults: What fills a required field unless `inputs` does, over `USUAL_FIELDS`.
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    any_other: bool = False
+    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+# ---- for the adapters -------------------------------------------------------------------------
+
+_NOTHING = object()
+
+
+def has(thing: Any, *names: str) -> bool:
+    """Return whether an object has all these attributes, without reading any."""
+    return all(inspect.getattr_static(thing, name, _NOTHING) is not _NOTHING for name in names)
+
+
+def loaded(module: str, name: str) -> Any:
+    """Return something of a module that is imported already; None if it is not there."""
+    return getattr(sys.modules.get(module), name, None)
+
+
+def get(thing: Any, *path: str) -> Any:
+    """Return an attribute of an attribute; None if one is missing or raises."""
+    for name in path:
+        try:
+            thing = getattr(thing, name, None)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            return None
+    return thing
+
+
+def plain(value: Any) -> Any:
+    """Return plain data for a fingerprint; for an object without any, the name of its class.
+
+    Never its `repr`: that may hold an address in memory or a key.
+    """
+    try:
+        return to_plain(value)
+    except NotPlainError:
+        pass
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [plain(part) for part in value]
+    dump = get(value, "model_dump")  # pydantic
+    if callable(dump):
+        try:
+            return to_plain(dump(mode="json"))
+        except Exception:  # noqa: BLE001, S110 - not every model can be written as JSON
+            pass
+    kind = value if isinstance(value, type) else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def version_of(package: str) -> str:
+    """Return the version of a package; empty if it is not installed as one."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def valid_name(name: Any) -> str:
+    """Return a name that an evaluator may have: "Answer Relevancy" becomes "Answer_Relevancy"."""
+    text = re.sub(r"[^A-Za-z0-9_-]+", "_", str(name)).strip("_-") or "evaluator"
+    text = f"_{text}" if text[0].isdigit() else text
+    return f"{text}_score" if flaw_of_name(text) else text
+
+
+def endpoint_of(address: Any, model: Any) -> str | None:
+    """Return the endpoint of a model: its server and its name. None if one is unknown."""
+    if not isinstance(model, str) or not model:
+        return None
+    try:
+        origin = Address(str(address), "base_url").origin
+    except LimpetError:
+        return None
+    return f"{origin} {model}"
+
+
+def invalid_reply(name: str, error: Exception) -> InvalidReplyError:
+    """Return the failure for a reply that the library could not use."""
+    what = f"{type(error).__name__}: {one_line(text_of(error))}"
+    return InvalidReplyError(f"{name}: the model's reply cannot be used: {what}")
+
+
+def tokens_of(usage: Usage) -> int:
+    """Return all tokens of a usage."""
+    total = usage.total_tokens
+    return usage.prompt_tokens + usage.completion_tokens if total is None else total

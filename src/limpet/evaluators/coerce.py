@@ -1,7 +1,7 @@
 """How does what the user gave become an evaluator?
 
-An evaluator stays unchanged; a function or an evaluator of another library becomes one. Each can get
-another name or a declared version. What cannot work is an error here, before anything is spent.
+An evaluator stays unchanged; a function or an evaluator of another library becomes one. Each can
+get another name or a declared version. What cannot work is an error here, before anything is spent.
 """
 
 import dataclasses

@@ -8,9 +8,10 @@ so that a property that raises, or a mock that has everything, breaks nothing.
 from typing import Any
 
 from limpet.evaluators.libraries.adapter import Adapter
+from limpet.evaluators.libraries.phoenix import PhoenixEvaluator
 from limpet.foreign import is_interrupt
 
-ADAPTERS: tuple[type[Adapter], ...] = ()
+ADAPTERS: tuple[type[Adapter], ...] = (PhoenixEvaluator,)
 """Tried in this order; the first that fits is taken."""
 
 

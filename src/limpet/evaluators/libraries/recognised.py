@@ -8,10 +8,18 @@ so that a property that raises, or a mock that has everything, breaks nothing.
 from typing import Any
 
 from limpet.evaluators.libraries.adapter import Adapter
+from limpet.evaluators.libraries.deepeval import DeepEvalMetric
 from limpet.evaluators.libraries.phoenix import PhoenixEvaluator
+from limpet.evaluators.libraries.pydantic_evals import PydanticEvaluator
+from limpet.evaluators.libraries.ragas import RagasMetric
 from limpet.foreign import is_interrupt
 
-ADAPTERS: tuple[type[Adapter], ...] = (PhoenixEvaluator,)
+ADAPTERS: tuple[type[Adapter], ...] = (
+    PhoenixEvaluator,
+    DeepEvalMetric,
+    PydanticEvaluator,
+    RagasMetric,
+)
 """Tried in this order; the first that fits is taken."""
 
 

@@ -146,6 +146,7 @@ class Adapter(CodeStep, Evaluator):
 
     async def open(self) -> None:
         self._clients = Clients(self.clients())
+        await self._clients.open()
 
     async def close(self) -> None:
         await self._clients.close()

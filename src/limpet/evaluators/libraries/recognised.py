@@ -8,9 +8,18 @@ so that a property that raises, or a mock that has everything, breaks nothing.
 from typing import Any
 
 from limpet.evaluators.libraries.adapter import Adapter
+from limpet.evaluators.libraries.autoevals import AutoevalsAdapter
+from limpet.evaluators.libraries.inspect_ai import InspectAdapter
+from limpet.evaluators.libraries.nat import NatAdapter
+from limpet.evaluators.libraries.openevals import OpenEvalsAdapter
 from limpet.foreign import is_interrupt
 
-ADAPTERS: tuple[type[Adapter], ...] = ()
+ADAPTERS: tuple[type[Adapter], ...] = (
+    InspectAdapter,
+    AutoevalsAdapter,
+    NatAdapter,
+    OpenEvalsAdapter,
+)
 """Tried in this order; the first that fits is taken."""
 
 

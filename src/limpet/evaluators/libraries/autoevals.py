@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.errors import PermanentError, SetupError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, get, has, loaded
-from limpet.evaluators.libraries.clients import address_and_model, shown_address, without_retries
+from limpet.evaluators.libraries.impatient import address_and_model, shown_address, without_retries
 from limpet.evaluators.protocol import Scored
 from limpet.executors.threads import Threads
 from limpet.text import one_line, text_of

@@ -1,8 +1,8 @@
 """How does a scorer of Inspect score?
 
 It is a function of a `TaskState` and a `Target`, with its name and parameters in its registry's
-attributes. A grader's reply that it cannot read becomes NaN: here it is a failure. Inspect's retries
-and limits of connections are off for the call: Limpet paces and retries.
+attributes. A grader's reply that it cannot read becomes NaN: here it is a failure. Inspect's
+retries and limits of connections are off for the call: Limpet paces and retries.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, get, has, loaded
-from limpet.evaluators.libraries.clients import shown_address, without_retries
+from limpet.evaluators.libraries.impatient import shown_address, without_retries
 from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
 from limpet.evaluators.protocol import Scored
 from limpet.templates import value_as_text
@@ -28,6 +28,7 @@ _MODELS, _CONFIG = "inspect_ai.model._model", "inspect_ai.model._generate_config
 _FIELDS = {"input": "{{input}}", "output": "{{output}}", "target": "{{expected}}"}
 _FILLED = ("question", "answer", "criterion", "instructions")  # by Inspect itself
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's own
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _CONNECTIONS = 100_000  # the pacer limits them
 
 
@@ -189,12 +190,9 @@ def _usage() -> Usage | None:
     if not by_model:
         return None
     counts = {str(model): _counts(usage) for model, usage in by_model.items()}
-    sums = {
-        part: sum(count[part] for count in counts.values())
-        for part in ("prompt_tokens", "completion_tokens", "total_tokens")
-    }
     costs = [cost for usage in by_model.values() if (cost := usage.total_cost) is not None]
-    return Usage(**sums, cost=sum(costs) if costs else None, models=counts)
+    prompt, completion, total = (sum(c[part] for c in counts.values()) for part in _COUNTS)
+    return Usage(prompt, completion, total, cost=sum(costs) if costs else None, models=counts)
 
 
 def _counts(usage: Any) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError, TransientError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, get, has
-from limpet.evaluators.libraries.clients import address_and_model, without_retries
+from limpet.evaluators.libraries.impatient import address_and_model, without_retries
 from limpet.evaluators.libraries.refusals import outspoken, refusals
 from limpet.evaluators.protocol import Scored
 from limpet.nat_trace import nat_steps

@@ -12,7 +12,7 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, get, loaded
-from limpet.evaluators.libraries.clients import (
+from limpet.evaluators.libraries.impatient import (
     address_and_model,
     described,
     is_chat_model,

@@ -8,37 +8,32 @@ An adapter imports nothing of its library: the user's object exists, so its modu
 """
 
 import dataclasses
-import inspect
-import re
-import sys
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
-from importlib import metadata
 from typing import Any, ClassVar
 
-from limpet.errors import InvalidReplyError, LimpetError
+from limpet.errors import InvalidReplyError
 from limpet.evaluators.inputs import Inputs
-from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name, flaw_of_name
+from limpet.evaluators.libraries.clients import Clients, usage_of
+from limpet.evaluators.libraries.shapes import endpoint_of, plain, valid_name, version_of
+from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
-from limpet.foreign import is_interrupt
-from limpet.json_values import NotPlainError, to_plain
 from limpet.pacing.signals import recognised
 from limpet.pacing.ticket import observe
 from limpet.text import one_line, text_of
-from limpet.transport.address import Address
 from limpet.types import Output, Usage
 
 USUAL_FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("input", "inputs", "question", "query", "user_input"), "{{input}}"),
     **dict.fromkeys(
-        ("output", "outputs", "answer", "response", "actual_output", "completion"), "{{output}}"
+        ("output", "outputs", "response", "actual_output", "completion"), "{{output}}"
     ),
     **dict.fromkeys(
         (
             "expected", "expected_output", "reference", "reference_output", "reference_outputs",
-            "ground_truth", "target",
+            "ground_truth",
         ),
         "{{expected}}",
     ),
@@ -50,7 +45,7 @@ class Adapter(CodeStep, Evaluator):
     """An evaluator of another library.
 
     A subclass has `library`, `package` and `bad_replies`, and implements `fits`, `own_name`,
-    `wanted`, `parts` and `score`. `model` and `code` have defaults.
+    `wanted`, `parts` and `score`. `model`, `clients` and `code` have defaults.
 
     Args:
         theirs: The other library's object.
@@ -71,7 +66,7 @@ class Adapter(CodeStep, Evaluator):
 
     library: ClassVar[str]
     package: ClassVar[str]
-    bad_replies: ClassVar[Collection[str]] = ()
+    bad_replies: Collection[str] = ()
 
     def __init__(
         self, theirs: Any, name: str | None = None, inputs: Mapping[str, Any] | None = None
@@ -81,6 +76,7 @@ class Adapter(CodeStep, Evaluator):
         self._inputs = Inputs(self._filled(dict(inputs or {})), self.name)
         self.reads: Collection[str] = self._inputs.reads
         self.endpoint: str | None = self._endpoint()
+        self._clients = Clients()
 
     def __repr__(self) -> str:
         return f"<evaluator {self.name}: {type(self.theirs).__name__} of {self.library}>"
@@ -111,7 +107,7 @@ class Adapter(CodeStep, Evaluator):
         """
 
     @abstractmethod
-    async def score(self, values: Mapping[str, Any], scored: Scored) -> Any:
+    async def score(self, values: Mapping[str, Any]) -> Any:
         """Call it once, and return the result as a user's function would.
 
         That is a number, a `Score`, a dict of them, or an `Output` of one of these with its usage:
@@ -119,7 +115,6 @@ class Adapter(CodeStep, Evaluator):
 
         Args:
             values: Its fields, by its names.
-            scored: What `reads` declares.
         """
 
     def model(self) -> tuple[Any, Any] | None:
@@ -130,6 +125,10 @@ class Adapter(CodeStep, Evaluator):
     def code(self) -> Mapping[str, Any]:
         """The object's class: the user's own code counts, the library's by its version."""
         return {"": type(self.theirs)}
+
+    def clients(self) -> Iterable[Any]:
+        """Return the clients of its model's API, whose responses tell usage and limits."""
+        return ()
 
     # ---- the evaluator --------------------------------------------------------------------------
 
@@ -142,17 +141,26 @@ class Adapter(CodeStep, Evaluator):
         fixed = {"inputs": self._inputs.templates, self.package: version_of(self.package)}
         return {**{part: plain(value) for part, value in self.parts().items()}, **fixed}
 
+    async def open(self) -> None:
+        self._clients = Clients(self.clients())
+
+    async def close(self) -> None:
+        await self._clients.close()
+
     async def call(self, scored: Scored) -> Scores | Output:
         values = self._inputs.values(scored)
         try:
-            returned = await self.score(values, scored)
+            with self._clients.counting() as counts:
+                returned = await self.score(values)
         except Exception as error:
             is_bad_reply = any(kind.__name__ in self.bad_replies for kind in type(error).__mro__)
             if not is_bad_reply or recognised(error) is not None:
                 raise
             raise invalid_reply(self.name, error) from error
         scores = as_scores(returned, self.name)
-        if isinstance(scores, Output) and isinstance(scores.usage, Usage):
+        if not isinstance(scores, Output):
+            scores = Output(scores, usage_of(counts))
+        if isinstance(scores.usage, Usage):
             observe(usage={"total_tokens": tokens_of(scores.usage)})
         return scores
 
@@ -208,82 +216,6 @@ class Fields:
     optional: tuple[str, ...] = ()
     any_other: bool = False
     defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-# ---- for the adapters -------------------------------------------------------------------------
-
-_NOTHING = object()
-
-
-def has(thing: Any, *names: str) -> bool:
-    """Return whether an object has all these attributes, without reading any."""
-    return all(inspect.getattr_static(thing, name, _NOTHING) is not _NOTHING for name in names)
-
-
-def loaded(module: str, name: str) -> Any:
-    """Return something of a module that is imported already; None if it is not there."""
-    return getattr(sys.modules.get(module), name, None)
-
-
-def get(thing: Any, *path: str) -> Any:
-    """Return an attribute of an attribute; None if one is missing or raises."""
-    for name in path:
-        try:
-            thing = getattr(thing, name, None)
-        except BaseException as error:
-            if is_interrupt(error):
-                raise
-            return None
-    return thing
-
-
-def plain(value: Any) -> Any:
-    """Return plain data for a fingerprint; for an object without any, the name of its class.
-
-    Never its `repr`: that may hold an address in memory or a key.
-    """
-    try:
-        return to_plain(value)
-    except NotPlainError:
-        pass
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return [plain(part) for part in value]
-    dump = get(value, "model_dump")  # pydantic
-    if callable(dump):
-        try:
-            return to_plain(dump(mode="json"))
-        except Exception:  # noqa: BLE001, S110 - not every model can be written as JSON
-            pass
-    kind = value if isinstance(value, type) else type(value)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def version_of(package: str) -> str:
-    """Return the version of a package; empty if it is not installed as one."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def valid_name(name: Any) -> str:
-    """Return a name that an evaluator may have: "Answer Relevancy" becomes "Answer_Relevancy"."""
-    text = re.sub(r"[^A-Za-z0-9_-]+", "_", str(name)).strip("_-") or "evaluator"
-    text = f"_{text}" if text[0].isdigit() else text
-    return f"{text}_score" if flaw_of_name(text) else text
-
-
-def endpoint_of(address: Any, model: Any) -> str | None:
-    """Return the endpoint of a model: its server and its name. None if one is unknown."""
-    if not isinstance(model, str) or not model:
-        return None
-    try:
-        origin = Address(str(address), "base_url").origin
-    except LimpetError:
-        return None
-    return f"{origin} {model}"
 
 
 def invalid_reply(name: str, error: Exception) -> InvalidReplyError:

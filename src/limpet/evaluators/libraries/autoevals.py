@@ -7,15 +7,20 @@ scorer has a client that asks once.
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any
 
 from limpet.errors import PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields, get, has, loaded
-from limpet.evaluators.libraries.impatient import address_and_model, shown_address, without_retries
-from limpet.evaluators.protocol import Scored
+from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.impatient import (
+    UNREADABLE,
+    address_and_model,
+    shown_address,
+    without_retries,
+)
+from limpet.evaluators.libraries.shapes import get, has, loaded
 from limpet.executors.threads import Threads
 from limpet.text import one_line, text_of
 from limpet.types import Score
@@ -31,7 +36,7 @@ class _Never(Exception):  # noqa: N818 - nothing ever raises it
     """Stands for autoevals' refusal: what it does not recognise, it does not retry."""
 
 
-class AutoevalsAdapter(Adapter):
+class AutoevalsScorer(Adapter):
     """An object with `eval_async` and `_name`, as autoevals' `Scorer` has them."""
 
     library = "autoevals"
@@ -86,11 +91,16 @@ class AutoevalsAdapter(Adapter):
     async def open(self) -> None:
         self._threads = Threads()
         self._scorer = self._impatient(self.theirs)
+        await super().open()
 
     async def close(self) -> None:
         self._threads.close()
+        await super().close()
 
-    async def score(self, values: Mapping[str, Any], scored: Scored) -> Any:  # noqa: ARG002
+    def clients(self) -> list[Any]:
+        return [get(self._scorer, "client", "openai")]
+
+    async def score(self, values: Mapping[str, Any]) -> Any:
         named = dict(values)
         output, expected = named.pop("output"), named.pop("expected", None)
         if self._is_async:
@@ -100,9 +110,9 @@ class AutoevalsAdapter(Adapter):
             returned = await self._threads.run(lambda _: call(output, expected, **named), None)
         return _score(returned, self.name)
 
-    def bad_reply(self, error: Exception) -> bool:
-        kinds = (ValueError, LookupError, TypeError, AttributeError)
-        return has(self.theirs, "client") and isinstance(error, kinds)
+    @property
+    def bad_replies(self) -> Collection[str]:  # type: ignore[override]  # it is only read
+        return UNREADABLE if has(self.theirs, "client") else ()
 
     @cached_property
     def _is_async(self) -> bool:
@@ -119,7 +129,7 @@ class AutoevalsAdapter(Adapter):
         if has(scorer, "client"):
             scorer.client = self._client(scorer)
         for name, value in list(vars(scorer).items()):
-            if AutoevalsAdapter.fits(value):
+            if AutoevalsScorer.fits(value):
                 setattr(scorer, name, self._impatient(value))
         return scorer
 
@@ -156,7 +166,7 @@ def _attributes(scorer: Any) -> dict[str, Any]:
     for name, value in vars(scorer).items():
         if name == "extra_args" and isinstance(value, Mapping):
             held[name] = {part: value[part] for part in value if part not in _ELSEWHERE}
-        elif AutoevalsAdapter.fits(value):
+        elif AutoevalsScorer.fits(value):
             held[name] = {"scorer": type(value).__name__, **_attributes(value)}
         elif name != "client":
             held[name] = value

@@ -9,9 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.evaluators.libraries.adapter import get, has
+from limpet.evaluators.libraries.shapes import get, has
 from limpet.transport.address import Address
 
+UNREADABLE = (
+    *("ValueError", "LookupError", "TypeError", "AttributeError"),
+    *("LengthFinishReasonError", "ContentFilterFinishReasonError"),  # of the openai package
+)
+"""What a library raises if it trips over a reply."""
 _PARAMS = "_identifying_params"  # LangChain's: model, temperature and the like, without keys
 
 

@@ -15,10 +15,10 @@ from inspect import unwrap
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields, get, has, loaded
-from limpet.evaluators.libraries.impatient import shown_address, without_retries
+from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
-from limpet.evaluators.protocol import Scored
+from limpet.evaluators.libraries.impatient import shown_address, without_retries
+from limpet.evaluators.libraries.shapes import get, has, loaded
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
@@ -32,7 +32,7 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _CONNECTIONS = 100_000  # the pacer limits them
 
 
-class InspectAdapter(Adapter):
+class InspectScorer(Adapter):
     """What a function decorated with Inspect's `@scorer` returned."""
 
     library = "Inspect"
@@ -81,15 +81,21 @@ class InspectAdapter(Adapter):
         factory = look_up and look_up("scorer", get(self.theirs, _INFO, "name"))
         return {"": unwrap(factory) if callable(factory) else type(self.theirs)}
 
+    @property
+    def _models(self) -> list[Any]:
+        return [value for _, value in _held(self.theirs) if has(value, "api", "generate")]
+
     def model(self) -> tuple[Any, Any] | None:
-        models = [value for _, value in _held(self.theirs) if has(value, "api", "generate")]
-        if not models:
-            return None
-        return _address(models[0]), get(models[0], "api", "model_name")
+        models = self._models
+        return (_address(models[0]), get(models[0], "api", "model_name")) if models else None
+
+    def clients(self) -> list[Any]:
+        return [get(model, "api", "client") for model in self._models]
 
     # ---- calling ------------------------------------------------------------------------------
 
     async def open(self) -> None:
+        await super().open()
         self._roles: dict[str, Any] = {}
         self._scorer = replaced(self.theirs, self._without_retries, "inspect_ai")
 
@@ -114,14 +120,14 @@ class InspectAdapter(Adapter):
                 hint='give one: model_graded_qa(model="openai/gpt-4.1-mini")',
             ) from error
 
-    async def score(self, values: Mapping[str, Any], scored: Scored) -> Any:
+    async def score(self, values: Mapping[str, Any]) -> Any:
         # A task has a context of its own: nothing of Inspect's is left in ours.
-        return await asyncio.create_task(self._score(values, scored))
+        return await asyncio.create_task(self._score(values))
 
-    async def _score(self, values: Mapping[str, Any], scored: Scored) -> Any:
+    async def _score(self, values: Mapping[str, Any]) -> Any:
         _prepare(self._roles)
         try:
-            returned = await self._scorer(*_state_and_target(values, scored))
+            returned = await self._scorer(*_state_and_target(values))
         except Exception as error:
             if type(error).__name__ == "RetryError" and error.__cause__ is not None:
                 raise error.__cause__ from None  # tenacity's, which says nothing
@@ -152,7 +158,7 @@ def _prepare(roles: Mapping[str, Any]) -> None:
     loaded(log, "init_transcript")(loaded(log, "Transcript")())
 
 
-def _state_and_target(values: Mapping[str, Any], scored: Scored) -> tuple[Any, Any]:
+def _state_and_target(values: Mapping[str, Any]) -> tuple[Any, Any]:
     named = dict(values)
     question, answer = (value_as_text(named.pop(name)) for name in ("input", "output"))
     target, choices = _target(named.pop("target")), named.pop("choices", None)
@@ -161,7 +167,7 @@ def _state_and_target(values: Mapping[str, Any], scored: Scored) -> tuple[Any, A
     user = loaded(models, "ChatMessageUser")(content=question)
     output = loaded(models, "ModelOutput").from_content("limpet/workflow", answer)
     state = loaded("inspect_ai.solver", "TaskState")(
-        model=model, sample_id=scored.where, epoch=1, input=question,
+        model=model, sample_id=1, epoch=1, input=question,
         messages=[user, output.message], target=target, choices=choices, output=output,
         metadata=metadata,
     )  # fmt: skip

@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError, TransientError
-from limpet.evaluators.libraries.adapter import Adapter, Fields, get, has
+from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.impatient import address_and_model, without_retries
 from limpet.evaluators.libraries.refusals import outspoken, refusals
-from limpet.evaluators.protocol import Scored
+from limpet.evaluators.libraries.shapes import get, has
 from limpet.nat_trace import nat_steps
 from limpet.text import one_line
 from limpet.types import Score
@@ -41,7 +41,7 @@ _RAISED = "Evaluator error: "
 _UNREADABLE = "Error in evaluator from parsing judge LLM response"
 
 
-class NatAdapter(Adapter):
+class NatEvaluator(Adapter):
     """An object with `evaluate_item`, as the toolkit's `BaseEvaluator` has it."""
 
     library = "the NeMo Agent Toolkit"
@@ -67,9 +67,13 @@ class NatAdapter(Adapter):
         return address_and_model(get(self.theirs, "llm"))
 
     async def open(self) -> None:
+        await super().open()
         self._evaluator = _impatient(self.theirs)
 
-    async def score(self, values: Mapping[str, Any], scored: Scored) -> Any:  # noqa: ARG002
+    def clients(self) -> list[Any]:
+        return [get(self.theirs, "llm", "root_async_client")]
+
+    async def score(self, values: Mapping[str, Any]) -> Any:
         item = {**values, "trajectory": nat_steps(values["trajectory"])}
         if item["expected_output_obj"] is None:
             item["expected_output_obj"] = ""

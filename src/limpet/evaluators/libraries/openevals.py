@@ -5,32 +5,32 @@ them. It returns a dict with `key`, `score` and `comment`, or a list of them. Pr
 choices are in its closure. A score outside the choices is returned as it is: here it is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from inspect import Parameter, isfunction, signature
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields, get, loaded
+from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
 from limpet.evaluators.libraries.impatient import (
+    UNREADABLE,
     address_and_model,
     described,
     is_chat_model,
     is_client,
     without_retries,
 )
-from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
-from limpet.evaluators.protocol import Scored
+from limpet.evaluators.libraries.shapes import get, loaded
 from limpet.executors.threads import Threads, is_async
 from limpet.text import one_line, text_of
 from limpet.types import Score
 
 _USUAL = ("inputs", "outputs", "reference_outputs")
 _REASONS = ("comment", "reasoning", "explanation", "reason")
-_UNUSABLE = ("LengthFinishReasonError", "ContentFilterFinishReasonError")  # the openai package's
 
 
-class OpenEvalsAdapter(Adapter):
+class OpenEvalsFunction(Adapter):
     """A function with keyword-only `outputs`: of openevals, or written for LangSmith."""
 
     library = "openevals"
@@ -85,11 +85,17 @@ class OpenEvalsAdapter(Adapter):
         return address_and_model(self._held.get("judge"), self._held.get("model"))
 
     async def open(self) -> None:
+        await super().open()
         self._threads = Threads()
         self._function = replaced(self.theirs, self._without_retries, "openevals")
 
     async def close(self) -> None:
         self._threads.close()
+        await super().close()
+
+    def clients(self) -> list[Any]:
+        judge = self._held.get("judge")
+        return [get(judge, "root_async_client") if is_chat_model(judge) else judge]
 
     def _without_retries(self, name: str, value: Any) -> Any:
         if name == "judge" and value is None:
@@ -106,21 +112,19 @@ class OpenEvalsAdapter(Adapter):
         except Exception as error:
             raise SetupError(f"{self.name}: {one_line(text_of(error))}") from error
 
-    async def score(self, values: Mapping[str, Any], scored: Scored) -> Any:
-        if _names_in(self._held.get("prompt")) is not None:
-            for name, value in values.items():
-                if value is None:
-                    where = scored.where or "the item"
-                    raise PermanentError(f"{where} has no value for {name}, which the prompt names")
+    async def score(self, values: Mapping[str, Any]) -> Any:
+        for name in _names_in(self._held.get("prompt")) or ():
+            if values[name] is None:
+                raise PermanentError(f"the prompt names {name}, and the item has none")
         if is_async(self._function):
             returned = await self._function(**values)
         else:
             returned = await self._threads.run(lambda _: self._function(**values), None)
         return self._read(returned)
 
-    def bad_reply(self, error: Exception) -> bool:
-        kinds = (ValueError, LookupError, TypeError, AttributeError)
-        return self._asks and (isinstance(error, kinds) or type(error).__name__ in _UNUSABLE)
+    @property
+    def bad_replies(self) -> Collection[str]:  # type: ignore[override]  # it is only read
+        return UNREADABLE if self._asks else ()
 
     @property
     def _asks(self) -> bool:

@@ -8,17 +8,19 @@ so that a property that raises, or a mock that has everything, breaks nothing.
 from typing import Any
 
 from limpet.evaluators.libraries.adapter import Adapter
-from limpet.evaluators.libraries.autoevals import AutoevalsAdapter
-from limpet.evaluators.libraries.inspect_ai import InspectAdapter
-from limpet.evaluators.libraries.nat import NatAdapter
-from limpet.evaluators.libraries.openevals import OpenEvalsAdapter
+from limpet.evaluators.libraries.autoevals import AutoevalsScorer
+from limpet.evaluators.libraries.inspect_ai import InspectScorer
+from limpet.evaluators.libraries.nat import NatEvaluator
+from limpet.evaluators.libraries.openevals import OpenEvalsFunction
+from limpet.evaluators.libraries.phoenix import PhoenixEvaluator
 from limpet.foreign import is_interrupt
 
 ADAPTERS: tuple[type[Adapter], ...] = (
-    InspectAdapter,
-    AutoevalsAdapter,
-    NatAdapter,
-    OpenEvalsAdapter,
+    PhoenixEvaluator,
+    InspectScorer,
+    AutoevalsScorer,
+    NatEvaluator,
+    OpenEvalsFunction,
 )
 """Tried in this order; the first that fits is taken."""
 

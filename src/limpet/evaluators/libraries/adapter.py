@@ -75,7 +75,8 @@ class Adapter(CodeStep, Evaluator):
         self.name = checked_name(valid_name(self.own_name()) if name is None else name)
         self._inputs = Inputs(self._filled(dict(inputs or {})), self.name)
         self.reads: Collection[str] = self._inputs.reads
-        self.endpoint: str | None = self._endpoint()
+        self._served = endpoint_of(*(self.model() or (None, None)))
+        self.endpoint = self._served or self.name
         self._clients = Clients()
 
     def __repr__(self) -> str:
@@ -138,8 +139,10 @@ class Adapter(CodeStep, Evaluator):
 
     @property
     def described(self) -> Mapping[str, Any]:
-        fixed = {"inputs": self._inputs.templates, self.package: version_of(self.package)}
-        return {**{part: plain(value) for part, value in self.parts().items()}, **fixed}
+        parts = {part: plain(value) for part, value in self.parts().items()}
+        served = {} if self._served is None else {"endpoint": self._served}
+        version = {self.package: version_of(self.package)}
+        return {**parts, "inputs": plain(self._inputs.templates), **served, **version}
 
     async def open(self) -> None:
         self._clients = Clients(self.clients())
@@ -156,12 +159,12 @@ class Adapter(CodeStep, Evaluator):
             is_bad_reply = any(kind.__name__ in self.bad_replies for kind in type(error).__mro__)
             if not is_bad_reply or recognised(error) is not None:
                 raise
-            raise invalid_reply(self.name, error) from error
+            raise _invalid_reply(self.name, error, usage_of(counts)) from error
         scores = as_scores(returned, self.name)
         if not isinstance(scores, Output):
             scores = Output(scores, usage_of(counts))
         if isinstance(scores.usage, Usage):
-            observe(usage={"total_tokens": tokens_of(scores.usage)})
+            observe(usage={"total_tokens": _tokens_of(scores.usage)})
         return scores
 
     def _filled(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -171,12 +174,10 @@ class Adapter(CodeStep, Evaluator):
             TypeError: There is none for a field, or a field is unknown.
         """
         fields = self.wanted()
-        names = ", ".join((*fields.required, *fields.optional)) or "any"
-        if (
-            unknown := []
-            if fields.any_other
-            else [name for name in given if name not in (*fields.required, *fields.optional)]
-        ):
+        known = (*fields.required, *fields.optional)
+        names = ", ".join(known) or "any"
+        unknown = [] if fields.any_other else [name for name in given if name not in known]
+        if unknown:
             raise TypeError(
                 f"{self.name}: inputs names {unknown[0]!r}, and {type(self.theirs).__name__} takes "
                 f"{names}"
@@ -191,14 +192,6 @@ class Adapter(CodeStep, Evaluator):
                 f"{' and '.join(missing)}: give inputs={{{example}}}, with fields of the dataset"
             )
         return filled
-
-    def _endpoint(self) -> str:
-        """Return the endpoint of its model, or one of its own if that cannot be read."""
-        found = self.model()
-        if found is None:
-            return self.name
-        address, model = found
-        return endpoint_of(address, model) or self.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,13 +211,14 @@ class Fields:
     defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def invalid_reply(name: str, error: Exception) -> InvalidReplyError:
-    """Return the failure for a reply that the library could not use."""
+def _invalid_reply(name: str, error: Exception, usage: Usage | None) -> InvalidReplyError:
     what = f"{type(error).__name__}: {one_line(text_of(error))}"
-    return InvalidReplyError(f"{name}: the model's reply cannot be used: {what}")
+    failure = InvalidReplyError(f"{name}: the model's reply cannot be used: {what}")
+    failure.usage = usage
+    return failure
 
 
-def tokens_of(usage: Usage) -> int:
+def _tokens_of(usage: Usage) -> int:
     """Return all tokens of a usage."""
     total = usage.total_tokens
     return usage.prompt_tokens + usage.completion_tokens if total is None else total

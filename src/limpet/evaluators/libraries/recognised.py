@@ -9,10 +9,13 @@ from typing import Any
 
 from limpet.evaluators.libraries.adapter import Adapter
 from limpet.evaluators.libraries.autoevals import AutoevalsScorer
+from limpet.evaluators.libraries.deepeval import DeepEvalMetric
 from limpet.evaluators.libraries.inspect_ai import InspectScorer
 from limpet.evaluators.libraries.nat import NatEvaluator
 from limpet.evaluators.libraries.openevals import OpenEvalsFunction
 from limpet.evaluators.libraries.phoenix import PhoenixEvaluator
+from limpet.evaluators.libraries.pydantic_evals import PydanticEvaluator
+from limpet.evaluators.libraries.ragas import RagasMetric
 from limpet.foreign import is_interrupt
 
 ADAPTERS: tuple[type[Adapter], ...] = (
@@ -21,6 +24,9 @@ ADAPTERS: tuple[type[Adapter], ...] = (
     AutoevalsScorer,
     NatEvaluator,
     OpenEvalsFunction,
+    DeepEvalMetric,
+    PydanticEvaluator,
+    RagasMetric,
 )
 """Tried in this order; the first that fits is taken."""
 

@@ -5,6 +5,7 @@ it, and what counts is plain data without secrets.
 """
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Collection, Mapping
@@ -122,3 +123,8 @@ def endpoint_of(address: Any, model: Any) -> str | None:
     except LimpetError:
         return None
     return f"{origin} {model}"
+
+
+def openai_address() -> str:
+    """Return the address that OpenAI's client uses unless it is told another."""
+    return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"

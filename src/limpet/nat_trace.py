@@ -9,10 +9,10 @@ from typing import Any
 
 from limpet.trace import event_of_type
 from limpet.transport.parsing import parse_json
+from limpet.usage import moment
 
 _KEYS = {"parent_id", "function_ancestry", "payload"}
 _NUMBER = (int, float)
-_LARGEST = 2**53
 _AT = ("payload", "event_timestamp")
 _Places = Mapping[str, tuple[tuple[str, ...], Any]]
 # For each key of an event: its path in a step, and the type it must have to be moved.
@@ -151,15 +151,9 @@ def _new_step(entry: Any, number: int) -> dict[str, Any]:
         },
         "payload": {
             "event_type": type_ or "CUSTOM_END",
-            "event_timestamp": _seconds(event.get("ended")),
+            "event_timestamp": moment(event.get("ended")) or 0.0,
             "name": name,
             "data": data,
             "UUID": id_,
         },
     }
-
-
-def _seconds(value: Any) -> float:
-    """Return a time in seconds; 0 if it is not a time."""
-    is_time = isinstance(value, _NUMBER) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return float(value) if is_time else 0.0  # NaN and infinity are no times

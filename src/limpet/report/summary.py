@@ -49,6 +49,12 @@ def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, 
 def _notes(numbers: Mapping[str, Any]) -> Iterator[str]:
     if "by_current_version" in numbers:
         yield by_current(numbers["by_current_version"], numbers["completed"])
+    if cut_off := numbers.get("cut_off"):
+        yield f"{cut_off:,} cut off"
+    if (agreement := numbers.get("agreement")) is not None:
+        yield f"votes agree {agreement:.0%}"
+    if (flips := numbers.get("flip_rate")) is not None:
+        yield f"{flips:.0%} flipped with the order"
     if left := sum(numbers.get("redo", {}).values()):
         yield f"{left:,} still to run again"
 

@@ -37,8 +37,8 @@ from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
 from limpet.types import Cell, Item, Outcome, Output, Usage
+from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.usage import usage_of, usage_of_trace
 
 _CHUNK = 500
 NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"

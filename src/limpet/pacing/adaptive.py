@@ -51,7 +51,7 @@ LONGEST_PACE_S = 120.0
 """Longest wait of a single call for its turn, however large its estimated cost."""
 LARGE = 1.2
 """Multiple of the mean cost above which a call may be refused while others pass."""
-MANY_EXPLAINED, OF_CALLS = 5, 100
+MANY_EXPLAINED, OF_CALLS = 3, 100
 """Refusals that headers may explain, of about this many calls."""
 OUTAGE = 10
 """Different calls failing in a row that count as an outage."""
@@ -238,17 +238,14 @@ class AdaptiveLimits(KnownLimits):
         that calls are larger than expected. Not if nothing passed since the last such refusal, or
         if there are many of them: then the headers miss something.
         """
-        if self.blocked:
+        if self.blocked or self._explained > MANY_EXPLAINED:
             return False
+        self._explained += 1
         if sent.at <= self._explained_at:
             return True  # sent before the copy was corrected: old news
-        if self._explained > MANY_EXPLAINED:
-            return False
-        if not self._traffic.accepted(self._explained_at, sent.at):
-            return False
+        passed = self._traffic.accepted(self._explained_at, sent.at)
         self._explained_at = now
-        self._explained += 1
-        return True
+        return bool(passed)
 
     def _hold(self, now: float, seconds: float) -> None:
         if now + seconds > self.hold_until:

@@ -22,7 +22,7 @@ part of the bucket once, not a part of its rate.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
 
@@ -119,11 +119,14 @@ class Mirror:
         self._resize(limit)
         if predicted is None:
             return limit.remaining < RESERVE[0] * limit.limit
-        if number > self._newest:
-            self._compare(limit, number, predicted)
         if limit.remaining > predicted.cost + SURPRISE * self._reserve:
             return False
-        self._off = max(GROW * self._off, predicted.level + predicted.cost)
+        if number > self._newest:
+            # Less was left than the call needed, whatever a late header says.
+            left = min(limit.remaining, predicted.cost)
+            self._compare(replace(limit, remaining=left), number, predicted)
+        off = max(GROW * self._off, predicted.level + predicted.cost)
+        self._off = min(off, RESERVE[1] * self.limit)
         return True
 
     @property

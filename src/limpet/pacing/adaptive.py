@@ -72,8 +72,8 @@ class AdaptiveLimits(KnownLimits):
     def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
         super().__init__(clock, max_in_flight)
         self.in_flight = 0
-        self.mirrors = Mirrors()
         self.usage = Usage()
+        self.mirrors = Mirrors(self.usage.mean)
         self.steady_latency_s = 1.0
         self.steady_rate = 0.0
         self.timer_late_s = 0.0
@@ -179,7 +179,7 @@ class AdaptiveLimits(KnownLimits):
         newest = max(LEAST_LATENCY_S, now - sent.at)
         self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
         self.usage.add(used or {})
-        self.mirrors.correct(limits, sent.number, sent.predictions, self.usage.mean, now)
+        self.mirrors.correct(limits, sent.number, sent.predictions, now)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
         if self._speed_test.passes_with(sent) and not self.chance.share and not self.blocked:
@@ -210,7 +210,7 @@ class AdaptiveLimits(KnownLimits):
         self.in_flight -= 1
         sent.refused = True
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
-        named = self.mirrors.refuse(limits, sent.number, sent.predictions, self.usage.mean, now)
+        named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
         if at_once:
             self._cut_cap(sent, now)
             return False

@@ -11,10 +11,10 @@ larger than the rest is refused, again and again.
 
 What we do. Each mirror is a copy of a bucket that predicts what the provider will say. A response
 is compared with the prediction of its own request, and covers all requests sent before: one that is
-overtaken by the response to a later request is old news. The difference, divided by the calls since
-the last comparison, is what they cost more than expected. So the cost is learned in the provider's
-own count, whether it counts tokens used, `max_tokens` or only the prompt; until the first
-comparison, it is the usage that the answers told.
+overtaken by the response to a later request is old news. The difference is what the calls since the
+last comparison cost more than expected. So we learn how much is charged for what a call uses,
+whether the provider counts tokens used, `max_tokens` or only the prompt. What a call uses is the
+mean of what answers told; if they tell nothing, every call counts as one.
 
 And how far the copy was off, at worst and lately, is what we keep in reserve: it holds the sizes of
 calls, those in flight, late headers and other clients, without a model of any of them. It costs a
@@ -30,8 +30,8 @@ LONGEST_MIRRORED_WAIT_S = 60.0
 """After this a call is made whatever the headers say: even a refusal is informative."""
 RESERVE = (0.01, 0.25)
 """Least and greatest share of a bucket that is kept in reserve."""
-LEARN = 0.05
-"""Weight of a call in the mean cost."""
+MEMORY, PRIOR = 200, 10
+"""Calls over which charges are averaged; as many at first count as charged what they used."""
 FORGET = 0.003
 """Share by which the reserve shrinks with each answer. About as many calls are refused."""
 SURPRISE = 3.0
@@ -57,6 +57,40 @@ class Prediction:
     blind: bool
 
 
+class Charge:
+    """How much is charged for what calls use.
+
+    Attributes:
+        known: Whether it is known at all.
+    """
+
+    def __init__(self) -> None:
+        self.known = False
+        self._told = False
+        self._charged = self._used = 0.0
+
+    def of(self, used: float | None) -> float:
+        """Return what a call is charged that uses as much; None: not told."""
+        self._follow(used)
+        if not self.known:
+            return 1.0
+        return max(0.0, self._charged / self._used) * (1.0 if used is None else used)
+
+    def add(self, charged: float, calls: int, used: float | None) -> None:
+        """Record what `calls` calls were charged that used this much each."""
+        self._follow(used)
+        kept = (1 - 1 / MEMORY) ** calls
+        self._charged = kept * self._charged + charged
+        self._used = kept * self._used + calls * (1.0 if used is None else used)
+        self.known = self._used > 0
+
+    def _follow(self, used: float | None) -> None:
+        """Begin anew when answers begin to tell what calls use."""
+        if used and not self._told:
+            self.known = self._told = True
+            self._charged = self._used = PRIOR * used
+
+
 class Mirror:
     """A local copy of one of the provider's buckets.
 
@@ -64,18 +98,15 @@ class Mirror:
         limit: What the first response says about it.
         number: The number of that response's request.
         now: The time.
-        used: What the first calls used; None: unknown.
 
     Attributes:
         limit: Its size.
-        mean_cost: The cost of a call that nobody told.
+        charge: What it is charged for a call.
     """
 
-    def __init__(self, limit: Limit, number: int, now: float, used: float | None) -> None:
+    def __init__(self, limit: Limit, number: int, now: float) -> None:
         self.limit = limit.limit
-        self.mean_cost = 1.0 if used is None else used
-        self._blind = used is None
-        self._compared = False
+        self.charge = Charge()
         self._level = limit.remaining
         self._rate = limit.limit / 60  # until a reset says otherwise
         self._corrected = 0.0
@@ -83,27 +114,28 @@ class Mirror:
         self._newest = number  # the newest request whose response was compared
         self._off = 0.0  # how far the copy was above the truth, at worst and lately
 
-    def wait_s(self, cost: float | None, now: float) -> float:
-        """Return the seconds until there is enough for a request; cost None: unknown."""
+    def wait_s(self, cost: float, now: float) -> float:
+        """Return the seconds until there is enough for a request of this cost."""
         self._refill(now)
         # Never wait for more than the whole bucket: the provider may refuse the call then.
-        needed = min((self.mean_cost if cost is None else cost) + self._reserve, self.limit)
+        needed = min(cost + self._reserve, self.limit)
         self._level = max(self._level, needed - LONGEST_MIRRORED_WAIT_S * self._rate)
         return max(0.0, needed - self._level) / self._rate
 
-    def take(self, cost: float | None, now: float) -> Prediction:
+    def take(self, cost: float, now: float, *, blind: bool = False) -> Prediction:
         """Record a request. Returns what is needed when its response arrives."""
         self._refill(now)
-        taken = self.mean_cost if cost is None else cost
-        self._level -= taken
-        return Prediction(self._level, taken, self._corrected, self._blind and cost is None)
+        self._level -= cost
+        return Prediction(self._level, cost, self._corrected, blind)
 
     def give_back(self, predicted: Prediction) -> None:
         """Record that the request was not made."""
         self._shift(predicted.cost)
 
-    def correct(self, limit: Limit, number: int, predicted: Prediction | None) -> None:
-        """Correct the copy by the response to a request, and learn from it."""
+    def correct(
+        self, limit: Limit, number: int, predicted: Prediction | None, used: float | None = None
+    ) -> None:
+        """Correct the copy by the response to a request; `used`: what a call uses."""
         self._resize(limit)
         if predicted is None:
             return
@@ -112,7 +144,9 @@ class Mirror:
         calls = number - self._newest
         if calls > 0:
             error = self._compare(limit, number, predicted)
-            self._learn(predicted.cost - error / calls, calls)
+            charged = calls * predicted.cost - error
+            if charged > -RESERVE[0] * self.limit:  # otherwise it was filled: a window's end
+                self.charge.add(charged, calls, used)
 
     def refuse(self, limit: Limit, number: int, predicted: Prediction | None) -> bool:
         """Correct the copy by a refusal. Returns whether the bucket explains it."""
@@ -145,13 +179,6 @@ class Mirror:
         self._level += amount
         self._corrected += amount
 
-    def _learn(self, cost: float, calls: int) -> None:
-        if cost < 0:
-            return  # the bucket was filled at once, at the end of a window
-        weight = 1 - (1 - LEARN) ** calls if self._compared else 1.0
-        self.mean_cost += weight * (cost - self.mean_cost)
-        self._compared, self._blind = True, False
-
     def _resize(self, limit: Limit) -> None:
         self.limit = limit.limit
         used = limit.limit - limit.remaining
@@ -164,22 +191,35 @@ class Mirror:
 
 
 class Mirrors(dict[str, Mirror]):
-    """A mirror of each bucket that the headers describe, by name."""
+    """A mirror of each bucket that the headers describe, by name.
+
+    Args:
+        used: What a call uses, by dimension, as far as answers told; may change.
+    """
+
+    def __init__(self, used: Mapping[str, float]) -> None:
+        super().__init__()
+        self._used = used
 
     def wait_s(self, costs: Mapping[str, float], now: float) -> float:
         """Return the seconds until every bucket has enough for a request of these costs."""
         wait = 0.0
         for name, mirror in self.items():
-            wait = max(wait, mirror.wait_s(_of(name, costs), now))
+            wait = max(wait, mirror.wait_s(self._cost(name, costs), now))
         return wait
 
     def bind(self, now: float) -> bool:
-        """Return whether a request of mean cost would have to wait."""
-        return any(mirror.wait_s(None, now) > 0 for mirror in self.values())
+        """Return whether a usual request would have to wait."""
+        return self.wait_s({"requests": 1.0}, now) > 0
 
     def take(self, costs: Mapping[str, float], now: float) -> dict[str, Prediction]:
         """Record a request. Returns what is needed when its response arrives."""
-        return {name: mirror.take(_of(name, costs), now) for name, mirror in self.items()}
+        predictions = {}
+        for name, mirror in self.items():
+            cost = self._cost(name, costs)
+            blind = _of(name, costs) is None and not mirror.charge.known
+            predictions[name] = mirror.take(cost, now, blind=blind)
+        return predictions
 
     def give_back(self, predictions: Mapping[str, Prediction]) -> None:
         """Record that a request was not made."""
@@ -191,7 +231,6 @@ class Mirrors(dict[str, Mirror]):
         limits: Iterable[Limit],
         number: int,
         predictions: Mapping[str, Prediction],
-        used: Mapping[str, float],
         now: float,
     ) -> None:
         """Correct the mirrors by the response to a request; add those of new buckets.
@@ -200,36 +239,40 @@ class Mirrors(dict[str, Mirror]):
             limits: What the response says.
             number: The request's number.
             predictions: What `take` returned for it.
-            used: What a call uses, by dimension, as far as answers told.
             now: The time.
         """
         for limit in limits:
-            self._add(limit, number, used, now)
+            self._add(limit, number, now)
             if limit.name in self:
-                self[limit.name].correct(limit, number, predictions.get(limit.name))
+                used, predicted = _of(limit.name, self._used), predictions.get(limit.name)
+                self[limit.name].correct(limit, number, predicted, used)
 
     def refuse(
         self,
         limits: Iterable[Limit],
         number: int,
         predictions: Mapping[str, Prediction],
-        used: Mapping[str, float],
         now: float,
     ) -> bool:
         """Correct the mirrors by a refusal. Returns whether one of the buckets explains it."""
         explained = False
         for limit in limits:
-            self._add(limit, number, used, now)
+            self._add(limit, number, now)
             if limit.name in self:
                 predicted = predictions.get(limit.name)
                 explained |= self[limit.name].refuse(limit, number, predicted)
         return explained
 
-    def _add(self, limit: Limit, number: int, used: Mapping[str, float], now: float) -> None:
+    def _add(self, limit: Limit, number: int, now: float) -> None:
         if limit.name not in self and len(self) < MOST_LIMITS:
-            self[limit.name] = Mirror(limit, number, now, _of(limit.name, used))
+            self[limit.name] = Mirror(limit, number, now)
+
+    def _cost(self, name: str, costs: Mapping[str, float]) -> float:
+        """Return what a request takes from a bucket: as told, or as learned."""
+        told = _of(name, costs)
+        return self[name].charge.of(_of(name, self._used)) if told is None else told
 
 
-def _of(name: str, costs: Mapping[str, float]) -> float | None:
-    """Return what a request takes from a bucket; a scoped one uses its dimension's cost."""
-    return costs.get(name, costs.get(name.rpartition(SCOPE)[2]))
+def _of(name: str, amounts: Mapping[str, float]) -> float | None:
+    """Return an amount by a bucket's name; a scoped one has that of its dimension."""
+    return amounts.get(name, amounts.get(name.rpartition(SCOPE)[2]))

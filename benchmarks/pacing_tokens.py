@@ -37,7 +37,7 @@ class TokensLearned(Provider):
         """Return what the provider counts for a call."""
         return min(float(item.tokens), self.per_minute["tokens"])
 
-    def usage(self, item: Item) -> dict[str, float]:
+    def usage(self, item: Item) -> dict[str, float] | None:
         prompt = int(PROMPT * item.tokens)
         return {
             "prompt_tokens": prompt,
@@ -85,7 +85,7 @@ class LongTail(TokensLearned):
 
     name = "P12b long tail"
 
-    def size(self, item: Item, rng: random.Random) -> int:
+    def size(self, item: Item, rng: random.Random) -> int:  # noqa: ARG002 - see above
         return min(60_000, max(20, int(rng.lognormvariate(math.log(450), 1.35))))
 
 
@@ -94,7 +94,7 @@ class TwoKinds(TokensLearned):
 
     name = "P12c two sizes"
 
-    def size(self, item: Item, rng: random.Random) -> int:
+    def size(self, item: Item, rng: random.Random) -> int:  # noqa: ARG002 - see above
         return 5000 if rng.random() < 0.2 else 200
 
 
@@ -103,8 +103,8 @@ class Larger(TokensLearned):
 
     name = "P12d five times larger in mid-run"
 
-    def size(self, item: Item, rng: random.Random) -> int:
-        return item.tokens if item.index < self.count // 3 else 5 * item.tokens
+    def size(self, item: Item, rng: random.Random) -> int:  # noqa: ARG002 - see above
+        return item.tokens if item.index < len(self.items) // 3 else 5 * item.tokens
 
 
 class Smaller(TokensLearned):
@@ -112,8 +112,8 @@ class Smaller(TokensLearned):
 
     name = "P12e five times smaller in mid-run"
 
-    def size(self, item: Item, rng: random.Random) -> int:
-        return 5 * item.tokens if item.index < self.count // 3 else item.tokens
+    def size(self, item: Item, rng: random.Random) -> int:  # noqa: ARG002 - see above
+        return 5 * item.tokens if item.index < len(self.items) // 3 else item.tokens
 
 
 class CountsMost(TokensLearned):
@@ -232,10 +232,37 @@ class TokenWindow(TokensLearned):
         return 60 * math.floor(minutes) + 1
 
 
+class UsageUntold(TokensLearned):
+    """Answers do not say what they used: only the headers tell."""
+
+    name = "P12m usage untold"
+
+    def usage(self, item: Item) -> None:
+        return None
+
+
+class LargerUntold(Larger):
+    """The same, and calls become 5 times larger."""
+
+    name = "P12n usage untold, five times larger"
+
+    def usage(self, item: Item) -> None:
+        return None
+
+
 class NoHeaders(TokensLearned):
     """Says nothing in headers; what a call used is known."""
 
-    name = "P12m no headers"
+    name = "P12o no headers"
 
-    def headers(self, now: float) -> dict[str, str]:
+    def headers(self, now: float) -> dict[str, str]:  # noqa: ARG002 - as the others
+        return {}
+
+
+class NoHeadersLarger(Larger):
+    """The same, and calls become 5 times larger."""
+
+    name = "P12p no headers, five times larger"
+
+    def headers(self, now: float) -> dict[str, str]:  # noqa: ARG002 - as the others
         return {}

@@ -89,8 +89,8 @@ def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str
             yield one_line(name.evaluator), error_words(error)
             continue
         for record in name.records(item):
-            if reason := shown(record.get("reasoning")):
-                yield one_line(name.part or name.evaluator), reason
+            if reasoning := record.get("reasoning"):  # one of several scores without any has {}
+                yield one_line(name.part or name.evaluator), shown(reasoning)
 
 
 def values_words(score: Mapping[str, Any]) -> str:

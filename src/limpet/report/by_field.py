@@ -5,9 +5,10 @@ from typing import Any
 
 from limpet.report.score_table import ScoreTable
 from limpet.report.tables import cell
-from limpet.report.words import score_words, shown
+from limpet.report.words import shown
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import MISSING, ScoreName, field_of
+from limpet.run.results.score_words import score_words
 from limpet.run.results.summary import Numbers
 from limpet.text import one_line
 

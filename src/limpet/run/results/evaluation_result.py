@@ -11,10 +11,11 @@ from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
-from limpet.run.results.filters import filter_of
+from limpet.run.results.filters import ScoreName, filter_of
+from limpet.run.results.score_words import score_words
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
-from limpet.text import text_of
+from limpet.text import one_line, text_of
 from limpet.types import CellStatus
 
 
@@ -205,16 +206,20 @@ class EvaluationResult:
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
         evaluators = self.summary["evaluators"].items()
-        scores = ", ".join(f"{name} {_shown(numbers)}" for name, numbers in evaluators)
+        scores = ", ".join(_shown(name, numbers) for name, numbers in evaluators)
         parts = filter(None, [f"{done:,} of {asked:,} completed", scores])
         return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
-def _shown(evaluator: Mapping[str, Any]) -> str:
-    mean, count = evaluator.get("mean"), f"n={evaluator['completed']:,}"
+def _shown(name: str, evaluator: Mapping[str, Any]) -> str:
+    words = ", ".join(
+        f"{one_line(str(ScoreName(name, part)))} {value}"
+        for part, value in score_words(evaluator).items()
+    )
+    count = f"n={evaluator['completed']:,}"
     if "by_current_version" in evaluator:
         count += f", {evaluator['by_current_version']:,} from the current version"
-    return "–" if mean is None else f"{mean:.4g} ({count})"
+    return f"{words} ({count})" if evaluator["completed"] else words
 
 
 def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:

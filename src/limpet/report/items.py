@@ -8,9 +8,9 @@ from rich.text import Text
 from limpet.report.score_table import ScoreTable
 from limpet.report.tables import Indented, cell
 from limpet.report.words import in_full, shown
-from limpet.run.results.evaluation_result import ItemResult, shown_values
+from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import ScoreName, parts_of
-from limpet.run.results.score_words import mean
+from limpet.run.results.score_words import mean, shown_values
 from limpet.text import one_line
 
 

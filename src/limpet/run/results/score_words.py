@@ -1,6 +1,6 @@
-"""How are the scores of an evaluator written in a few words?"""
+"""What are the values of an evaluator's scores, and how are they written in a few words?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from limpet.text import one_line
@@ -38,3 +38,18 @@ def score_words(numbers: Mapping[str, Any]) -> dict[str | None, str]:
 def mean(value: float | None) -> str:
     """Return a mean; a dash if there is none."""
     return "–" if value is None else f"{value:.4g}"
+
+
+def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """Yield the values of an evaluator's record, or the label where there is no value."""
+    parts = score.get("scores") or {None: score}
+    for part, record in parts.items():
+        yield part, record.get("label") if record.get("score") is None else record["score"]
+
+
+def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """Yield the values of an evaluator's record with their names; None: the only value."""
+    if "scores" in score:
+        yield from ((name, record["score"]) for name, record in score["scores"].items())
+    else:
+        yield None, score["score"]

@@ -272,3 +272,24 @@ def test_an_attack_in_an_answer_reaches_the_judge_as_data(tmp_path):
         content = asked["messages"][-1]["content"]
         key = content.splitlines()[0].removeprefix("Key of the data: ")
         assert f"<data-{key}>{attack}</data-{key}>" in content
+
+
+CALLS = []
+
+
+def test_a_model_that_counts_its_calls_is_not_asked_twice(tmp_path):
+    async def answer(question):
+        CALLS.append(question)  # before the first call of the judge
+        return question.upper()
+
+    async def counting(messages):
+        CALLS.append(messages)
+        return CORRECT
+
+    def evaluate(**options):
+        judge = limpet.judge(counting, PROMPT, **options)
+        limpet.evaluate(ROWS, answer, [judge], run=tmp_path / "run", show=False)
+
+    evaluate()
+    evaluate(choices={"correct": 2, "incorrect": 1})
+    assert len(CALLS) == 8

@@ -1,5 +1,6 @@
 """Judges in runs, against a server: what is asked, what is paid for, what is a failure."""
 
+import asyncio
 import json
 
 import pytest
@@ -171,6 +172,30 @@ def test_a_refused_call_is_tried_again_and_the_other_votes_are_not(tmp_path):
         judge = limpet.judge(grader(server), PROMPT, votes=2)
         result = run(tmp_path, judge, rows=ROWS[:1], retry=3)
     assert len(server.asked) == 3
+    assert summary_of(result)["mean"] == 1
+
+
+def test_a_vote_that_hangs_does_not_cost_the_others(tmp_path):
+    asked_again = asyncio.Event()
+
+    async def hang():
+        await asked_again.wait()
+        return CORRECT
+
+    def answer(request, number):
+        if number == 3:
+            asked_again.set()
+        return hang() if number == 1 else CORRECT
+
+    def evaluate(server, **options):
+        judge = limpet.judge(grader(server), PROMPT, votes=3)
+        return run(tmp_path, judge, rows=ROWS[:1], **options)
+
+    with model_server(answer) as server:
+        result = evaluate(server, timeout=2)
+        assert summary_of(result)["failed"] == {"timeout": 1}
+        result = evaluate(server)
+    assert len(server.asked) == 4
     assert summary_of(result)["mean"] == 1
 
 

@@ -305,6 +305,7 @@ def test_a_dataset_that_lacks_what_the_prompt_shows_is_an_error_before_a_call():
         ("Is {{}} right?", "is not a placeholder"),
         ("Is {output} right?", "no placeholder"),
         ("", "no placeholder"),
+        ("Is {{row.}} right?", "names no field"),
     ],
 )
 def test_a_prompt_that_cannot_be_filled_is_an_error_at_once(prompt, words):

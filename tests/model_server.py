@@ -66,7 +66,8 @@ def failure(status, message="no", headers=None, **error):
 def completion(text="", *, finish="stop", usage=USAGE, model="m", headers=None, **message):
     """Return a chat completion: `completion("{", finish="length")`, `completion(refusal="no")`."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}}
-    body = {"object": "chat.completion", "model": model, "usage": usage}
+    body = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model}
+    body["usage"] = usage
     return raw({**body, "choices": [{**choice, "finish_reason": finish}]}, headers=headers)
 
 
@@ -162,6 +163,8 @@ class ModelServer:
         return self
 
     async def __aexit__(self, *_):
+        for _ in range(5):  # asyncio leaks a connection that it accepts while the server stops
+            await asyncio.sleep(0)
         await self._runner.cleanup()
 
 

@@ -10,22 +10,38 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from limpet import workflows
+from limpet import models, workflows
 from limpet.config.checking import report_argument
-from limpet.config.columns import ConfiguredDataset, columns_of_evaluators, columns_of_placeholders
+from limpet.config.columns import (
+    Columns,
+    ConfiguredDataset,
+    columns_of_evaluators,
+    columns_of_placeholders,
+)
 from limpet.config.dataset_checks import located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import CommandSection, EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.judges import JudgeSection
+from limpet.config.model import (
+    CommandSection,
+    EvalFile,
+    PromptSection,
+    PythonEvaluator,
+    WorkflowSection,
+)
+from limpet.config.models import Models, NotImported
+from limpet.config.prompts import folder_of_files, prompt_workflow
 from limpet.config.short_forms import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
+from limpet.evaluators.libraries.recognised import recognised
 from limpet.executors.details import UNSET
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.declared import DependsOn
+from limpet.models import Model
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
@@ -37,9 +53,13 @@ _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
 def prepared_dataset(
-    content: EvalFile, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+    content: EvalFile,
+    keep: Mapping[str, Any] | None,
+    columns: Columns,
+    folder: Path,
+    findings: Findings,
 ) -> Dataset | None:
-    """Return the dataset; `keep` is its filter in long form."""
+    """Return the dataset; `keep` is its filter in long form, `columns` are more that are named."""
     section = content.dataset
     if section.path is not None:
         source: Any = located(section.path, folder)
@@ -51,7 +71,7 @@ def prepared_dataset(
         source = _guarded(source, _shown(section.python))
     options = _given(section, *_COLUMNS, *_READING)
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
-    columns = columns_of_placeholders(content.workflow)
+    columns += columns_of_placeholders(content.workflow)
     columns += columns_of_evaluators(content.evaluators or {})
     return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
 
@@ -71,9 +91,14 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
 
 
 def prepared_workflow(
-    section: WorkflowSection, folder: Path, findings: Findings
+    content: EvalFile, named: Models, folder: Path, findings: Findings
 ) -> Workflow | None:
     """Return the workflow."""
+    section = content.workflow
+    if isinstance(section, PromptSection):
+        written = substitute(findings.tree.data["workflow"], lambda *_: None)
+        files = folder_of_files(content.dataset, folder)
+        return prompt_workflow(section, written, named, files, findings)
     if section.command is not None:
         return _command_workflow(section.command, section.version, folder, findings)
     if section.python is None:
@@ -154,7 +179,10 @@ def _created(
 
 
 def prepared_declaration(
-    section: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
+    section: WorkflowSection | PromptSection | PythonEvaluator,
+    path: KeyPath,
+    folder: Path,
+    findings: Findings,
 ) -> DependsOn | None:
     """Return the declared dependencies of a step; none if it has a version."""
     given = section.depends_on
@@ -197,9 +225,10 @@ def prepared_evaluators(
             return None
         endpoint = UNSET if section.endpoint is None else section.endpoint
         declared = prepared_declaration(section, (*at, name), folder, findings)
+        inputs = {} if section.inputs is None else {"inputs": typed(section.inputs)}
         try:
             return as_evaluator(
-                found, name, section.version, endpoint=endpoint, depends_on=declared
+                found, name, section.version, endpoint=endpoint, depends_on=declared, **inputs
             )
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
             text = f"{_shown(section.python)}: {one_line(text_of(error))}"
@@ -211,6 +240,38 @@ def prepared_evaluators(
     }
 
 
+def prepared_models(named: Models, folder: Path, findings: Findings) -> Models:
+    """Return the models with those in Python imported."""
+
+    def prepared(model: Model | None) -> Model | None:
+        if not isinstance(model, NotImported):
+            return model
+        path = ("models", model.name, "python")
+        found = imported_object(model.python, path, folder, findings)
+        if found is None:
+            return None
+        try:
+            return models.as_model(found, name=model.name)
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+            hint = getattr(error, "hint", None)
+            findings.add(path, one_line(text_of(error)), hint, cause=error)
+            return None
+
+    return {name: prepared(model) for name, model in named.items()}
+
+
+def prepared_judges(
+    evaluators: Mapping[str, Any], named: Models, findings: Findings
+) -> tuple[dict[str, Any], Columns]:
+    """Return the evaluators with those that ask a model created, and the columns these name."""
+    prepared, columns = dict(evaluators), list[tuple[KeyPath, str]]()
+    for name, section in evaluators.items():
+        if isinstance(section, JudgeSection):
+            prepared[name] = evaluator = section.created(named, findings)
+            columns += () if evaluator is None else section.columns(evaluator)
+    return prepared, tuple(columns)
+
+
 def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:
     """Return the function or object that a reference names; report it if there is none."""
     put_first(folder)
@@ -218,7 +279,8 @@ def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findi
         found = imported(reference, folder)
     except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
-    is_evaluator = hasattr(found, "call")  # checked by `as_evaluator`
+    # Of ours, which `as_evaluator` checks, or of another library.
+    is_evaluator = hasattr(found, "call") or recognised(found) is not None
     if callable(found) or is_evaluator:
         return found
     kind = type(found).__name__

@@ -34,6 +34,13 @@ def long_evaluator(value: Any) -> Any:
     return {"python" if ":" in value else "type": value}
 
 
+def long_model(value: Any) -> Any:
+    """Return a model as a mapping: an address is that of a server, `module:name` is Python."""
+    if not isinstance(value, str):
+        return value
+    return {"openai" if value.startswith(("http://", "https://")) else "python": value}
+
+
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration with all sections in long form, and without empty values."""
     content = without_empty(data)
@@ -47,9 +54,9 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without its null values."""
+    """Return a mapping without its null values. A key that is empty is an error, and stays."""
     return {
-        key: value
-        for key, value in data.items()
-        if value is not None and getattr(value, "read", value) is not None
+        name: value
+        for name, value in data.items()
+        if value is not None and (name == "key" or getattr(value, "read", value) is not None)
     }

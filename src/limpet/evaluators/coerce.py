@@ -1,7 +1,7 @@
 """How does what the user gave become an evaluator?
 
-An evaluator stays unchanged, a function becomes one. Both can get another name or a declared
-version. What cannot work is an error here, before anything is spent.
+An evaluator stays unchanged; a function or an evaluator of another library becomes one. Each can
+get another name or a declared version. What cannot work is an error here, before anything is spent.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ from limpet.arguments import members_missing, members_text
 from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
+from limpet.evaluators.libraries.recognised import recognised
 from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.reads import checked_reads, needs_of
 from limpet.executors.details import UNSET, Unset
@@ -35,29 +36,38 @@ def as_evaluator(
     *,
     endpoint: str | Unset | None = UNSET,
     depends_on: Any = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Evaluator:
-    """Return an evaluator for an evaluator or a function.
+    """Return an evaluator for an evaluator, another library's evaluator, or a function.
 
     Args:
-        thing: An `Evaluator`, a built-in one's constructor or its name, or a function over some of
-            output, expected, input, item, trace.
+        thing: An `Evaluator`, a built-in one's constructor or its name, an evaluator of another
+            library, or a function over some of output, expected, input, item, trace.
         name: Its name; None: its own.
         version: Declares what its scores depend on, instead of its code.
         endpoint: The endpoint its calls are paced with; None: it calls none; by default, the
             evaluator's own, or for a function one that it shares with no other step.
         depends_on: What else its scores depend on, as for `evaluate`.
+        inputs: Templates that fill the fields of another library's evaluator, or parameters of a
+            function: `{"context": "{{documents}}"}`.
 
     Raises:
-        TypeError: It is none of them, or the function's parameters are not among those.
+        TypeError: It is none of them, or a field or parameter of it has no value.
         ValueError: The name is not allowed.
     """
     declared = as_declared(depends_on)
     thing = built_in_for(thing) or thing
     if not isinstance(thing, type) and not members_missing(thing, MEMBERS):
+        if inputs is not None:
+            raise TypeError(
+                f"{one_line(thing)}: inputs is for functions and other libraries' evaluators"
+            )
         return _renamed(cast("Evaluator", thing), name, version, declared, endpoint)
+    if (adapter := recognised(thing)) is not None:
+        return _renamed(adapter(thing, name, inputs), name, version, declared, endpoint)
     if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):
         raise TypeError(_why_not(thing))
-    return FunctionEvaluator(thing, name, version, endpoint, declared)
+    return FunctionEvaluator(thing, name, version, endpoint, declared, inputs=inputs)
 
 
 def as_evaluators(things: Any) -> list[Evaluator]:
@@ -184,5 +194,5 @@ def _why_not(thing: Any) -> str:
         )
     return (
         f"{one_line(thing)} is not an evaluator: give a function over some of output, expected, "
-        "input, item, trace, or one of limpet.evaluators"
+        "input, item, trace, one of limpet.evaluators, or an evaluator of another library"
     )

@@ -5,15 +5,17 @@ ones; otherwise in a thread that ends with the call, so that nothing is left beh
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
+from limpet.evaluators.inputs import Inputs
 from limpet.evaluators.parameters import wanted_by
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.score_values import as_scores
 from limpet.executors.details import UNSET, Unset
 from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.declared import DependsOn, as_declared
+from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import OwnCode
 from limpet.types import Output
 
@@ -35,12 +37,15 @@ class FunctionEvaluator(OwnCode, Evaluator):
         endpoint: str | Unset | None = UNSET,
         depends_on: DependsOn | None = None,
         reads: Iterable[str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(function, version, depends_on)
         self.name = checked_name(_name_of(function) if name is None else name)
         self.endpoint = self.name if endpoint is UNSET else endpoint
         self._function = function
-        self._wanted, self.reads = wanted_by(function, self.name, reads)
+        self._inputs = Inputs(inputs or {}, self.name)
+        self._wanted, declared = wanted_by(function, self.name, reads, self._inputs.templates)
+        self.reads = declared | self._inputs.reads
         self._is_async = is_async(function)
         self._threads = _UNPOOLED
 
@@ -50,6 +55,16 @@ class FunctionEvaluator(OwnCode, Evaluator):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         return self._function(*args, **kwargs)
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        templates = self._inputs.templates
+        return {**super().stated, **({"inputs": digest(templates)} if templates else {})}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        templates = self._inputs.templates
+        return {**super().described, **({"inputs": templates} if templates else {})}
 
     async def open(self) -> None:
         self._threads = Threads()
@@ -64,7 +79,7 @@ class FunctionEvaluator(OwnCode, Evaluator):
         return as_scores(value, self.name)
 
     def _score(self, scored: Scored) -> Any:
-        return self._wanted.call(self._function, scored)
+        return self._wanted.call(self._function, scored, self._inputs.values(scored))
 
     async def close(self) -> None:
         self._threads.close()

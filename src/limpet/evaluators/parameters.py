@@ -7,7 +7,7 @@ are an error when the evaluator is created, not a thousand failures later.
 
 import functools
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any, NamedTuple
@@ -34,11 +34,11 @@ class Wanted(NamedTuple):
     in_order: tuple[str, ...]
     by_name: Mapping[str, str]
 
-    def call(self, function: Any, scored: Scored) -> Any:
-        """Call the function with the fields it takes."""
+    def call(self, function: Any, scored: Scored, inputs: Mapping[str, Any]) -> Any:
+        """Call the function with the fields it takes, and `inputs` by name."""
         given = [getattr(scored, field) for field in self.in_order]
         named = {name: getattr(scored, field) for name, field in self.by_name.items()}
-        return function(*given, **named)
+        return function(*given, **named, **inputs)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -48,19 +48,26 @@ class Wanted(NamedTuple):
 
 
 def wanted_by(
-    function: Any, name: str, reads: Iterable[str] | None = None
+    function: Any,
+    name: str,
+    reads: Iterable[str] | None = None,
+    inputs: Collection[str] = (),
 ) -> tuple[Wanted, frozenset[str]]:
     """Return the fields a function takes, by its parameters, and what it reads.
 
-    It reads what it declares in `reads`; None: everything it gets.
+    It reads what it declares in `reads`; None: everything it gets. Parameters in `inputs` are
+    filled otherwise.
 
     Raises:
         TypeError: It takes none of the fields, or something else, or a field that `reads` leaves
-            out.
+            out, or not a parameter of `inputs`.
         ValueError: `reads` names something unknown.
     """
-    parameters = _open_parameters(function, name)
-    wanted = _wanted(parameters, _bound(function), name)
+    parameters = _without_inputs(_open_parameters(function, name), inputs, name)
+    filled = _bound(function).union(inputs)
+    if inputs and not parameters:
+        return Wanted((), {}), frozenset()
+    wanted = _wanted(parameters, filled, name)
     if reads is None:
         return wanted, wanted.reads
     declared = checked_reads(reads, name)
@@ -87,6 +94,18 @@ def _open_parameters(function: Any, name: str) -> list[Parameter]:
         ) from None
     bound = _bound(function)
     return [parameter for parameter in parameters if parameter.name not in bound]
+
+
+def _without_inputs(
+    parameters: list[Parameter], inputs: Collection[str], name: str
+) -> list[Parameter]:
+    """Return the parameters that `inputs` does not fill."""
+    named = [p.name for p in parameters if p.kind not in (Parameter.POSITIONAL_ONLY, *_REST)]
+    takes_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters)
+    for field in () if takes_any else inputs:
+        if field not in named:
+            raise TypeError(f"inputs names {field!r}, which {name} does not take by name")
+    return [parameter for parameter in parameters if parameter.name not in inputs]
 
 
 def _bound(function: Any) -> frozenset[str]:
@@ -144,5 +163,8 @@ def _by_their_names(parameters: list[Parameter], bound: frozenset[str]) -> Wante
 
 
 def _unknown(parameter: str, name: str) -> TypeError:
-    advice = did_you_mean(parameter, FIELDS) or "; any other needs a default"
+    advice = did_you_mean(parameter, FIELDS) or (
+        "; any other needs a default; for a column of the dataset, take item: "
+        f"item.row[{parameter!r}]"
+    )
     return TypeError(f"{name} takes {parameter!r}: {_ALLOWED}{advice}")

@@ -4,8 +4,8 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 TOP = (
-    "name, dataset, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, "
-    "env_file, secrets, "
+    "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, "
+    "on_change, env_file, secrets, "
     "early_stop, prices, output"
 )
 READS = (
@@ -31,6 +31,11 @@ REFUSED = {
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  on-bad-rows: skip\n",
         "eval.yml:4: dataset: unknown key 'on-bad-rows'",
         f"did you mean 'on_bad_row'?  (known here: {READS})",
+    ),
+    "the filter of the dataset under the name of show's": (
+        "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  where: {lang: de}\n",
+        "eval.yml:4: dataset: unknown key 'where'",
+        f"did you mean 'filter'?  (known here: {READS})",
     ),
     "a key at the wrong level": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  trials: 2\n",
@@ -97,7 +102,7 @@ REFUSED = {
     ),
     "a workflow without its place": (
         "dataset: questions.jsonl\nworkflow: {version: '3'}\n",
-        "eval.yml:2: workflow: needs python or nat or http or command",
+        "eval.yml:2: workflow: needs python or nat or http or command or openai",
         "write workflow: app:answer",
     ),
     "a path and a function": (

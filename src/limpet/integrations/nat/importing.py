@@ -19,6 +19,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.json_values import kept_form
+from limpet.nat_trace import trace_of
 from limpet.run.executing.cells import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
@@ -37,7 +38,6 @@ from limpet.text import one_line
 from limpet.trace import kept_events
 from limpet.types import Cell, Item, Outcome, Output, Usage
 from limpet.usage import usage_of, usage_of_trace
-from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
 
 _CHUNK = 500

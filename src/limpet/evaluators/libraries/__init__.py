@@ -1,0 +1,1 @@
+"""Evaluators of other libraries, used as they are."""

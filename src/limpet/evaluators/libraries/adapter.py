@@ -1,0 +1,225 @@
+"""What do the adapters for other libraries' evaluators share?
+
+Each has a file of its own, which says how that library's objects are recognised, called and read.
+The rest is here: which of our fields fill theirs, what their scores depend on, which endpoint they
+call, and that a failure of theirs is a failure of ours.
+
+An adapter imports nothing of its library: the user's object exists, so its modules are loaded.
+"""
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, ClassVar
+
+from limpet.errors import InvalidReplyError
+from limpet.evaluators.inputs import Inputs
+from limpet.evaluators.libraries.clients import Clients, usage_of
+from limpet.evaluators.libraries.shapes import endpoint_of, plain, valid_name, version_of
+from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
+from limpet.evaluators.score_values import as_scores
+from limpet.fingerprints.keys import digest
+from limpet.fingerprints.steps import CodeStep
+from limpet.pacing.signals import recognised
+from limpet.pacing.ticket import observe
+from limpet.text import one_line, text_of
+from limpet.types import Output, Usage
+
+USUAL_FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(("input", "inputs", "question", "query", "user_input"), "{{input}}"),
+    **dict.fromkeys(
+        ("output", "outputs", "response", "actual_output", "completion"), "{{output}}"
+    ),
+    **dict.fromkeys(
+        (
+            "expected", "expected_output", "reference", "reference_output", "reference_outputs",
+            "ground_truth",
+        ),
+        "{{expected}}",
+    ),
+}  # fmt: skip
+"""What other libraries call input, output and expected answer."""
+
+
+class Adapter(CodeStep, Evaluator):
+    """An evaluator of another library.
+
+    A subclass has `library`, `package` and `bad_replies`, and implements `fits`, `own_name`,
+    `wanted`, `parts` and `score`. `model`, `clients` and `code` have defaults.
+
+    Args:
+        theirs: The other library's object.
+        name: Its name; None: the one that it has there.
+        inputs: Templates for its fields, by its names for them.
+
+    Attributes:
+        library: The library's name, for people.
+        package: The name of its package, whose version counts.
+        bad_replies: The classes, by name, of the exceptions that it raises for a reply of the model
+            that it cannot use. A refusal or an outage that one of them wraps keeps its meaning.
+        theirs: The object.
+
+    Raises:
+        TypeError: A field that it needs has no value, or `inputs` names one that it does not have.
+        ValueError: The name is not allowed.
+    """
+
+    library: ClassVar[str]
+    package: ClassVar[str]
+    bad_replies: Collection[str] = ()
+
+    def __init__(
+        self, theirs: Any, name: str | None = None, inputs: Mapping[str, Any] | None = None
+    ) -> None:
+        self.theirs = theirs
+        self.name = checked_name(valid_name(self.own_name()) if name is None else name)
+        self._inputs = Inputs(self._filled(dict(inputs or {})), self.name)
+        self.reads: Collection[str] = self._inputs.reads
+        self._served = endpoint_of(*(self.model() or (None, None)))
+        self.endpoint = self._served or self.name
+        self._clients = Clients()
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.name}: {type(self.theirs).__name__} of {self.library}>"
+
+    # ---- what each library says -----------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def fits(cls, thing: Any) -> bool:
+        """Return whether an object has the shape of this library's evaluators.
+
+        It runs no code of the object: see `has`.
+        """
+
+    @abstractmethod
+    def own_name(self) -> str:
+        """Return the name that the object has in its library."""
+
+    @abstractmethod
+    def wanted(self) -> "Fields":
+        """Return the fields it takes."""
+
+    @abstractmethod
+    def parts(self) -> Mapping[str, Any]:
+        """Return what its scores depend on beside its code, as plain data: prompt, model, choices.
+
+        Never a key. `plain` makes plain data of anything.
+        """
+
+    @abstractmethod
+    async def score(self, values: Mapping[str, Any]) -> Any:
+        """Call it once, and return the result as a user's function would.
+
+        That is a number, a `Score`, a dict of them, or an `Output` of one of these with its usage:
+        what `as_scores` takes.
+
+        Args:
+            values: Its fields, by its names.
+        """
+
+    def model(self) -> tuple[Any, Any] | None:
+        """Return the address and the name of the model it asks; None if they cannot be read."""
+        return None
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        """The object's class: the user's own code counts, the library's by its version."""
+        return {"": type(self.theirs)}
+
+    def clients(self) -> Iterable[Any]:
+        """Return the clients of its model's API, whose responses tell usage and limits."""
+        return ()
+
+    # ---- the evaluator --------------------------------------------------------------------------
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        return {part: digest(value) for part, value in self.described.items()}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        parts = {part: plain(value) for part, value in self.parts().items()}
+        served = {} if self._served is None else {"endpoint": self._served}
+        version = {self.package: version_of(self.package)}
+        return {**parts, "inputs": plain(self._inputs.templates), **served, **version}
+
+    async def open(self) -> None:
+        self._clients = Clients(self.clients())
+        await self._clients.open()
+
+    async def close(self) -> None:
+        await self._clients.close()
+
+    async def call(self, scored: Scored) -> Scores | Output:
+        values = self._inputs.values(scored)
+        try:
+            with self._clients.counting() as counts:
+                returned = await self.score(values)
+        except Exception as error:
+            is_bad_reply = any(kind.__name__ in self.bad_replies for kind in type(error).__mro__)
+            if not is_bad_reply or recognised(error) is not None:
+                raise
+            raise _invalid_reply(self.name, error, usage_of(counts)) from error
+        scores = as_scores(returned, self.name)
+        if not isinstance(scores, Output):
+            scores = Output(scores, usage_of(counts))
+        if isinstance(scores.usage, Usage):
+            observe(usage={"total_tokens": _tokens_of(scores.usage)})
+        return scores
+
+    def _filled(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return a template for each field that it needs.
+
+        Raises:
+            TypeError: There is none for a field, or a field is unknown.
+        """
+        fields = self.wanted()
+        known = (*fields.required, *fields.optional)
+        names = ", ".join(known) or "any"
+        unknown = [] if fields.any_other else [name for name in given if name not in known]
+        if unknown:
+            raise TypeError(
+                f"{self.name}: inputs names {unknown[0]!r}, and {type(self.theirs).__name__} takes "
+                f"{names}"
+            )
+        defaults = {**USUAL_FIELDS, **fields.defaults}
+        usual = {name: defaults[name] for name in fields.required if name in defaults}
+        filled = {**usual, **given}
+        if missing := [name for name in fields.required if name not in filled]:
+            example = ", ".join(f'"{name}": "{{{{your field}}}}"' for name in missing)
+            raise TypeError(
+                f"{self.name}: {type(self.theirs).__name__} wants {names}, and nothing fills "
+                f"{' and '.join(missing)}: give inputs={{{example}}}, with fields of the dataset"
+            )
+        return filled
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields that an evaluator takes.
+
+    Attributes:
+        required: Those it cannot do without.
+        optional: Others; given only if `inputs` names them.
+        any_other: It takes more than these.
+        defaults: What fills a required field unless `inputs` does, over `USUAL_FIELDS`.
+    """
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    any_other: bool = False
+    defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def _invalid_reply(name: str, error: Exception, usage: Usage | None) -> InvalidReplyError:
+    what = f"{type(error).__name__}: {one_line(text_of(error))}"
+    failure = InvalidReplyError(f"{name}: the model's reply cannot be used: {what}")
+    failure.usage = usage
+    return failure
+
+
+def _tokens_of(usage: Usage) -> int:
+    """Return all tokens of a usage."""
+    total = usage.total_tokens
+    return usage.prompt_tokens + usage.completion_tokens if total is None else total

@@ -1,0 +1,45 @@
+"""Which library does this evaluator come from?
+
+By its shape: the attributes that its library's evaluators have, and no others do. Nothing is
+imported for a guess, and no code of the object runs: attributes are looked up without reading them,
+so that a property that raises, or a mock that has everything, breaks nothing.
+"""
+
+from typing import Any
+
+from limpet.evaluators.libraries.adapter import Adapter
+from limpet.evaluators.libraries.autoevals import AutoevalsScorer
+from limpet.evaluators.libraries.deepeval import DeepEvalMetric
+from limpet.evaluators.libraries.inspect_ai import InspectScorer
+from limpet.evaluators.libraries.nat import NatEvaluator
+from limpet.evaluators.libraries.openevals import OpenEvalsFunction
+from limpet.evaluators.libraries.phoenix import PhoenixEvaluator
+from limpet.evaluators.libraries.pydantic_evals import PydanticEvaluator
+from limpet.evaluators.libraries.ragas import RagasMetric
+from limpet.foreign import is_interrupt
+
+ADAPTERS: tuple[type[Adapter], ...] = (
+    PhoenixEvaluator,
+    InspectScorer,
+    AutoevalsScorer,
+    NatEvaluator,
+    OpenEvalsFunction,
+    DeepEvalMetric,
+    PydanticEvaluator,
+    RagasMetric,
+)
+"""Tried in this order; the first that fits is taken."""
+
+
+def recognised(thing: Any) -> type[Adapter] | None:
+    """Return the adapter for an evaluator of another library; None if it comes from none."""
+    if issubclass(type(thing), type):
+        return None
+    for adapter in ADAPTERS:
+        try:
+            if adapter.fits(thing):
+                return adapter
+        except BaseException as error:  # an object may raise anything
+            if is_interrupt(error):
+                raise
+    return None

@@ -85,6 +85,10 @@ def models_of(model: Any) -> tuple[Model, ...]:
         ValueError: There is none, or the same model appears twice.
     """
     given = model if isinstance(model, list) else [model]
+    if any(
+        isinstance(juror, tuple) and not (juror and isinstance(juror[-1], str)) for juror in given
+    ):
+        raise TypeError("model: a tuple is a client with a model's name; for a jury, give a list")
     if not given:
         raise ValueError("model=[]: must be a model, or a list of at least one")
     models = tuple(map(as_model, given))

@@ -607,6 +607,8 @@ def test_it_can_be_renamed():
         ({"examples": ["Rome"]}, "must be a dict"),
         ({"model": []}, "at least one"),
         ({"model": 3}, "model"),
+        ({"model": (always("correct"), always("correct", name="b"))}, "for a jury, give a list"),
+        ({"model": ()}, "for a jury, give a list"),
         ({"name": "a b"}, "letters"),
         ({"model": [always("correct"), always("correct")]}, "appears twice"),
         (

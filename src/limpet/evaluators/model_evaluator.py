@@ -131,6 +131,7 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     Attributes:
         needs: What of `reads` it cannot do without.
+        calls_each: How many calls a score takes at most, if no reply is invalid.
         kind: Which evaluator it is.
         version: Increased when it asks or scores differently.
     """
@@ -143,6 +144,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         self.endpoint = asked.models[0].endpoint
         self.reads: Collection[str] = prompt.reads
         self.needs = prompt.needs
+        self.calls_each = len(asked.models) * asked.votes
         self._asked = asked
         self._prompt = prompt
         self._schema = schema

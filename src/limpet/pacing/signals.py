@@ -51,7 +51,9 @@ AT_ONCE_WORDS = (
     "concurrent connections",
 )
 # LiteLLM's older limiter names all its limits, whichever was crossed.
-_PARALLEL = re.compile(r"current max_parallel_requests: (\d{1,9}), max_parallel_requests: (\d{1,9})")
+_PARALLEL = re.compile(
+    r"current max_parallel_requests: (\d{1,9}), max_parallel_requests: (\d{1,9})"
+)
 THROTTLE_CODES = frozenset(
     {
         "throttling",

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
         TransientError,
     )
     from limpet.evaluators.contains import contains
+    from limpet.evaluators.embedding_similarity import embedding_similarity
     from limpet.evaluators.exact_match import exact_match, one_of
     from limpet.evaluators.functions import evaluator
     from limpet.evaluators.json_match import json_match
+    from limpet.evaluators.judge import judge
     from limpet.evaluators.numeric import numeric
     from limpet.evaluators.protocol import Evaluator, Scored
+    from limpet.evaluators.rating import rating
     from limpet.evaluators.regex import regex
+    from limpet.evaluators.rubric import rubric
     from limpet.evaluators.similarity import similarity
     from limpet.evaluators.trajectory import trajectory
     from limpet.executors import (
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
         get_executor_on_sync_context,
     )
     from limpet.pacing import Pacer, observe
+    from limpet.run.against import pairwise
     from limpet.run.api import aevaluate, evaluate, plan
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.run.options import Pace, Redo, Retry, Run
@@ -110,18 +115,23 @@ __all__ = [
     "aevaluate",
     "amap",
     "contains",
+    "embedding_similarity",
     "evaluate",
     "evaluator",
     "exact_match",
     "get_executor_on_sync_context",
     "json_match",
+    "judge",
     "load_run",
     "map",
     "numeric",
     "observe",
     "one_of",
+    "pairwise",
     "plan",
+    "rating",
     "regex",
+    "rubric",
     "similarity",
     "trajectory",
 ]
@@ -133,6 +143,7 @@ _MODULES = (
     "evaluators",
     "executors",
     "journal",
+    "models",
     "pacing",
     "run",
     "workflows",
@@ -146,8 +157,8 @@ _NAMES = {
         "RunLockedError SetupError TransientError"
     ),
     "evaluators": (
-        "Evaluator Scored contains evaluator exact_match json_match numeric one_of regex "
-        "similarity trajectory"
+        "Evaluator Scored contains embedding_similarity evaluator exact_match json_match judge "
+        "numeric one_of rating regex rubric similarity trajectory"
     ),
     "executors": (
         "UNSET AsyncExecutor Attempt Backoff ConcurrencyController ExecutionDetails "
@@ -155,6 +166,7 @@ _NAMES = {
     ),
     "pacing": "Pacer observe",
     "report.scripts": "aevaluate evaluate",
+    "run.against": "pairwise",
     "run.api": "plan",
     "run.map": "amap map",
     "run.options": "Pace Redo Retry Run",

@@ -38,7 +38,13 @@ class LimpetError(Exception):
     Args:
         message: What happened, where, with the value.
         hint: What to do next. Shown as a note under a traceback.
+
+    Attributes:
+        details: More about it, in several lines, like a program's stderr. Recorded and shown in the
+            place of a traceback.
     """
+
+    details: str = ""
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         # Only the message goes into args: pickling rebuilds with cls(*args) and restores the

@@ -17,7 +17,7 @@ from limpet.foreign import is_interrupt
 from limpet.json_values import encode, kept_form
 from limpet.run.executing.returned_values import read_output
 from limpet.text import one_line, text_of
-from limpet.workflows.usage import usage_of
+from limpet.usage import usage_of
 
 METHODS = [
     "__repr__",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, report_error, say_error
-from limpet.cli.run_ending import EARLY_STOP_HINT, Ended, shown_path
+from limpet.cli.run_ending import Ended, early_stop_hint, shown_path
 from limpet.cli.shown_command import command_to_resume, this_command
 from limpet.cli.variant_process import ChildKilledError, in_own_process
 from limpet.config.matrix import Matrix, Variant
@@ -140,7 +140,7 @@ def _say_ended(ended: Ended, view: View) -> None:
     if isinstance(view, EventView):
         return
     if isinstance(reason, EarlyStopError):
-        say_error(str(reason), EARLY_STOP_HINT)
+        say_error(str(reason), early_stop_hint(reason))
     elif ended.why and isinstance(view, TalkingView):
         say(ended.why, "yellow")
     elif ended.why:

@@ -17,13 +17,15 @@ from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
-from limpet.report.words import mean
-from limpet.run.executing.guards import FIX_AND_RERUN
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.score_words import mean
 from limpet.text import did_you_mean, harmless, one_line
 
-EARLY_STOP_HINT = f"{FIX_AND_RERUN}; --no-early-stop continues anyway"
+
+def early_stop_hint(reason: EarlyStopError) -> str:
+    """Return the hint of an early stop, with the option of the command line."""
+    return str(reason.hint).replace("early_stop=False", "--no-early-stop")
 
 
 class Floor(NamedTuple):
@@ -62,7 +64,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
-        hint = EARLY_STOP_HINT if isinstance(reason, EarlyStopError) else None
+        hint = early_stop_hint(reason) if isinstance(reason, EarlyStopError) else None
         return STOPPED, f"stopped: {reason_words(reason, hint)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
@@ -139,7 +141,7 @@ def say_ended(ended: Ended, view: View) -> None:
             say(line, "dim")
     reason = ended.result.stop_reason
     if isinstance(reason, EarlyStopError):
-        say_error(str(reason), EARLY_STOP_HINT)
+        say_error(str(reason), early_stop_hint(reason))
     elif ended.why and talks:
         say(ended.why, "yellow")
     elif ended.why:

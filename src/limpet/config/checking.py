@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -10,19 +11,24 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, is_from_environment, shown, typed
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import EvalFile, Section
+from limpet.config.model import EvalFile, PromptSection, workflow_section
+from limpet.config.values import Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 S = TypeVar("S", bound=Section)
 _MAY_HOLD_KEYS = ("url", "endpoint", "path")
-_KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
+_KINDS = {
+    "dataset": ("path", "python"),
+    "workflow": ("python", "nat", "http", "command", "openai"),
+}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
     "workflow": "workflow: app:answer",
     "endpoint": "workflow: {nat: http://localhost:8000}",
     "url": "workflow: {http: http://localhost:8000/ask}",
+    "argv": "workflow: {command: python agent.py}",
     "script": "script: report.py",
     "function": "function: module:name",
 }
@@ -51,7 +57,8 @@ _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
-        _check_kind(section, kinds, data.get(section), findings)
+        if workflow_section(data.get(section)) is not PromptSection:
+            _check_kind(section, kinds, data.get(section), findings)
     content = checked(EvalFile, data, (), findings)
     if content is not None:
         _check_together(content, findings)
@@ -61,8 +68,9 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
 def _check_together(content: EvalFile, findings: Findings) -> None:
     """Report values that are valid alone, and contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
-    if content.workflow.args is not None and content.workflow.python is None:
-        hint = "a server gets its own: body for http, input_key for nat"
+    args = getattr(content.workflow, "args", None)
+    if args is not None and getattr(content.workflow, "python", None) is None:
+        hint = "others get their own: body for http, input_key for nat, argv for command"
         findings.add(("workflow", "args"), "works only with python", hint)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:
@@ -81,10 +89,11 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
         return kind.model_validate(data)
     except ValidationError as refused:
         errors = refused.errors(include_url=False)
-    meant = {_meant(kind, error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
+    extra = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
+    meant = {_meant(path, _section_at(kind, path[:-1], data)) for path in extra}
     for error in errors:
         if error["type"] == "extra_forbidden":
-            known = _keys_of(_section_at(kind, error["loc"][:-1]))
+            known = _keys_of(_section_at(kind, error["loc"][:-1], data))
             findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
         elif error["type"] != "missing":
             # The value as written: Pydantic may show what a variable holds.
@@ -112,7 +121,9 @@ def _value_at(path: KeyPath, data: Any) -> Any:
     return data
 
 
-def _section_at(section: type[Section], path: KeyPath) -> type[Section]:
+def _section_at(section: type[Section], path: KeyPath, data: Any) -> type[Section]:
+    if section is EvalFile and path[:1] == ("workflow",):
+        section, path = workflow_section(data["workflow"]), path[1:]
     for part in path:
         if field := section.model_fields.get(str(part)):
             section = _section_in(field.annotation) or section
@@ -129,8 +140,8 @@ def _keys_of(section: type[Section]) -> list[str]:
     return [field.alias or name for name, field in section.model_fields.items()]
 
 
-def _meant(section: type[Section], path: KeyPath) -> KeyPath:
-    near = nearest(str(path[-1]), _keys_of(_section_at(section, path[:-1])))
+def _meant(path: KeyPath, section: type[Section]) -> KeyPath:
+    near = nearest(str(path[-1]), _keys_of(section))
     return (*path[:-1], near or "")
 
 
@@ -147,7 +158,7 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         must = must.replace("'", "")
     if kind == "flaw":
         whose = shown(value) if isinstance(value, Substituted) else "its value"
-        findings.add(path, f"{whose} {must}")
+        findings.add(path, f"{whose} {must}", context.get("flaw_hint"))
     elif any(is_secret_key(str(part)) for part in path):
         must += f", not {shown(value)}" if isinstance(value, Substituted) else ""
         findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
@@ -160,7 +171,12 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
 
 
 def report_argument(
-    kind: str, error: Exception, arguments: Mapping[str, Any], path: KeyPath, findings: Findings
+    kind: str,
+    error: Exception,
+    arguments: Mapping[str, Any],
+    path: KeyPath,
+    findings: Findings,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Report what a constructor says of its arguments, on the line of the one that it names first.
 
@@ -170,10 +186,14 @@ def report_argument(
         arguments: Its arguments, as in the file.
         path: Its path in the file.
         findings: Collects the problems.
+        names: Arguments that have another name in the file, with that name.
     """
     message, _, near = text_of(error).partition("; did you mean ")
+    if (called := re.match(r"\w+(?=[:=])", message)) and called[0] in names:
+        message = names[called[0]] + message[called.end() :]
     hint = f"did you mean {near}" if near else getattr(error, "hint", None)
     name, is_about_all, text = _named_argument(message, arguments)
+    text = text.replace("must be a dict", "must be a mapping")
     value = arguments.get(name, dict(arguments))
     if isinstance(value, Substituted) or (is_about_all and name not in _MAY_HOLD_KEYS):
         text = _text_about(value, text)
@@ -225,12 +245,15 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     return None
 
 
+_MEANT = {"where": "filter"}  # what `limpet show` calls it
+
+
 def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     """Return the message for an unknown key, and a hint with the closest known one."""
     key = str(path[-1])
     here = f"(known here: {', '.join(known)})"
     text = f"{named(path[:-1])}unknown key {quoted(key)}"
-    if near := nearest(key, known):
+    if near := _MEANT.get(key) if _MEANT.get(key) in known else nearest(key, known):
         return text, f"did you mean {quoted(near)}?  {here}"
     is_in_section = len(path) == 2 and path[0] in EvalFile.model_fields  # noqa: PLR2004
     if is_in_section and key in EvalFile.model_fields:

@@ -4,17 +4,22 @@ That is known when the dataset has been read, after the file was checked. A miss
 reported with the line that names it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.config.errors import Findings
-from limpet.config.model import WorkflowSection
+from limpet.config.model import PromptSection, PythonEvaluator, WorkflowSection
 from limpet.config.yaml_file import KeyPath, Tree
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError, no_column
 from limpet.templates import OF_ITEM, names_in
 from limpet.text import hint_near, quoted
+
+Columns = tuple[tuple[KeyPath, str], ...]
+"""Columns that the file names, each with its path."""
+OF_SCORED = (*OF_ITEM, "output", "trace")
+"""Placeholders of everything that is scored."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class ConfiguredDataset(Dataset):
     """
 
     tree: Tree = field(kw_only=True, repr=False)  # it may hold secrets
-    columns: tuple[tuple[KeyPath, str], ...] = field(default=(), kw_only=True)
+    columns: Columns = field(default=(), kw_only=True)
 
     def load(self) -> LoadedDataset:
         """Read the dataset.
@@ -51,7 +56,7 @@ class ConfiguredDataset(Dataset):
         return loaded
 
 
-def columns_of_evaluators(evaluators: Mapping[str, Any]) -> tuple[tuple[KeyPath, str], ...]:
+def columns_of_evaluators(evaluators: Mapping[str, Any]) -> Columns:
     """Return the columns that evaluators name, each with its path."""
     named = [
         (("evaluators", name, "expected_column"), evaluator.get("expected_column"))
@@ -61,14 +66,38 @@ def columns_of_evaluators(evaluators: Mapping[str, Any]) -> tuple[tuple[KeyPath,
     return tuple((path, str(column)) for path, column in named if column is not None)
 
 
-def columns_of_placeholders(section: WorkflowSection) -> tuple[tuple[KeyPath, str], ...]:
+def columns_of_placeholders(section: WorkflowSection | PromptSection) -> Columns:
     """Return the columns that the placeholders of a workflow name, each with its path."""
-    if section.http is None:
+    at: KeyPath = ("workflow",)
+    templates: list[tuple[str, Any]]
+    if isinstance(section, PromptSection):
+        key = "prompt" if section.prompt_file is None else "prompt_file"
+        templates = [(key, section.prompt)]
+        templates += [(key, getattr(section, key)) for key in ("messages", "images", "files")]
+    elif section.http is not None:
+        at, templates = (*at, "http"), [("url", section.http.url), ("body", section.http.body)]
+    elif section.command is not None:
+        at, templates = (*at, "command"), [("argv", section.command.argv)]
+    else:
         return ()
-    at = ("workflow", "http")
+    return _columns_in(templates, at, OF_ITEM)
+
+
+def columns_of_inputs(evaluators: Mapping[str, Any]) -> Columns:
+    """Return the columns that the `inputs` of evaluators name, each with its path."""
+    columns: Columns = ()
+    for name, section in evaluators.items():
+        if isinstance(section, PythonEvaluator):
+            columns += _columns_in([("inputs", section.inputs)], ("evaluators", name), OF_SCORED)
+    return columns
+
+
+def _columns_in(
+    templates: Iterable[tuple[str, Any]], at: KeyPath, others: Collection[str]
+) -> Columns:
     named = [
-        ((*at, key, *path), column)
-        for key, template in (("url", section.http.url), ("body", section.http.body))
-        for path, column in names_in(template)
+        ((*at, key, *path), name)
+        for key, template in templates
+        for path, name in names_in(template)
     ]
-    return tuple((path, column) for path, column in named if column not in OF_ITEM)
+    return tuple((path, name) for path, name in named if name not in others)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.checking import check_keys
+from limpet.config.columns import columns_of_inputs
 from limpet.config.dataset_checks import check_dataset, check_directory, check_filter, located
 from limpet.config.env_file import load_env_file
 from limpet.config.environment import shown, substitute
@@ -17,14 +18,18 @@ from limpet.config.errors import Findings, Place, refuse
 from limpet.config.evaluators import check_evaluators
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
 from limpet.config.model import EvalFile
+from limpet.config.models import Models, check_models
 from limpet.config.overrides import override, set_variant
 from limpet.config.preparing import (
     options_of,
     prepared_dataset,
     prepared_declaration,
     prepared_evaluators,
+    prepared_judges,
+    prepared_models,
     prepared_workflow,
 )
+from limpet.config.prompts import check_workflow
 from limpet.config.short_forms import SHORT_KINDS, expanded
 from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.run.api import Arguments
@@ -32,6 +37,8 @@ from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
 from limpet.secrets.known import maskable
 from limpet.text import one_line
+
+_WITH_SECRETS = {"models", "workflow", "evaluators"}
 
 
 class Config:
@@ -52,6 +59,7 @@ class Config:
         content: EvalFile,
         tree: Tree,
         keep: Mapping[str, Any] | None,
+        models: Models,
         evaluators: Mapping[str, Any],
         secrets: Sequence[str] = (),
     ) -> None:
@@ -66,6 +74,7 @@ class Config:
         self._content = content
         self._tree = tree
         self._keep = keep
+        self._models = models
         self._evaluators = evaluators
         self._secrets = list(secrets)
 
@@ -79,9 +88,12 @@ class Config:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
         findings, folder = Findings(self._tree), self.path.parent
-        dataset = prepared_dataset(self._content, self._keep, folder, findings)
-        workflow = prepared_workflow(self._content.workflow, folder, findings)
-        evaluators = prepared_evaluators(self._evaluators, folder, findings)
+        models = prepared_models(self._models, folder, findings)
+        with_judges, columns = prepared_judges(self._evaluators, models, findings)
+        columns += columns_of_inputs(with_judges)
+        dataset = prepared_dataset(self._content, self._keep, columns, folder, findings)
+        workflow = prepared_workflow(self._content, models, folder, findings)
+        evaluators = prepared_evaluators(with_judges, folder, findings)
         declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
         findings.raise_any()
         options = options_of(self._content)
@@ -138,16 +150,18 @@ def load_config(
 
     data = expanded(substitute(tree.data, say))
     content = check_keys(data, findings)
+    models = check_models(data.get("models"), findings)
+    content = check_workflow(content, data.get("workflow"), models, file.parent, findings)
     keep = check_filter(data.get("dataset"), findings)
-    evaluators = check_evaluators(data.get("evaluators"), findings)
+    evaluators = check_evaluators(data.get("evaluators"), models, file.parent, findings)
     check_dataset(data.get("dataset"), file.parent, findings)
     run = data.get("run", {}).get("path")
     check_directory(run, ("run", "path"), file.parent, findings)
     findings.raise_any()
     assert content is not None
-    # Only of workflow and evaluators: a column of the dataset may be called `token`.
-    secrets = Literals(data.get("workflow"), data.get("evaluators")).keys
-    config = Config(file, content, tree, keep, evaluators, secrets)
+    # Not of the dataset: a column of the dataset may be called `token`.
+    secrets = Literals(*map(data.get, _WITH_SECRETS)).keys
+    config = Config(file, content, tree, keep, models, evaluators, secrets)
     if variant is not None:
         config.run /= variant.name
     return config
@@ -192,15 +206,22 @@ def _name_of(path: Path) -> str:
 
 
 def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the literal secrets of workflow and evaluators masked."""
-    literals = Literals(data.get("workflow"), data.get("evaluators"))
+    """Return the configuration with its literal secrets masked."""
+    literals = Literals(*map(data.get, _WITH_SECRETS))
     public = deepcopy(dict(data))
-    for section in {"workflow", "evaluators"} & data.keys():
+    for section in _WITH_SECRETS & data.keys():
         public[section] = each_word(data[section], literals.masked)
     workflow: Any = public.get("workflow")
     for kind, address in SHORT_KINDS.items() if isinstance(workflow, dict) else ():
+        if kind == "command":
+            continue  # no address
         if isinstance(workflow.get(kind), str):
             workflow[kind] = without_query(workflow[kind])
         elif kind in workflow:
             workflow[kind][address] = without_query(workflow[kind][address])
+    models = public.get("models")
+    clients = [workflow, *(models.values() if isinstance(models, dict) else ())]
+    for client in clients:
+        if isinstance(client, dict) and isinstance(client.get("openai"), str):
+            client["openai"] = without_query(client["openai"])
     return public

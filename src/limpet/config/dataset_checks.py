@@ -39,7 +39,7 @@ def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     path, name = located(text, folder), one_line(written_as(text))
     suffix = path.suffix.lower()
     if not path.exists():
-        findings.add(at, f"{name} does not exist", _hint_of_missing(text, path))
+        findings.add(at, f"{name} does not exist", hint_of_missing(text, path))
     elif path.is_dir():
         findings.add(at, f"{name} is a directory", "name one of the files in it")
     elif suffix not in SUFFIXES:
@@ -62,7 +62,8 @@ def _check_form(dataset: Any, findings: Findings) -> None:
             findings.add(("dataset", name), f"{flaw}, not {shown(value)}")
 
 
-def _hint_of_missing(text: str, path: Path) -> str:
+def hint_of_missing(text: str, path: Path) -> str:
+    """Return a hint for a file that does not exist: the file next to it that was meant."""
     try:
         near = nearest_file(path)
     except (OSError, ValueError):

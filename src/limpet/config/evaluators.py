@@ -6,22 +6,34 @@ Built-in evaluators are created here, so that a wrong argument is reported with 
 
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from limpet.config.checking import checked, report_argument, unknown_key
 from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
+from limpet.config.judges import JUDGES, check_judge
 from limpet.config.model import PythonEvaluator
+from limpet.config.models import Models
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators.by_name import BUILT_INS
 from limpet.evaluators.protocol import flaw_of_name
-from limpet.text import hint_near, one_line, text_of
+from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 
-def check_evaluators(section: Any, findings: Findings) -> dict[str, Any]:
-    """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
+def check_evaluators(
+    section: Any, models: Models, folder: Path, findings: Findings
+) -> dict[str, Any]:
+    """Return each evaluator by name: created, a `PythonEvaluator` to import, or a `JudgeSection`.
+
+    Args:
+        section: The evaluators, as in the file.
+        models: The models of the file.
+        folder: The folder of the file.
+        findings: Collects the problems.
+    """
     checked_evaluators: dict[str, Any] = {}
     folded: dict[str, str] = {}
     for name, value in section.items() if isinstance(section, dict) else ():
@@ -29,9 +41,14 @@ def check_evaluators(section: Any, findings: Findings) -> dict[str, Any]:
         check_name(name, path, folded, findings)
         given = long_evaluator(value)
         if isinstance(given, dict):
-            checked_evaluators[name] = _evaluator(given, path, findings)
+            kinds = [kind for kind in JUDGES if kind in given]
+            checked_evaluators[name] = (
+                _judge(kinds, given, path, models, folder, findings)
+                if kinds
+                else _evaluator(given, path, findings)
+            )
         else:
-            must = "must be a built-in, module:name, or a mapping with type or python"
+            must = "must be a built-in, module:name, or a mapping with type, python or judge"
             findings.add(path, f"{must}, not {shown(value)}", f"built in: {', '.join(BUILT_INS)}")
     return checked_evaluators
 
@@ -58,6 +75,22 @@ def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findi
         findings.add_key(path, text, "rename one of them")
 
 
+def _judge(
+    kinds: list[str],
+    given: dict[str, Any],
+    path: KeyPath,
+    models: Models,
+    folder: Path,
+    findings: Findings,
+) -> Any:
+    others = [*kinds[1:], *(key for key in ("type", "python") if key in given)]
+    if others:
+        both = f"{kinds[0]} and {others[0]}"
+        text = f"cannot be used with {kinds[0]}: keep one of {both}"
+        return findings.add((*path, others[0]), text)
+    return check_judge(kinds[0], given, path, models, folder, findings)
+
+
 def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given and "python" in given:
         return findings.add(
@@ -67,10 +100,13 @@ def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
         return checked(PythonEvaluator, given, path, findings)
     if "type" in given:
         return _built_in_of(given, path, findings)
-    hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
+    hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name; judge names a model"
+    kinds = ("type", "python", *JUDGES)
+    if near := next(filter(None, (nearest(key, kinds) for key in given)), None):
+        hint = f"did you mean {quoted(near)}?  ({hint})"
     if len(given) == 1 and (kind := next(iter(given))) in BUILT_INS:
         hint = f"write {path[-1]}: {{type: {kind}, …}}"
-    return findings.add(path, "needs type or python", hint)
+    return findings.add(path, "needs type, python or judge", hint)
 
 
 def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:

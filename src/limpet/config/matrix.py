@@ -178,13 +178,18 @@ def _check_path(path: str, axes: Mapping[str, Any], findings: Findings) -> None:
         findings.add_key((MATRIX, path), f"matrix: {quoted(path)} is not a path", hint)
     elif parts[0] in _FIXED:
         findings.add_key((MATRIX, path), f"matrix: cannot vary {path}: {_FIXED[parts[0]]}")
-    elif any(map(is_secret_key, parts)):
+    elif any(map(is_secret_key, parts)) or _is_key(parts):
         why = "its values are secrets by their name, and secrets change no answer"
         findings.add_key((MATRIX, path), f"matrix: cannot vary {path}: {why}")
     for other in axes:
         if path.startswith(f"{other}."):
             text = f"matrix: {path} is inside {other}, which varies as well"
             findings.add_key((MATRIX, path), text, "keep one of them")
+
+
+def _is_key(parts: Sequence[str]) -> bool:
+    """Return whether a path is that of a model's key."""
+    return parts == ["workflow", "key"] or (parts[0] == "models" and parts[2:] == ["key"])
 
 
 def _check_values(at: KeyPath, values: Any, findings: Findings) -> None:

@@ -1,171 +1,51 @@
-"""Which keys does an `eval.yml` have, and what may their values be?
+"""Which keys does an `eval.yml` have?
 
-These are the long forms; `short_forms` expands the short ones. `checking` turns Pydantic's errors
-into plain messages.
+These are the long forms; `short_forms` expands the short ones. `values` says what each may hold.
 """
 
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    PlainValidator,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
+
+from limpet.config.values import (
+    Argv,
+    Concurrency,
+    Count,
+    CountOrZero,
+    Durability,
+    Header,
+    Integer,
+    Megabytes,
+    Must,
+    Name,
+    OnBadRow,
+    OnChange,
+    Path,
+    Price,
+    Reference,
+    ReplyMode,
+    Seconds,
+    SecretKey,
+    Secrets,
+    Section,
+    Statuses,
+    Text,
+    Truth,
+    VariableName,
+    Wait,
 )
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from limpet.config.environment import Substituted, typed
-from limpet.config.imports import checked_reference
-from limpet.fingerprints.declared import flaw_of_variable
-from limpet.secrets.known import flaw_of_declared
-from limpet.transport.address import flaw_of_header
-
-VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
-_MOST = 10**9
-_LONGEST_NAME = 200
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-
-
-class _OrVariable:
-    """Marks a value that may also be written as `${NAME}`."""
-
-    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(typed, handler(kind))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), VARIABLE]}
-
-
-class _Must:
-    """Replaces what Pydantic says about a value by one message."""
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.custom_error_schema(
-            handler(kind), custom_error_type="must", custom_error_message=self._message
-        )
-
-
-def _name(value: str) -> str:
-    fits = value.strip() == value and value not in ("", ".", "..") and value.isprintable()
-    if not fits or set("/\\") & set(value) or len(value.encode()) > _LONGEST_NAME:
-        raise ValueError("must be usable as the name of a directory: no '/', '\\' or line breaks")
-    return value
-
-
-def _path(value: str) -> str:
-    if not value.strip() or "\0" in value:
-        raise ValueError("must be a path")
-    return value
-
-
-def _seconds(value: Any) -> Any:
-    given = typed(value)
-    time = _TIME.fullmatch(given) if isinstance(given, str) else None
-    return given if time is None else float(time[1]) * _SECONDS[time[2]]
-
-
-def _header(value: str) -> str:
-    if flaw := flaw_of_header(value):
-        raise PydanticCustomError("flaw", "{flaw}", {"flaw": flaw})
-    return value
-
-
-def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    # By hand: for Pydantic, 0 is False, and would turn masking off.
-    if typed(value) is False:
-        return False
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return check(value)
-    raise ValueError("must be false, or a list of strings")
-
-
-def _secret(value: str) -> str:
-    if flaw := flaw_of_declared(value):
-        raise ValueError(flaw)
-    return value
-
-
-def _variable(value: Any) -> Any:
-    # Of `${NAME}`, the name was meant, not what it holds.
-    name = value.written if isinstance(value, Substituted) else value
-    if isinstance(name, str) and (flaw := flaw_of_variable(name)):
-        raise ValueError(flaw)
-    return value
-
-
-Text = Annotated[str, Field(pattern=r"\S")]
-Name = Annotated[str, AfterValidator(_name)]
-Path = Annotated[str, AfterValidator(_path)]
-Header = Annotated[str, AfterValidator(_header)]
-Reference = Annotated[
-    str,
-    PlainValidator(checked_reference),
-    WithJsonSchema({"type": "string", "pattern": r":|\$\{", "examples": ["app:answer"]}),
-]
-Integer = Annotated[int, Field(gt=-(10**18), lt=10**18), _OrVariable()]
-Count = Annotated[int, Field(ge=1, le=_MOST), _OrVariable()]
-CountOrZero = Annotated[int, Field(ge=0, le=_MOST), _OrVariable()]
-Truth = Annotated[bool, _OrVariable()]
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False), _OrVariable()]
-Megabytes = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
-OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
-Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
-OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
-Secrets = Annotated[
-    list[Annotated[str, AfterValidator(_secret)]],
-    WrapValidator(_secrets),  # lets False through, too
-    WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
-]
-VariableName = Annotated[str, BeforeValidator(_variable)]
-Statuses = Annotated[list[int], _OrVariable()]
-Concurrency = Annotated[
-    Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
-    _OrVariable(),
-    _Must("must be auto or an integer of at least 1"),
-]
-_TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
-Wait = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=False),
-    BeforeValidator(_seconds),
-    _Must("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h"),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME_TEXT]}),
-]
-Seconds = Annotated[
-    float,
-    Field(gt=0, allow_inf_nan=False),
-    BeforeValidator(_seconds),
-    _Must("must be a number of seconds above 0, or a time like 90s, 2m or 1h"),
-    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _TIME_TEXT]}),
+Models = Annotated[
+    dict[str, Any], Must("must map names to models, like grader: {openai: …, model: …}")
 ]
 Evaluators = Annotated[
-    dict[str, Any], _Must("must map names to evaluators, like correct: exact_match")
+    dict[str, Any], Must("must map names to evaluators, like correct: exact_match")
 ]
 
 
 def _key(description: str, *, default: Any = None) -> Any:
     """Return an optional key of a section."""
     return Field(default=default, description=description)
-
-
-class Section(BaseModel):
-    """A mapping of known keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class DatasetSection(Section):
@@ -216,6 +96,35 @@ class HttpSection(RemoteSection):
     statuses: Statuses | None = _key("The statuses that mean success.")
 
 
+class CommandSection(Section):
+    """A program: it reads the row as JSON from stdin, and writes the answer to stdout."""
+
+    argv: Argv = Field(description="The program and its arguments; may hold placeholders.")
+    env: dict[str, str] | None = _key("Variables for it; write secrets as ${NAME}.")
+    cwd: Path | None = _key("Its working directory, relative to this file; default: the file's.")
+    answer: Text | None = _key("text, json, or a JSONPath to the answer in the JSON it writes.")
+    max_output_mb: Megabytes | None = _key("The largest output.")
+
+
+class ClientSection(Section):
+    """A model of a server that speaks the OpenAI API."""
+
+    openai: Text | None = _key("The base address of the server: https://api.openai.com/v1.")
+    model: Text | None = _key("The model's name on the server.")
+    key: SecretKey | None = _key("Its key, from the environment: ${OPENAI_API_KEY}.")
+    params: dict[str, Any] | None = _key("Parameters of each call: {temperature: 0}.")
+    reply: ReplyMode | None = _key("How a reply of a given form is asked for; default: auto.")
+    organization: Text | None = _key("The organization that pays.")
+    api_version: Text | None = _key("The version of the API, for Azure.")
+    stream: Truth | None = _key("Stream the reply, and keep the time of its first token.")
+
+
+class ModelSection(RemoteSection, ClientSection):
+    """A model that workflow and judges use by its name."""
+
+    python: Reference | None = _key("A model of your own: module:name.")
+
+
 class DependsOnSection(Section):
     """What results depend on that the code does not show."""
 
@@ -233,10 +142,48 @@ class WorkflowSection(Section):
     args: dict[str, Any] | None = _key("Arguments of the function, or of the class's constructor.")
     nat: NatSection | None = _key("An agent that `nat serve` serves.")
     http: HttpSection | None = _key("A server that answers with JSON.")
+    command: CommandSection | None = _key("A program that answers on stdout.")
     version: Text | None = _key("Its version, used instead of its code.")
     depends_on: DependsOnSection | None = _key(
         "What its answers depend on that its code does not show."
     )
+
+
+class ConversationSection(Section):
+    """What a model is told."""
+
+    prompt: Text | None = _key("One message of the user; may hold placeholders: {{column}}.")
+    prompt_file: Path | None = _key("A file with the prompt, relative to this one.")
+    messages: Any = _key("The whole conversation; may hold placeholders.")
+    images: Any = _key("Images by path or URL: ['{{photo}}'].")
+    files: Any = _key("Other files by path or URL.")
+    schema_: dict[str, Any] | None = Field(
+        default=None, alias="schema", description="The JSON schema of the answer."
+    )
+
+
+class PromptSection(RemoteSection, ConversationSection, ClientSection):
+    """A prompt that is evaluated, and the model that it is for."""
+
+    model: Text | None = _key("The model's name on the server; without openai, one of models.")
+    version: Text | None = _key("The version of the model, used instead of its address and name.")
+    depends_on: DependsOnSection | None = _key("What its answers depend on besides.")
+
+
+CONVERSATIONS = ("prompt", "prompt_file", "messages")
+"""The keys that say what a model is told."""
+_OF_PROMPTS = {"openai", "model", *CONVERSATIONS}
+_KINDS = {"python", "nat", "http", "command"}
+
+
+def workflow_section(value: Any) -> type[WorkflowSection | PromptSection]:
+    """Return which kind of workflow a mapping describes."""
+    keys = set(value) if isinstance(value, dict) else set()
+    return PromptSection if keys & _OF_PROMPTS and not keys & _KINDS else WorkflowSection
+
+
+def _checked_workflow(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
+    return workflow_section(value).model_validate(value)
 
 
 class PythonEvaluator(Section):
@@ -245,6 +192,7 @@ class PythonEvaluator(Section):
     python: Reference
     version: Text | None = _key("Its version, used instead of its code.")
     endpoint: Text | None = _key("The service it calls; callers of one share a pace.")
+    inputs: dict[str, Any] | None = _key("What it gets: {its name: '{{column}}'}.")
     depends_on: DependsOnSection | None = _key(
         "What its scores depend on that its code does not show."
     )
@@ -300,7 +248,10 @@ class EvalFile(Section):
 
     name: Name | None = _key("The name of the evaluation.")
     dataset: DatasetSection = Field(description="The rows.")
-    workflow: WorkflowSection = Field(description="What is evaluated.")
+    models: Models | None = _key("Models that workflow and judges use, by name.")
+    workflow: Annotated[WorkflowSection | PromptSection, WrapValidator(_checked_workflow)] = Field(
+        description="What is evaluated."
+    )
     run: RunSection = Field(
         default_factory=RunSection.model_construct, description="The run's directory."
     )

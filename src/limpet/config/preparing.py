@@ -10,14 +10,28 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from limpet import workflows
+from limpet import models, workflows
 from limpet.config.checking import report_argument
-from limpet.config.columns import ConfiguredDataset, columns_of_evaluators, columns_of_placeholders
+from limpet.config.columns import (
+    Columns,
+    ConfiguredDataset,
+    columns_of_evaluators,
+    columns_of_placeholders,
+)
 from limpet.config.dataset_checks import located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.judges import JudgeSection
+from limpet.config.model import (
+    CommandSection,
+    EvalFile,
+    PromptSection,
+    PythonEvaluator,
+    WorkflowSection,
+)
+from limpet.config.models import Models, NotImported
+from limpet.config.prompts import folder_of_files, prompt_workflow
 from limpet.config.short_forms import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
@@ -27,6 +41,7 @@ from limpet.evaluators.libraries.recognised import recognised
 from limpet.executors.details import UNSET
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.declared import DependsOn
+from limpet.models import Model
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
@@ -38,9 +53,13 @@ _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
 def prepared_dataset(
-    content: EvalFile, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+    content: EvalFile,
+    keep: Mapping[str, Any] | None,
+    columns: Columns,
+    folder: Path,
+    findings: Findings,
 ) -> Dataset | None:
-    """Return the dataset; `keep` is its filter in long form."""
+    """Return the dataset; `keep` is its filter in long form, `columns` are more that are named."""
     section = content.dataset
     if section.path is not None:
         source: Any = located(section.path, folder)
@@ -52,7 +71,7 @@ def prepared_dataset(
         source = _guarded(source, _shown(section.python))
     options = _given(section, *_COLUMNS, *_READING)
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
-    columns = columns_of_placeholders(content.workflow)
+    columns += columns_of_placeholders(content.workflow)
     columns += columns_of_evaluators(content.evaluators or {})
     return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
 
@@ -72,9 +91,16 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
 
 
 def prepared_workflow(
-    section: WorkflowSection, folder: Path, findings: Findings
+    content: EvalFile, named: Models, folder: Path, findings: Findings
 ) -> Workflow | None:
     """Return the workflow."""
+    section = content.workflow
+    if isinstance(section, PromptSection):
+        written = substitute(findings.tree.data["workflow"], lambda *_: None)
+        files = folder_of_files(content.dataset, folder)
+        return prompt_workflow(section, written, named, files, findings)
+    if section.command is not None:
+        return _command_workflow(section.command, section.version, folder, findings)
     if section.python is None:
         return _remote_workflow(section, findings)
     path = ("workflow", "python")
@@ -115,27 +141,48 @@ def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow |
     kind = "nat" if section.nat is not None else "http"
     server = section.nat or section.http
     assert server is not None
-    given = {name: getattr(server, name) for name in server.model_fields_set}
+    return _created(kind, _given(server, *type(server).model_fields), section.version, findings)
+
+
+def _command_workflow(
+    section: CommandSection, version: str | None, folder: Path, findings: Findings
+) -> Workflow | None:
+    """Return the workflow that is a program; its directory is that of the file."""
+    given = _given(section, "answer", "max_output_mb")
+    # Strings, even if a variable holds a number.
+    argv = section.argv
+    given["argv"] = argv if isinstance(argv, str) else [str(argument) for argument in argv]
+    given["env"] = {name: str(value) for name, value in (section.env or {}).items()}
+    given["cwd"] = located(section.cwd or ".", folder)
+    return _created("command", given, version, findings)
+
+
+def _created(
+    kind: str, given: Mapping[str, Any], version: str | None, findings: Findings
+) -> Workflow | None:
+    """Return the workflow of a kind; report the argument that it rejects."""
     arguments: dict[str, Any] = {
         name: str(value) if isinstance(value, str) else typed(value)
         for name, value in given.items()
-        if value is not None
     }
-    if section.version is not None:
-        arguments["version"] = section.version
-    create = workflows.nat if kind == "nat" else workflows.http
+    if version is not None:
+        arguments["version"] = version
     try:
-        return create(**arguments)
+        created: Workflow = getattr(workflows, kind)(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
         # As in the file: the section no longer knows what came from the environment.
         written = long_kind(kind, findings.tree.data["workflow"][kind])
         written = substitute(written, lambda *_: None)
         report_argument(kind, error, written, ("workflow", kind), findings)
         return None
+    return created
 
 
 def prepared_declaration(
-    section: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
+    section: WorkflowSection | PromptSection | PythonEvaluator,
+    path: KeyPath,
+    folder: Path,
+    findings: Findings,
 ) -> DependsOn | None:
     """Return the declared dependencies of a step; none if it has a version."""
     given = section.depends_on
@@ -178,9 +225,10 @@ def prepared_evaluators(
             return None
         endpoint = UNSET if section.endpoint is None else section.endpoint
         declared = prepared_declaration(section, (*at, name), folder, findings)
+        inputs = {} if section.inputs is None else {"inputs": typed(section.inputs)}
         try:
             return as_evaluator(
-                found, name, section.version, endpoint=endpoint, depends_on=declared
+                found, name, section.version, endpoint=endpoint, depends_on=declared, **inputs
             )
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
             text = f"{_shown(section.python)}: {one_line(text_of(error))}"
@@ -190,6 +238,38 @@ def prepared_evaluators(
         name: prepared(name, evaluator) if isinstance(evaluator, PythonEvaluator) else evaluator
         for name, evaluator in evaluators.items()
     }
+
+
+def prepared_models(named: Models, folder: Path, findings: Findings) -> Models:
+    """Return the models with those in Python imported."""
+
+    def prepared(model: Model | None) -> Model | None:
+        if not isinstance(model, NotImported):
+            return model
+        path = ("models", model.name, "python")
+        found = imported_object(model.python, path, folder, findings)
+        if found is None:
+            return None
+        try:
+            return models.as_model(found, name=model.name)
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+            hint = getattr(error, "hint", None)
+            findings.add(path, one_line(text_of(error)), hint, cause=error)
+            return None
+
+    return {name: prepared(model) for name, model in named.items()}
+
+
+def prepared_judges(
+    evaluators: Mapping[str, Any], named: Models, findings: Findings
+) -> tuple[dict[str, Any], Columns]:
+    """Return the evaluators with those that ask a model created, and the columns these name."""
+    prepared, columns = dict(evaluators), list[tuple[KeyPath, str]]()
+    for name, section in evaluators.items():
+        if isinstance(section, JudgeSection):
+            prepared[name] = evaluator = section.created(named, findings)
+            columns += () if evaluator is None else section.columns(evaluator)
+    return prepared, tuple(columns)
 
 
 def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:

@@ -5,15 +5,24 @@ short forms are added as alternatives.
 """
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import create_model
 
 from limpet.config.evaluators import arguments_of
-from limpet.config.model import VARIABLE, EvalFile, PythonEvaluator
+from limpet.config.judges import JUDGES, keys_of
+from limpet.config.model import EvalFile, ModelSection, PythonEvaluator
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
+from limpet.config.values import VARIABLE
 from limpet.evaluators.by_name import BUILT_INS
 
+_MODEL_NAMES = {
+    "description": "A model under models, or several: a jury.",
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+}
+_STRINGS = ("prompt", "prompt_file", "against")
+"""What a judge has in a file as a string, whatever its constructor takes."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -22,13 +31,15 @@ def json_schema() -> dict[str, Any]:
     schema = _without_null(EvalFile.model_json_schema())
     keys, sections = schema["properties"], schema["$defs"]
     for section, key in SHORT_FOR.items():
-        long = keys[section].pop("$ref", None) or keys[section].pop("allOf")[0]["$ref"]
-        short = sections[long.rpartition("/")[2]]["properties"][key]
-        keys[section]["anyOf"] = [_bare(short), {"$ref": long}]
+        kinds = keys[section].pop("anyOf", None) or [{"$ref": keys[section].pop("$ref")}]
+        short = sections[kinds[0]["$ref"].rpartition("/")[2]]["properties"][key]
+        keys[section]["anyOf"] = [_bare(short), *kinds]
     kinds = sections["WorkflowSection"]["properties"]
     for kind in SHORT_KINDS:
-        long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
-        kinds[kind]["anyOf"] = [short, {"$ref": long}]
+        long, short = kinds[kind].pop("$ref"), [{"type": "string", "minLength": 1}]
+        if kind == "command":
+            short.append({"type": "array", "items": {"type": "string"}, "minItems": 1})
+        kinds[kind]["anyOf"] = [*short, {"$ref": long}]
     rows = sections["DatasetSection"]["properties"]
     rows["filter"] = {"description": rows["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {
@@ -36,6 +47,11 @@ def json_schema() -> dict[str, Any]:
         "type": "object",
         "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"},
         "additionalProperties": {"anyOf": _evaluators()},
+    }
+    keys["models"] = {
+        "description": keys["models"]["description"],
+        "type": "object",
+        "additionalProperties": {"anyOf": _models()},
     }
     return {"$schema": _DRAFT, **schema, "title": "Limpet eval.yml"}
 
@@ -79,14 +95,31 @@ def _evaluators() -> list[dict[str, Any]]:
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
         {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},
         own,
-        *map(_built_in, BUILT_INS),
+        *(_created(kind, BUILT_INS[kind], "type", arguments_of(kind)) for kind in BUILT_INS),
+        *(_created(kind, JUDGES[kind], kind, keys_of(kind)) for kind in JUDGES),
     ]
 
 
-def _built_in(kind: str) -> dict[str, Any]:
-    parameters = inspect.signature(BUILT_INS[kind]).parameters
+def _models() -> list[dict[str, Any]]:
+    return [
+        {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},
+        _without_null(ModelSection.model_json_schema()),
+    ]
+
+
+def _created(kind: str, create: Callable[..., Any], key: str, names: list[str]) -> dict[str, Any]:
+    """Return the schema of an evaluator.
+
+    Args:
+        kind: Its name.
+        create: Its constructor.
+        key: The key that makes it this evaluator: `type`, or that of a judge.
+        names: Its other keys.
+    """
+    parameters = inspect.signature(create).parameters
     fields: dict[str, Any] = {
-        name: (parameters[name].annotation, parameters[name].default) for name in arguments_of(kind)
+        name: (str, None) if name in _STRINGS else (parameters[name].annotation, None)
+        for name in names
     }
     schema = create_model(kind, **fields).model_json_schema()
     arguments = {
@@ -95,8 +128,8 @@ def _built_in(kind: str) -> dict[str, Any]:
     }
     return {
         "type": "object",
-        "description": (inspect.getdoc(BUILT_INS[kind]) or kind).splitlines()[0],
-        "properties": {"type": {"const": kind}, **arguments},
-        "required": ["type"],
+        "description": (inspect.getdoc(create) or kind).splitlines()[0],
+        "properties": {key: {"const": kind} if key == "type" else _MODEL_NAMES, **arguments},
+        "required": [key],
         "additionalProperties": False,
     }

@@ -10,8 +10,8 @@ SHORT_FOR = {
     "run": "path",
 }
 """Each section, and the key that a plain value stands for."""
-SHORT_KINDS = {"nat": "endpoint", "http": "url"}
-"""Each kind of workflow, and the key that a plain address stands for."""
+SHORT_KINDS = {"nat": "endpoint", "http": "url", "command": "argv"}
+"""Each kind of workflow, and the key that a plain value stands for."""
 
 
 def long_form(section: str, value: Any) -> Any:
@@ -21,7 +21,8 @@ def long_form(section: str, value: Any) -> Any:
 
 def long_kind(kind: str, value: Any) -> Any:
     """Return a kind of workflow as a mapping, if it has a short form."""
-    if kind not in SHORT_KINDS or not isinstance(value, str):
+    is_short = isinstance(value, (str, list) if kind == "command" else str)
+    if kind not in SHORT_KINDS or not is_short:
         return value
     return {SHORT_KINDS[kind]: value}
 
@@ -31,6 +32,13 @@ def long_evaluator(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return {"python" if ":" in value else "type": value}
+
+
+def long_model(value: Any) -> Any:
+    """Return a model as a mapping: an address is that of a server, `module:name` is Python."""
+    if not isinstance(value, str):
+        return value
+    return {"openai" if value.startswith(("http://", "https://")) else "python": value}
 
 
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
@@ -46,9 +54,9 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without its null values."""
+    """Return a mapping without its null values. A key that is empty is an error, and stays."""
     return {
-        key: value
-        for key, value in data.items()
-        if value is not None and getattr(value, "read", value) is not None
+        name: value
+        for name, value in data.items()
+        if value is not None and (name == "key" or getattr(value, "read", value) is not None)
     }

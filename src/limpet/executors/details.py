@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from limpet.executors.countdown import Countdown
 from limpet.pacing.clock import now
+from limpet.pacing.leave import Leave
 from limpet.pacing.signals import FailureKind
-from limpet.pacing.ticket import Ticket
 
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
@@ -154,16 +154,17 @@ class Attempt:
         "grace",
         "index",
         "kind",
+        "leave",
         "number",
         "retry_in",
         "seconds",
         "started_at",
         "task",
-        "ticket",
     )
 
-    def __init__(self, call: Call, number: int, started_at: float) -> None:
+    def __init__(self, call: Call, number: int, started_at: float, leave: Leave) -> None:
         self.call = call
+        self.leave = leave
         self.index = call.index
         self.number = number
         self.started_at = started_at
@@ -175,7 +176,6 @@ class Attempt:
         self.grace: Countdown | None = None
         self.begun = False
         self.task: asyncio.Task[None] | None = None
-        self.ticket: Ticket | None = None
 
     @property
     def input(self) -> Any:

@@ -3,13 +3,14 @@
 Each attempt is a task that settles itself as its last act. One that does not end when cancelled is
 abandoned after a grace, and settled on its behalf.
 
-All attempts have the same time limit, so the oldest reaches it first: one timer watches the oldest,
-instead of a timer for each. Answers that arrived while the loop was suspended are read before
-anything is overdue (`countdown`).
+All attempts have the same time limit, so the oldest reaches it first, unless its calls waited for
+the pacer: one timer watches the oldest, instead of a timer for each. Answers that arrived while the
+loop was suspended are read before anything is overdue (`countdown`).
 """
 
 import asyncio
 import contextvars
+import math
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -23,10 +24,12 @@ from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.forks import end_if_forked
 from limpet.executors.loops import silence
 from limpet.foreign import readable
+from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.ticket import Ticket, observe_into
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""
+_LOOK_AGAIN_S = 1.0  # at an attempt whose time is up and whose call waits for the pacer
 
 Settle = Callable[[Attempt, Any, BaseException | None], None]
 
@@ -84,8 +87,8 @@ class Flight:
 
     def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
         """Start the call's next attempt, with the pacer's ticket if there is a pacer."""
-        attempt = Attempt(call, len(call.details.exceptions) + 1, self._loop.time())
-        attempt.ticket = ticket
+        number = len(call.details.exceptions) + 1
+        attempt = Attempt(call, number, self._loop.time(), Leave(ticket))
         self._attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
@@ -96,8 +99,9 @@ class Flight:
 
     async def _fly(self, attempt: Attempt) -> None:
         attempt.begun = True
-        if attempt.ticket is not None:
-            observe_into(attempt.ticket.observation)
+        take_leave(attempt.leave)
+        if (observation := attempt.leave.observation) is not None:
+            observe_into(observation)
         value, error = None, None
         try:
             awaitable = self._function(attempt.call.input)
@@ -115,7 +119,8 @@ class Flight:
         del self._attempts[attempt.index]
         if attempt.grace is not None:
             attempt.grace.cancel()
-        attempt.seconds = seconds = self._loop.time() - attempt.started_at
+        now = self._loop.time()
+        attempt.seconds = seconds = now - attempt.started_at - attempt.leave.waited_s(now)
         attempt.call.details.execution_seconds += seconds
         self._settle(attempt, value, error)
 
@@ -125,6 +130,7 @@ class Flight:
         if attempt is None:
             return False
         attempt.cancelled = why
+        attempt.leave.overdue = why is Cancelled.TIMEOUT
         if attempt.task is not None:
             attempt.task.cancel()
         if not attempt.begun:
@@ -169,13 +175,22 @@ class Flight:
     def _cancel_overdue(self) -> None:
         self._watch = None
         now = self._loop.time()
+        soonest_s = math.inf
         for attempt in list(self._attempts.values()):
             remaining_s = attempt.started_at + self._timeout_s - now
-            if remaining_s > 0:
-                self._watch_for(remaining_s)
-                return
-            if attempt.cancelled is None:
+            if remaining_s > 0:  # so have all that started later
+                soonest_s = min(soonest_s, remaining_s)
+                break
+            # The time that its calls waited for the pacer is not its own.
+            remaining_s += attempt.leave.waited_s(now)
+            if attempt.leave.is_waiting:
+                soonest_s = min(soonest_s, max(remaining_s, _LOOK_AGAIN_S))
+            elif remaining_s > 0:
+                soonest_s = min(soonest_s, remaining_s)
+            elif attempt.cancelled is None:
                 self.cancel(attempt.index, Cancelled.TIMEOUT)
+        if soonest_s < math.inf:
+            self._watch_for(soonest_s)
 
 
 def _not_awaitable(function: Any, result: Any) -> NotAwaitableError:

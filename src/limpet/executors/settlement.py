@@ -13,6 +13,7 @@ from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.flight import NotAwaitableError
 from limpet.executors.options import Settings
 from limpet.executors.progress import Progress
+from limpet.pacing.pacer import Pacer
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind
 
 OUTAGE_PATIENCE_S = 600.0
@@ -105,11 +106,11 @@ class Settlement:
             case Cancelled.TIMEOUT:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
-                _void(attempt)
+                attempt.leave.void()
                 error = reasons.cancelled_on_request(attempt.index)
                 return Decision(Action.FAIL, error, on_request=True)
             case Cancelled.STOP:
-                _void(attempt)
+                attempt.leave.void()
                 return Decision(Action.SKIP)
         if error is None:
             return self._completed(attempt)
@@ -117,14 +118,13 @@ class Settlement:
             return self._failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
             return self._failed(attempt, error)
-        _void(attempt)
+        attempt.leave.void()
         return Decision(Action.CRASH, error)
 
     def _completed(self, attempt: Attempt) -> Decision:
         if self._settings.controller is not None:
             self._settings.controller.record_success(attempt.seconds or 0.0)
-        if attempt.ticket is not None:
-            attempt.ticket.ok()
+        attempt.leave.ok()
         self.completed += 1
         return COMPLETE
 
@@ -133,8 +133,7 @@ class Settlement:
         error = reasons.overdue(call.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
-        ticket = attempt.ticket
-        charged = ticket is None or ticket.failed(timeout=True) or self._is_at_fault(call)
+        charged = attempt.leave.timed_out() or self._is_at_fault(call)
         most = settings.max_timeouts
         spent, most = (call.timeouts, most) if most is not None else self._retries(call)
         if charged and spent >= most:
@@ -143,11 +142,11 @@ class Settlement:
         # If nothing has worked so far, the failure should show soon.
         may_defer = self.completed > 0 and self._may_defer(call)
         defer = charged and spent + 1 == most and may_defer
-        return self._unless_blocked(Decision(Action.RETRY, error, defer=defer))
+        return self._unless_blocked(attempt, Decision(Action.RETRY, error, defer=defer))
 
     def _failed(self, attempt: Attempt, error: Exception) -> Decision:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
-            _void(attempt)
+            attempt.leave.void()
             return Decision(Action.CRASH, error)
         settings, call = self._settings, attempt.call
         spent, most = self._retries(call)
@@ -156,10 +155,10 @@ class Settlement:
         call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
-        charged = attempt.ticket is None or attempt.ticket.settle(signal)
+        charged = attempt.leave.settle(signal)
         at_fault = self._is_at_fault(call)
         # Without a pacer, a wait named by the server is honoured exactly, however long.
-        endless = settings.pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
+        endless = self._pacer(attempt) is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
         if signal.kind is FailureKind.SETUP:
             return Decision(Action.STOP, error)
         if signal.kind is FailureKind.QUOTA or (endless and signal.kind in _PUSHBACK):
@@ -170,7 +169,8 @@ class Settlement:
             action = Action.FAIL if call.refusals > MOST_REFUSALS else Action.RETRY
             return Decision(action, error, self._own_wait_s(attempt))
         if not charged and not at_fault:
-            return self._unless_blocked(Decision(Action.RETRY, error, self._own_wait_s(attempt)))
+            retry = Decision(Action.RETRY, error, self._own_wait_s(attempt))
+            return self._unless_blocked(attempt, retry)
         if wait_s is None:
             return Decision(Action.FAIL, error)
         # A mistake in the call's own code does not go away: it should show soon. So should a
@@ -183,10 +183,10 @@ class Settlement:
 
     def _own_wait_s(self, attempt: Attempt) -> float:
         """Return how long this call alone must wait; the pacer makes all of them wait."""
-        ticket = attempt.ticket
-        if ticket is None or ticket.own_wait_s is None:
+        own_wait_s = attempt.leave.own_wait_s
+        if own_wait_s is None:
             return 0.0
-        return ticket.own_wait_s or self._settings.rules.backoff.wait_s(attempt.call.refusals)
+        return own_wait_s or self._settings.rules.backoff.wait_s(attempt.call.refusals)
 
     def _retries(self, call: Call) -> tuple[int, int]:
         """Return how many retries a call has used, and how many it has in all."""
@@ -203,16 +203,14 @@ class Settlement:
         settings = self._settings
         return settings.pacer is not None and not settings.exit_on_error and not call.deferred
 
-    def _unless_blocked(self, decision: Decision) -> Decision:
+    def _pacer(self, attempt: Attempt) -> Pacer | None:
+        """Return the pacer of the call that failed, or of all calls."""
+        return attempt.leave.pacer or self._settings.pacer
+
+    def _unless_blocked(self, attempt: Attempt, decision: Decision) -> Decision:
         """Stop instead if no call has succeeded for too long."""
-        pacer = self._settings.pacer
+        pacer = self._pacer(attempt)
         if pacer is None or pacer.blocked_s < OUTAGE_PATIENCE_S:
             return decision
         assert isinstance(decision.error, Exception)
         return Decision(Action.STOP, reasons.nothing_gets_through(pacer.blocked_s, decision.error))
-
-
-def _void(attempt: Attempt) -> None:
-    """Tell the pacer that the run cancelled a call."""
-    if attempt.ticket is not None:
-        attempt.ticket.void()

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from limpet.pacing.leave import current_leave
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer
-from limpet.pacing.signals import classify
 from limpet.pacing.ticket import observing
 
 
@@ -39,6 +39,10 @@ class PacerRegistry:
                 pacer.memory = learned
         return pacer
 
+    def use(self, key: str, pacer: Pacer) -> None:
+        """Make this the one pacer for the key."""
+        self._pacers[key] = pacer
+
     def __iter__(self) -> Iterator[Pacer]:
         return iter(self._pacers.values())
 
@@ -65,10 +69,11 @@ def pacing_with(registry: PacerRegistry) -> Iterator[None]:
 async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
     """Pace one call: wait until it may start, then make it within the block.
 
-    For a workflow or evaluator that calls several endpoints and therefore has `endpoint=None`: each
-    call is paced, instead of the cell. All callers of an endpoint in a run share its pacer. An
-    exception raised in the block is reported to the pacer and propagates, so that the run retries
-    the cell. `observe` in the block is about this call. Outside a run this does nothing.
+    For a workflow or evaluator that makes several calls, to one endpoint or to several: each call
+    is paced, instead of the cell. All callers of an endpoint in a run share its pacer. An exception
+    raised in the block is reported to the pacer and propagates, so that the run retries the cell.
+    The wait does not count as the cell's time. `observe` in the block is about this call. Outside a
+    run this does nothing.
 
     Args:
         key: The endpoint: a provider, an account and a model.
@@ -78,17 +83,12 @@ async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
     if registry is None:
         yield
         return
-    ticket = await registry.get(key).acquire(cost)
+    leave = current_leave()
+    ticket = await leave.acquire(registry.get(key), cost)
     with observing(ticket.observation):
         try:
             yield
-        except TimeoutError:
-            ticket.failed(timeout=True)
+        except BaseException as error:
+            leave.end(ticket, error)
             raise
-        except Exception as error:
-            ticket.settle(classify(error))
-            raise
-        except BaseException:
-            ticket.void()
-            raise
-        ticket.ok()
+        leave.end(ticket)

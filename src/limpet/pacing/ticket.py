@@ -49,6 +49,16 @@ class Ticket:
         self.observation = Observation()
         self.own_wait_s: float | None = None
 
+    @property
+    def pacer(self) -> "Pacer":
+        """The pacer that issued it."""
+        return self._pacer
+
+    @property
+    def owner(self) -> object:
+        """Who asked for it."""
+        return None if self._sent is None else self._sent.owner
+
     def ok(self, *, headers: object = None, usage: object = None) -> None:
         """The call was answered; pass on what its response said, unless `observe` did."""
         sent, observed = self._take(), self.observation

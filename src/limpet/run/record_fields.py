@@ -46,8 +46,12 @@ SCORED = ("score", "scores", "reasoning", "label", "metadata")
 OF, BY, SAW = "of", "by", "saw"
 """Facts about a score: the digests of the output, of the evaluator, and of what it read of the
 item. Readers find the score of an answer by them."""
+BALLOTS = ".ballots"
+"""How the name of the column of an evaluator's ballots ends. No evaluator's name has a dot."""
 SAW_MASKED = "saw_masked"
 """Fact about a score: the evaluator saw the answer with its secrets masked."""
+CUT_OFF = "cut_off"
+"""Fact about an answer: the model stopped because it reached its limit of tokens."""
 MASKED = "masked"
 """Fact about a line: how many secrets were masked in it."""
 OUTPUT = "output"

@@ -17,7 +17,16 @@ from limpet.secrets.names import is_secret_key, may_be_secret
 Hide = Callable[[str], str]
 """Takes a secret, and returns what to show instead."""
 
-_TYPICAL = ("api_key", "headers", "password", "secret", "authorization", "credentials", "token")
+_TYPICAL = (
+    "key",
+    "api_key",
+    "headers",
+    "password",
+    "secret",
+    "authorization",
+    "credentials",
+    "token",
+)
 _NEAR = 0.8
 
 _ADDRESS = re.compile(r"(?P<scheme>://)(?P<user>[^/\s]*)@")  # up to the last @, as URLs go

@@ -7,16 +7,23 @@ from limpet.workflows.protocol import Workflow
 from limpet.workflows.python import as_workflow
 
 if TYPE_CHECKING:
+    from limpet.workflows.command_workflow import command
     from limpet.workflows.http_workflow import http
     from limpet.workflows.nat_workflow import nat
+    from limpet.workflows.openai_workflow import openai
 
-__all__ = ["Workflow", "as_workflow", "http", "nat"]
+__all__ = ["Workflow", "as_workflow", "command", "http", "nat", "openai"]
 
-_LAZY = {"http": "http_workflow", "nat": "nat_workflow"}
+_LAZY = {
+    "command": "command_workflow",
+    "http": "http_workflow",
+    "nat": "nat_workflow",
+    "openai": "openai_workflow",
+}
 
 
 def __getattr__(name: str) -> object:
-    # These import an HTTP client, which a run of plain functions does not need.
+    # These import more than a run of plain functions needs.
     if name not in _LAZY:
         raise AttributeError(f"module 'limpet.workflows' has no attribute {name!r}")
     value = getattr(import_module(f"limpet.workflows.{_LAZY[name]}"), name)

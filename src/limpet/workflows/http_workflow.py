@@ -10,14 +10,15 @@ from limpet.templates import check_placeholders, has_placeholders
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
+from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import Reply
 from limpet.types import Item, Output
+from limpet.usage import usage_of_body
 from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.remote import CallOptions, RemoteWorkflow
+from limpet.workflows.remote import RemoteWorkflow
 from limpet.workflows.template import quoted_url, render, render_url
-from limpet.workflows.usage import usage_of_body
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _STATUSES, _REDIRECTS = range(200, 600), range(300, 400)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.errors import LimpetError, PermanentError, TransientError
+from limpet.nat_trace import event_of
 from limpet.transport.failures import Show, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import MOST_SAID
 from limpet.workflows.nat_errors import agent_failure, is_agent_error
-from limpet.workflows.nat_trace import event_of
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
 _TRACE_ID = '{"observability_trace_id":'

@@ -8,14 +8,15 @@ from yarl import URL
 from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.transport.address import Address
 from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, said_error
+from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import Reply
 from limpet.types import Item, Output
+from limpet.usage import usage_of_body, usage_of_trace
 from limpet.workflows.nat_errors import agent_failure, is_agent_error
 from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.remote import CallOptions, RemoteWorkflow, shown_address
-from limpet.workflows.usage import usage_of_body, usage_of_trace
+from limpet.workflows.remote import RemoteWorkflow, shown_address
 
 _STREAM, _JSON = "text/event-stream", "application/json"
 

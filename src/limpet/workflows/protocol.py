@@ -20,6 +20,8 @@ class Workflow(Protocol):
         endpoint: The endpoint its calls are paced with: workflows and evaluators that name the same
             endpoint share a pacer. None: it calls no endpoint, or paces each call itself with
             `limpet.pacing.endpoint`.
+        concurrency: How many calls run at once if it has no endpoint and the run's pace is auto;
+            None: 32.
         secrets: Values that must not be written anywhere.
         answered_before: Set by the run before it opens: whether an earlier session has answers. A
             refusal then concerns an item, not the setup.
@@ -28,6 +30,7 @@ class Workflow(Protocol):
     name: str
     fingerprint: Mapping[str, str]
     endpoint: str | None = "workflow"
+    concurrency: int | None = None
     secrets: Iterable[str] = ()
     answered_before: bool = False
 
@@ -53,6 +56,7 @@ MEMBERS = {
     "name": "its name",
     "fingerprint": "a dict of strings: what its answers depend on",
     "endpoint": "the endpoint its calls are paced with; None: none",
+    "concurrency": "how many calls run at once without an endpoint; None: 32",
     "secrets": "values that must not be written; () if there are none",
     "answered_before": "set by the run: whether an earlier session has answers",
     "seen": "returns what it sees of an item",

@@ -6,18 +6,14 @@ client's.
 
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from yarl import URL
 
-from limpet.arguments import positive_number
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.fingerprints.keys import digest
 from limpet.pacing import observe
-from limpet.text import did_you_mean
-from limpet.transport.address import Address, checked_headers
-from limpet.transport.client import Client
-from limpet.transport.deadlines import Deadlines
+from limpet.transport.address import Address
 from limpet.transport.failures import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -25,6 +21,7 @@ from limpet.transport.failures import (
     status_error,
     wanted_fields,
 )
+from limpet.transport.options import CallOptions, client_for
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import MOST_SAID, Reply
 from limpet.types import Item, Output, Usage
@@ -32,41 +29,6 @@ from limpet.workflows.protocol import Workflow
 
 _MANY_REFUSED = 5
 _MAY_HOLD_KEYS = ("url", "path", "endpoint")
-
-
-class CallOptions(TypedDict, total=False):
-    """How a server is called: options that every remote workflow takes.
-
-    Attributes:
-        headers: Headers to send. The values are secrets: never shown, and in no fingerprint.
-        connect_timeout: Seconds to connect (10).
-        first_byte_timeout: Seconds until the response begins, including connecting.
-        between_bytes_timeout: Seconds between two pieces of the response.
-        timeout: Seconds for the whole call.
-        max_response_mb: A larger response is a failure (64).
-    """
-
-    headers: Mapping[str, str] | None
-    connect_timeout: float | None
-    first_byte_timeout: float | None
-    between_bytes_timeout: float | None
-    timeout: float | None
-    max_response_mb: float
-
-
-def _client(kind: str, address: Address, options: CallOptions) -> Client:
-    known = CallOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{name!r} is not an option of {kind}{did_you_mean(name, known)}")
-    deadlines = Deadlines(
-        options.get("connect_timeout", 10.0),
-        options.get("first_byte_timeout"),
-        options.get("between_bytes_timeout"),
-        options.get("timeout"),
-    )
-    max_response_mb = positive_number(max_response_mb=options.get("max_response_mb", 64))
-    return Client(address, checked_headers(options.get("headers")), deadlines, max_response_mb)
 
 
 class RemoteWorkflow(Workflow):
@@ -83,7 +45,7 @@ class RemoteWorkflow(Workflow):
         self.name = name
         self.endpoint = address.origin
         self._address = address
-        self._client = _client(self.kind, address, options)
+        self._client = client_for(self.kind, address, options)
         self._method = method
         self._version = version
         self._where = f"{method} {address.origin}{address.path}"

@@ -24,6 +24,15 @@ def render(template: Any, item: Item) -> Any:
     return render_template(template, lambda name: _value(name, item))
 
 
+def render_as_text(template: str, item: Item) -> str:
+    """Return a string filled with the item's values, each as text.
+
+    Raises:
+        LimpetError: The row does not have a column that it names.
+    """
+    return render_text(template, lambda name: _value(name, item))
+
+
 def render_url(template: str, item: Item) -> str:
     """Return an address filled with the item's values, each percent-encoded.
 

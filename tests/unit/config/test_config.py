@@ -224,10 +224,11 @@ def test_what_is_nested_too_deep_is_refused(text):
 
 
 def test_every_evaluator_of_the_package_can_be_asked_for():
-    from limpet.evaluators.by_name import BUILT_INS as KNOWN
+    from limpet.config.judges import JUDGES
+    from limpet.evaluators.by_name import BUILT_INS
 
     others = {"Evaluator", "Scored", "Scores", "as_evaluator", "as_evaluators", "evaluator"}
-    assert set(KNOWN) == set(limpet.evaluators.__all__) - others
+    assert set(BUILT_INS) | set(JUDGES) == set(limpet.evaluators.__all__) - others
 
 
 def test_reading_a_file_imports_nothing_that_it_names(folder):

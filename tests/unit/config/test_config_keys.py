@@ -4,8 +4,8 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 TOP = (
-    "name, dataset, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, "
-    "env_file, secrets, "
+    "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, "
+    "on_change, env_file, secrets, "
     "early_stop, prices, output"
 )
 READS = (
@@ -32,6 +32,11 @@ REFUSED = {
         "eval.yml:4: dataset: unknown key 'on-bad-rows'",
         f"did you mean 'on_bad_row'?  (known here: {READS})",
     ),
+    "the filter of the dataset under the name of show's": (
+        "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  where: {lang: de}\n",
+        "eval.yml:4: dataset: unknown key 'where'",
+        f"did you mean 'filter'?  (known here: {READS})",
+    ),
     "a key at the wrong level": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  trials: 2\n",
         "eval.yml:4: dataset: unknown key 'trials'",
@@ -40,7 +45,10 @@ REFUSED = {
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
         "eval.yml:2: workflow: unknown key 'versoin'",
-        "did you mean 'version'?  (known here: python, args, nat, http, version, depends_on)",
+        (
+            "did you mean 'version'?  "
+            "(known here: python, args, nat, http, command, version, depends_on)"
+        ),
     ),
     "an unknown key of what is depended on": (
         "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  depends_on: {fils: [a]}\n",
@@ -94,7 +102,7 @@ REFUSED = {
     ),
     "a workflow without its place": (
         "dataset: questions.jsonl\nworkflow: {version: '3'}\n",
-        "eval.yml:2: workflow: needs python or nat or http",
+        "eval.yml:2: workflow: needs python or nat or http or command or openai",
         "write workflow: app:answer",
     ),
     "a path and a function": (

@@ -157,9 +157,9 @@ def test_the_file_has_the_names_of_evaluate():
     schema = json_schema()
 
     def keys_of(section):
-        (reference,) = [
-            one["$ref"] for one in schema["properties"][section]["anyOf"] if "$ref" in one
-        ]
+        reference = next(
+            form["$ref"] for form in schema["properties"][section]["anyOf"] if "$ref" in form
+        )
         return set(schema["$defs"][reference.rpartition("/")[2]]["properties"])
 
     of_a_call = {"redo", "show", "watcher"}

@@ -79,19 +79,19 @@ REFUSED = {
     "a number for an evaluator": (
         GOOD + "evaluators: {a: 3}\n",
         (
-            "eval.yml:3: evaluators.a: must be a built-in, module:name, or a mapping with type or "
-            "python, not 3"
+            "eval.yml:3: evaluators.a: must be a built-in, module:name, or a mapping with type, "
+            "python or judge, not 3"
         ),
         f"built in: {BUILT_INS}",
     ),
     "an evaluator of no kind": (
         GOOD + "evaluators: {a: {tolerance: 3}}\n",
-        "eval.yml:3: evaluators.a: needs type or python",
-        f"type is one of {BUILT_INS}; python is module:name",
+        "eval.yml:3: evaluators.a: needs type, python or judge",
+        f"type is one of {BUILT_INS}; python is module:name; judge names a model",
     ),
     "an evaluator under its type": (
         GOOD + "evaluators: {near: {similarity: {threshold: 0.8}}}\n",
-        "eval.yml:3: evaluators.near: needs type or python",
+        "eval.yml:3: evaluators.near: needs type, python or judge",
         "write near: {type: similarity, …}",
     ),
     "an evaluator of two kinds": (
@@ -135,7 +135,7 @@ REFUSED = {
     "an unknown key of a function": (
         GOOD + "evaluators: {a: {python: 'a:b', verson: '2'}}\n",
         "eval.yml:3: evaluators.a: unknown key 'verson'",
-        "did you mean 'version'?  (known here: python, version, endpoint, depends_on)",
+        "did you mean 'version'?  (known here: python, version, endpoint, inputs, depends_on)",
     ),
     "an evaluator's version that is a number": (
         GOOD + "evaluators: {a: {python: 'a:b', version: 2}}\n",

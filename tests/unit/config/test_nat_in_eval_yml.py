@@ -114,7 +114,7 @@ def test_a_set_goes_below_the_short_form():
             "did you mean 'GET'?",
         ),
         ("{http: http://x, nat: http://x}", ".http: cannot be used with nat", None),
-        ("{}", ": needs python or nat or http", "write workflow: app:answer"),
+        ("{}", ": needs python or nat or http or command or openai", "write workflow: app:answer"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(workflow, said, hint):

@@ -29,8 +29,8 @@ from limpet.evaluators import (
     trajectory,
 )
 from limpet.evaluators.numeric import number_in
+from limpet.nat_trace import trace_of
 from limpet.types import Item
-from limpet.workflows.nat_trace import trace_of
 
 
 def score(evaluator, output=None, expected=None, **fields):

@@ -13,10 +13,11 @@ import pytest
 from pydantic import BaseModel
 
 from limpet.errors import LimpetError, RateLimitError
+from limpet.evaluators.libraries.nat import score_of_item
+from limpet.evaluators.libraries.refusals import RefusedCallError, outspoken, refusals
 from limpet.integrations.nat import toolkit as toolkit_module
-from limpet.integrations.nat.judges import RefusedCallError, outspoken, refusals
 from limpet.integrations.nat.toolkit import Toolkit
-from limpet.integrations.nat.toolkit_evaluators import _made_of, _score_of
+from limpet.integrations.nat.toolkit_evaluators import _made_of
 
 WAIT_S = 10
 
@@ -134,13 +135,13 @@ def test_a_copy_of_a_model_is_asked_and_not_the_original():
 )
 def test_a_reasoning_about_errors_is_no_failure(reasoning):
     returned = SimpleNamespace(score=0.5, reasoning=reasoning, error=None)
-    assert _score_of(returned, "kinds").value == 0.5
+    assert score_of_item(returned, "kinds").value == 0.5
 
 
 def test_the_toolkits_trajectory_without_a_message_is_a_failure():
     reasoning = {"trajectory": [], "error_type": "TimeoutError", "question_text": "?"}
     with pytest.raises(LimpetError, match="the judge failed: TimeoutError"):
-        _score_of(SimpleNamespace(score=0.0, reasoning=reasoning, error=""), "steps")
+        score_of_item(SimpleNamespace(score=0.0, reasoning=reasoning, error=""), "steps")
 
 
 # ---- building -----------------------------------------------------------------------------------

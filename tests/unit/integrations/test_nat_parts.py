@@ -22,11 +22,11 @@ from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit
 from limpet.integrations.nat.toolkit_files import with_defaults
+from limpet.nat_trace import trace_of
 from limpet.run.api import aevaluate
 from limpet.secrets.in_configs import masked, without_secrets
 from limpet.secrets.in_yaml import masked_text
 from limpet.types import Item
-from limpet.workflows.nat_trace import trace_of
 
 
 def asked(question="Q", **row):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.json_values import kept_form
+from limpet.nat_trace import event_of, nat_steps, trace_of
 from limpet.trace import kept_events
-from limpet.workflows.nat_trace import event_of, nat_steps, trace_of
 
 COUNTS = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 

@@ -8,13 +8,13 @@ import pytest
 
 import limpet
 from limpet import Item
+from limpet.nat_trace import trace_of
 from limpet.pacing import FailureKind, classify
 from limpet.transport.failures import StatusError, status_error, wanted_fields
 from limpet.types import Usage
+from limpet.usage import usage_of_body, usage_of_trace
 from limpet.workflows import Workflow, http, nat
-from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.template import render, render_url
-from limpet.workflows.usage import usage_of_body, usage_of_trace
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 

@@ -8,7 +8,11 @@ so that a property that raises, or a mock that has everything, breaks nothing.
 from typing import Any
 
 from limpet.evaluators.libraries.adapter import Adapter
+from limpet.evaluators.libraries.autoevals import AutoevalsScorer
 from limpet.evaluators.libraries.deepeval import DeepEvalMetric
+from limpet.evaluators.libraries.inspect_ai import InspectScorer
+from limpet.evaluators.libraries.nat import NatEvaluator
+from limpet.evaluators.libraries.openevals import OpenEvalsFunction
 from limpet.evaluators.libraries.phoenix import PhoenixEvaluator
 from limpet.evaluators.libraries.pydantic_evals import PydanticEvaluator
 from limpet.evaluators.libraries.ragas import RagasMetric
@@ -16,6 +20,10 @@ from limpet.foreign import is_interrupt
 
 ADAPTERS: tuple[type[Adapter], ...] = (
     PhoenixEvaluator,
+    InspectScorer,
+    AutoevalsScorer,
+    NatEvaluator,
+    OpenEvalsFunction,
     DeepEvalMetric,
     PydanticEvaluator,
     RagasMetric,

@@ -14,8 +14,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_v
 from limpet.config.dataset_checks import located
 from limpet.config.environment import typed
 from limpet.config.imports import BadReferenceError, checked_reference
-from limpet.config.model import Count, PythonEvaluator, Section, Text
+from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import without_empty
+from limpet.config.values import Count, Section, Text
 
 _DEFAULT_DIR = ".tmp/nat/examples/default"
 _DEFAULT_STEPS = ("LLM_END", "TOOL_END")

@@ -7,8 +7,8 @@ from limpet.datasets.rows import is_nan
 from limpet.errors import PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.eval_block import Structure
+from limpet.nat_trace import trace_of
 from limpet.types import Item, Output
-from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
 
 _HINT = "run without --skip-workflow to get an answer"

@@ -19,6 +19,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.json_values import kept_form
+from limpet.nat_trace import trace_of
 from limpet.run.executing.cells import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
@@ -36,9 +37,8 @@ from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
 from limpet.types import Cell, Item, Outcome, Output, Usage
-from limpet.workflows.nat_trace import trace_of
+from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.usage import usage_of, usage_of_trace
 
 _CHUNK = 500
 NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"

@@ -19,10 +19,10 @@ from pydantic import BaseModel
 from limpet.errors import LimpetError, PermanentError
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.toolkit import Built, Toolkit
+from limpet.nat_trace import trace_of
 from limpet.types import Item, Output
-from limpet.workflows.nat_trace import trace_of
+from limpet.usage import usage_of_trace
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.usage import usage_of_trace
 
 _USER = "nat_eval_user"
 _EXPORT_S = 60.0  # the toolkit's own limit

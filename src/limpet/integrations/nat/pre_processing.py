@@ -17,9 +17,9 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
 from limpet.integrations.nat.toolkit import is_installed
+from limpet.nat_trace import nat_steps, trace_of
 from limpet.text import one_line
 from limpet.types import Output
-from limpet.workflows.nat_trace import nat_steps, trace_of
 
 
 @dataclass

@@ -2,36 +2,30 @@
 
 Each is a step of the run like any other: its function for a single item is called, never the one
 for a whole dataset, so that each score is on disk as soon as there is one, and a failure is a
-failure. The toolkit writes a score of 0 for many failures; they are recognised by their reasoning.
+failure. A score of 0 that stands for a failure is recognised in `evaluators/libraries/nat.py`.
 """
 
-import math
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import wraps
 from importlib import import_module
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
 from limpet.config.errors import Findings
-from limpet.errors import PermanentError, RateLimitError, TransientError
+from limpet.errors import PermanentError
+from limpet.evaluators.libraries.nat import refuse_missing_values, score_of_item
+from limpet.evaluators.libraries.refusals import refusals
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
-from limpet.integrations.nat.judges import refusals
 from limpet.integrations.nat.toolkit import Built, Toolkit, registry, toolkit_version
 from limpet.integrations.nat.toolkit_checks import check_evaluators
 from limpet.integrations.nat.workflow import counted, named_blocks
+from limpet.nat_trace import nat_steps
 from limpet.text import one_line, text_of
-from limpet.types import Output, Score
-from limpet.workflows.nat_trace import nat_steps
-
-_REFUSED = re.compile(r"\b429\b|RateLimit|Too Many Requests", re.IGNORECASE)
-_RAISED = "Evaluator error: "
-_UNREADABLE = "Error in evaluator from parsing judge LLM response"
+from limpet.types import Output
 
 _Scoring = Callable[[Any], Awaitable[Any]]
 
@@ -108,7 +102,7 @@ class ToolkitEvaluator(CodeStep, Evaluator):
                 hint="score whole runs with the toolkit: nat eval --skip_workflow --dataset "
                 "…/workflow_output.json",
             ) from error
-        return as_scores(_score_of(returned, self.name), self.name)
+        return as_scores(score_of_item(returned, self.name), self.name)
 
     def _item(self, scored: Scored) -> Any:
         """Return an item of the toolkit's, as `nat eval` would make it."""
@@ -197,7 +191,7 @@ def item_function(info: Any) -> _Scoring:
         return _over_samples(over_samples)
     evaluator = _owner(info.evaluate_fn, "evaluate_item")
     if evaluator is not None:
-        _refuse_missing_values(evaluator)
+        refuse_missing_values(evaluator)
         scoring: _Scoring = evaluator.evaluate_item
         return scoring
 
@@ -211,7 +205,7 @@ def _over_samples(evaluate: Callable[[Any], Awaitable[Any]]) -> _Scoring:
     adapter = import_module("nat.plugins.eval.runtime.atif_adapter").EvalAtifAdapter
     evaluator = _owner(evaluate, "evaluate_atif_item")
     if evaluator is not None:
-        _refuse_missing_values(evaluator)
+        refuse_missing_values(evaluator)
 
     async def score(item: Any) -> Any:
         samples = adapter().build_samples(_dataset_of(item))  # it caches by id: a new one each time
@@ -242,65 +236,3 @@ def _owner(function: Any, method: str) -> Any:
     candidates = [getattr(function, "__self__", None), *around]
     owners = [candidate for candidate in candidates if callable(getattr(candidate, method, None))]
     return owners[0] if len(owners) == 1 else None
-
-
-def _refuse_missing_values(evaluator: Any) -> None:
-    """Let a metric of ragas fail if it has no value: the toolkit would make it a score of 0."""
-    metric = getattr(evaluator, "metric", None)
-    scoring = getattr(metric, "ascore", None)
-    if scoring is None or hasattr(scoring, "__wrapped__"):
-        return
-
-    @wraps(scoring)
-    async def ascore(*args: Any, **kwargs: Any) -> Any:
-        result = await scoring(*args, **kwargs)
-        value = getattr(result, "value", None)
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            reason = getattr(result, "reason", None) or "the judge's reply could not be read"
-            raise TransientError(f"ragas has no score: {one_line(reason)}")
-        return result
-
-    object.__setattr__(metric, "ascore", ascore)
-
-
-# ---- what came back ---------------------------------------------------------------------------
-
-
-def _score_of(item: Any, name: str) -> Any:
-    """Return the score of an item of the toolkit's.
-
-    Raises:
-        TransientError: It stands for a failure.
-        PermanentError: There is no score.
-    """
-    score, reasoning = item.score, item.reasoning
-    failure = _failure_in(getattr(item, "error", None), reasoning)
-    if failure is not None:
-        if _REFUSED.search(failure):
-            raise RateLimitError(failure)
-        raise TransientError(failure)
-    if isinstance(score, Mapping):
-        return {part: Score(value, explanation=reasoning) for part, value in score.items()}
-    if isinstance(score, str):
-        return Score(None, label=score, explanation=reasoning)
-    if score is None:
-        raise PermanentError(f"{name} returned no score: {one_line(reasoning)}")
-    return Score(score, explanation=reasoning)
-
-
-def _failure_in(error: Any, reasoning: Any) -> str | None:
-    """Return the failure that a score of 0 stands for; None if it is a score."""
-    if error:
-        return one_line(error)
-    if not isinstance(reasoning, Mapping):
-        reasoning = {"reasoning": reasoning}
-    raised = reasoning.get("error")
-    if isinstance(raised, str) and raised.startswith(_RAISED):
-        return one_line(raised.removeprefix(_RAISED))
-    is_trajectory = {"error_type", "trajectory", "question_text"} <= reasoning.keys()
-    if is_trajectory and not reasoning.get("recovered_from_output_parser_error"):
-        return f"the judge failed: {one_line(reasoning['error_type'])}"
-    text = reasoning.get("reasoning")
-    if isinstance(text, str) and text.startswith(_UNREADABLE):
-        return "the judge's reply could not be read"
-    return None

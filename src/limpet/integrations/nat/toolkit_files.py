@@ -21,9 +21,9 @@ from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock
 from limpet.integrations.nat.toolkit import Toolkit, is_installed
 from limpet.integrations.nat.toolkit_checks import plain
 from limpet.journal.files import replace_file
+from limpet.nat_trace import nat_steps
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import one_line, text_of
-from limpet.workflows.nat_trace import nat_steps
 
 _ATIF = "workflow_output_atif.json"
 

@@ -17,7 +17,7 @@ from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import logging_failure
 from limpet.run.planning.work_items import Call
-from limpet.run.record_fields import METADATA, answer_record, digests_of
+from limpet.run.record_fields import CUT_OFF, METADATA, answer_record, digests_of
 from limpet.run.request import Request
 from limpet.run.results.costs import usage_facts
 from limpet.run.results.evaluation_result import ItemResult
@@ -70,8 +70,10 @@ class AnsweringStep:
             facts_of=self._facts_of,
             returned=(self._names.answer, self._names.trace, METADATA),
         )
-        self._lost, endpoint = recorder.lost, self.target.endpoint
-        self.executor = self._runner.executor(recorder, self._answer, endpoint, self._completed)
+        self._lost, target = recorder.lost, self.target
+        self.executor = self._runner.executor(
+            recorder, self._answer, target.endpoint, self._completed, target.concurrency
+        )
         await self._runner.run(recorder, self.executor, calls)
 
     async def _answer(self, call: Call) -> Output:
@@ -104,6 +106,8 @@ class AnsweringStep:
                 facts = digests_of(output.value, kept_events(output.trace, self._trace_filter))
                 facts |= self._names.facts
                 self._digests[finished.index] = facts
+        if output is not None and is_cut_off(output.metadata):
+            facts = {**facts, CUT_OFF: True}
         return facts | (usage_facts(output, self._prices) or {})
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
@@ -131,6 +135,11 @@ def item_result(finished: Finished[Call, Output]) -> ItemResult:
         message = "" if error is None else message_of(error, finished.index, cell)
         item.error = {"type": type(error).__name__, "message": message}
     return item
+
+
+def is_cut_off(metadata: Any) -> bool:
+    """Return whether an answer's metadata says that the model reached its limit of tokens."""
+    return isinstance(metadata, dict) and metadata.get("finish") == "length"
 
 
 async def _notify(name: str, hook: Callable[[Any], Any], news: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from limpet.errors import EarlyStopError, LimpetError
 from limpet.journal.journal import Journal
+from limpet.pacing.signals import FailureKind
 from limpet.run.executing.failure_kinds import alike
 from limpet.text import harmless, one_line
 from limpet.types import Cell, Failure, Outcome
@@ -20,7 +21,8 @@ FIRST_FAILURES = 5
 FIRST_CALLS, FIRST_CALLS_S = 16, 10.0
 """A step starts with this many cells, until one succeeds, or until this many seconds have passed
 with fewer failures than `FIRST_FAILURES`."""
-FIX_AND_RERUN = "fix it and run again: finished results are kept"
+FINISHED_KEPT = "finished results are kept"
+FIX_AND_RERUN = f"fix it and run again: {FINISHED_KEPT}"
 FAILURES_IN_A_ROW = 50
 """This many alike failures in a row are logged."""
 
@@ -114,7 +116,9 @@ class EarlyStop:
             self._failures.pop(step, None)
             return None
         by_kind = self._failures.setdefault(step, {})
-        same = by_kind.setdefault(_alike(failure), [])
+        # Invalid replies have one cause, the model or the prompt, however they are invalid.
+        is_invalid = failure.kind == FailureKind.INVALID_REPLY
+        same = by_kind.setdefault("" if is_invalid else _alike(failure), [])
         same.append((outcome.cell, failure))
         if len(same) != FIRST_FAILURES or sum(map(len, by_kind.values())) >= self._cells[step]:
             return None  # too few so far, or no cells left to save
@@ -124,10 +128,13 @@ class EarlyStop:
         step = cell.step
         where = "the workflow" if step == "workflow" else f"the evaluator {one_line(step)}"
         reason = one_line(f"{failure.type}: {failure.message}" if failure.message else failure.type)
+        how, hint = f"failed {FIRST_FAILURES} times for the same reason", FIX_AND_RERUN
+        if failure.kind == FailureKind.INVALID_REPLY:
+            how = f"got no valid reply for its first {FIRST_FAILURES} items"
+            hint = f"try another model, or a plainer prompt: {FINISHED_KEPT}"
         error = EarlyStopError(
-            f"{where} failed {FIRST_FAILURES} times for the same reason: {reason} "
-            f"({self._spent} so far)",
-            hint=f"{FIX_AND_RERUN}; early_stop=False continues anyway",
+            f"{where} {how}: {reason} ({self._spent} so far)",
+            hint=f"{hint}; early_stop=False continues anyway",
         )
         error.step, error.id, error.traceback = step, cell.id, failure.traceback
         if failure.traceback:

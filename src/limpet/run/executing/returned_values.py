@@ -18,7 +18,7 @@ from limpet.json_values import kept_form
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
-from limpet.workflows.usage import usage_of
+from limpet.usage import usage_of
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _MOST_NESTED = 10

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from limpet.evaluators.ballots import casting_into
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
 from limpet.executors.async_executor import AsyncExecutor
@@ -67,6 +68,7 @@ class ScoringStep:
         self._remarks = remarks
         self._left = left
         self._prices = prices
+        self._ballots = runner.ballots(evaluator.name)
         self._column = runner.journal.column(evaluator.name)
 
     def missing(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
@@ -103,9 +105,11 @@ class ScoringStep:
             self.queue.stop()
 
     async def _score(self, scoring: Scoring) -> Output:
-        reads = self.target.reads
-        scored = given(scoring.work_item.item, scoring.output, scoring.trace, reads)
-        return await run_cell("the evaluator", self.target.call, scored, self._read_returned)
+        reads, item = self.target.reads, scoring.work_item.item
+        scored = given(item, scoring.output, scoring.trace, reads)
+        needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
+        with casting_into(self._ballots.of(scoring, needed)):
+            return await run_cell("the evaluator", self.target.call, scored, self._read_returned)
 
     def _read_returned(self, returned: Any) -> Output:
         return read_scores(returned, self.name, self._remarks)

@@ -16,6 +16,7 @@ from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
+from limpet.run.executing.ballots import StepBallots
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, FIRST_FAILURES, Guards
 from limpet.run.executing.recorder import Recorder
@@ -61,7 +62,9 @@ class StepRunner:
         options = request.options
         self.journal = journal
         self.redos = redos
-        self.pacers = PacerRegistry(max_in_flight=options.get("max_concurrency", MAX_IN_FLIGHT))
+        self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options))
+        if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
+            self.pacers.use(request.workflow.endpoint, given)
         self._callers = Counter(evaluator.endpoint for evaluator in request.evaluators)
         self._callers[request.workflow.endpoint] += 1
         # The session handles signals itself: its steps must stop together.
@@ -109,6 +112,10 @@ class StepRunner:
         self._recorders.append(recorder)
         return recorder
 
+    def ballots(self, step: str) -> StepBallots:
+        """Return the ballots of an evaluator."""
+        return StepBallots(self.journal, step, self._masking)
+
     @property
     def given_up(self) -> int:
         """How many calls in flight were given up when the session stopped."""
@@ -125,6 +132,7 @@ class StepRunner:
         function: Callable[[Any], Awaitable[Any]],
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
+        concurrency: int | None = None,
     ) -> AsyncExecutor[Any, Any]:
         """Return the executor of a step.
 
@@ -133,6 +141,7 @@ class StepRunner:
             function: The function to call on each input.
             endpoint: The endpoint that paces the calls; None: no pacer.
             on_complete: Called with each finished input once it is on disk.
+            concurrency: How many calls run at once without an endpoint; None: the usual number.
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
         is_auto = options.get("concurrency") == "auto"
@@ -141,10 +150,11 @@ class StepRunner:
         if endpoint is None:
             options["pacer"] = None
             if is_auto or recorder.step != WORKFLOW:
-                options["concurrency"] = _FREE_CONCURRENCY
+                options["concurrency"] = concurrency or _FREE_CONCURRENCY
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
         executor = recorder.executor(function, options)
+        executor.quiet = True  # an index among the inputs of this session means nothing to anybody
         if endpoint is not None or recorder.step == WORKFLOW:
             self._watch_pace(recorder.step, executor)
         return executor
@@ -215,6 +225,12 @@ async def run_cell(
             raise
         why = f"{type(error).__name__}: {text_of(error)}"
         raise PermanentError(f"{who} raised {why}") from readable(error)
+
+
+def _most_in_flight(options: ExecutorOptions) -> int:
+    """Return how many calls may be in flight to one endpoint, whoever makes them."""
+    concurrency = options.get("concurrency", "auto")
+    return options.get("max_concurrency", MAX_IN_FLIGHT) if concurrency == "auto" else concurrency
 
 
 def output_of(finished: Finished[Any, Output]) -> Output | None:

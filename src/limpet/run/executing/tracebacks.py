@@ -71,6 +71,8 @@ def safe_traceback(error: BaseException) -> str:
 
 def user_traceback(error: BaseException) -> str:
     """Return the traceback of an exception with its causes; empty if there are no frames."""
+    if isinstance(error, LimpetError) and error.details:
+        return _bounded(error.details.splitlines())
     try:
         formatter = _Formatter()
         lines = list(formatter.chain(error, _MOST_LEVELS))

@@ -61,6 +61,8 @@ class StepPlan:
         differences: What exactly changed, if known.
         made_again: The answers that are made again without asking, because the workflow changed;
             None: there are none.
+        tokens_each: How many tokens a result took on average in the last session, if known.
+        cost_each: What a result cost on average in the last session, if known.
     """
 
     name: str
@@ -75,6 +77,19 @@ class StepPlan:
     forced: int = 0
     differences: "tuple[Difference, ...]" = ()
     made_again: Effort | None = None
+    tokens_each: float | None = None
+    cost_each: float | None = None
+
+    @property
+    def expected_cost(self) -> str:
+        """What its calls will cost if they cost what the last results did; empty: unknown."""
+        if not self.calls:
+            return ""
+        if self.cost_each is not None:
+            return f"about ${money(self.calls * self.cost_each)}"
+        if self.tokens_each is not None:
+            return f"about {_count(round(self.calls * self.tokens_each), 'token')}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +127,8 @@ class Plan:
         for up_to, step in (("", workflow), *((most, step) for step in self.evaluators)):
             if step.calls:
                 number = f"{step.calls:,}" if words else _count(step.calls, "call")
-                words.append(f"{up_to}{number} of {step.name}")
+                cost = f" ({step.expected_cost})" if step.expected_cost else ""
+                words.append(f"{up_to}{number} of {step.name}{cost}")
         return ", ".join(words) or "no calls"
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
 from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
+from limpet.run.planning.expected_costs import with_expected_costs
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import is_whole, items_digest
@@ -114,7 +115,7 @@ class Planner:
         except FunctionChangedError as error:
             self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
-        lookup.plan = replace(lookup.plan, redo=self._redo)
+        lookup.plan = with_expected_costs(replace(lookup.plan, redo=self._redo), self._layout)
         return lookup
 
     def _explainer(self, run_file: RunFile) -> Explainer:

@@ -16,6 +16,7 @@ from limpet.run.reading.find_run import layout_of_run
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.lock_holder import Holder, holder_of
 from limpet.run.reading.progress import age_s, seconds_of
+from limpet.run.record_fields import BALLOTS
 from limpet.run.run_file import RunFile, Session
 
 _NAME = re.compile(r"\w[\w.-]*")
@@ -149,7 +150,7 @@ class RunFiles:
         known = list((session.steps if session else {}) or self.run_file.evaluators)
         if not known:
             known = [path.name.removesuffix("_output.jsonl") for path in self.layout.columns()]
-        return tuple(name for name in known if name != self.step and _NAME.fullmatch(name))
+        return tuple(name for name in known if name != self.step and _is_evaluator(name))
 
     @property
     def session(self) -> Session:
@@ -188,3 +189,7 @@ class RunFiles:
     def last_at(self) -> str:
         """When it was last worked on; empty: not known."""
         return str(self.session.ended or last_event_at(self.layout.events) or self.began_at)
+
+
+def _is_evaluator(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and not name.endswith(BALLOTS)

@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode, encode_plain, plain_size
+from limpet.nat_trace import nat_steps
 from limpet.run.record_fields import RecordNames, answer_record
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.trace import kept_events
-from limpet.workflows.nat_trace import nat_steps
 
 _PIECE_BYTES = 2**20
 

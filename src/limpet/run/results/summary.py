@@ -9,12 +9,15 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from limpet.run.record_fields import SAW_MASKED
+from limpet.run.record_fields import CUT_OFF, SAW_MASKED
 from limpet.run.results.costs import is_bounded
-from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
+
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import ItemResult
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
@@ -53,7 +56,7 @@ class Numbers:
     """
 
     def __init__(self, evaluators: Iterable[str]) -> None:
-        self.items = self.masked = 0
+        self.items = self.masked = self._cut_off = 0
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.scores = {name: ScoreNumbers(name) for name in evaluators}
@@ -62,7 +65,7 @@ class Numbers:
         self._used = _Used()
         self._latencies = array("d")
 
-    def add(self, item: ItemResult) -> None:
+    def add(self, item: "ItemResult") -> None:
         """Add an item."""
         self.items += 1
         self.masked += len(item.masked)
@@ -90,6 +93,7 @@ class Numbers:
         self._seconds.extend([facts.get("seconds", 0.0) for facts in answers])
         self._used.add([facts for facts in answers if "usage" in facts])
         for facts in answers:
+            self._cut_off += bool(facts.get(CUT_OFF))
             if "times" in facts:
                 latency = facts["times"].get("llm_latency")
                 if isinstance(latency, (int, float)) and is_bounded(latency):
@@ -112,6 +116,7 @@ class Numbers:
                 "failed": dict(self.failed),
                 "errors": dict(self.errors),
                 "not_run": self.items - completed - self.failed.total(),
+                **({"cut_off": self._cut_off} if self._cut_off else {}),
                 **self.versions.summary(),
                 "seconds": math.fsum(self._seconds),
                 **self._used.summary(),
@@ -149,6 +154,7 @@ class ScoreNumbers:
         self._labels: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
         self.versions = VersionCounts(name)
         self._used: _Used | None = None
+        self._agreements, self._flips = array("d"), array("d")
 
     def add(self, score: Mapping[str, Any], times: int = 1) -> None:
         """Add a score by its record, as often as `times` says."""
@@ -159,6 +165,18 @@ class ScoreNumbers:
         for part, record in (score.get("scores") or {None: score}).items():
             if label := record.get("label"):
                 self._labels[part][label] += times
+            if "metadata" in record:
+                self._add_metadata(record["metadata"], times)
+
+    def _add_metadata(self, metadata: Any, times: int) -> None:
+        """Add what judges say of a score: how far the votes agree, whether the orders did."""
+        if not isinstance(metadata, dict):
+            return
+        agreement, flipped = metadata.get("agreement"), metadata.get("flipped")
+        if isinstance(agreement, (int, float)) and 0 <= agreement <= 1:
+            self._agreements.extend([agreement] * times)
+        if isinstance(flipped, bool):
+            self._flips.extend([flipped] * times)
 
     def add_failure(self, error: Mapping[str, Any]) -> None:
         """Add a failure by its class and type."""
@@ -191,6 +209,10 @@ class ScoreNumbers:
             summary["labels"] = labels.pop(None)
         if labels:
             summary["labels_by_score"] = labels
+        if self._agreements:
+            summary["agreement"] = mean(self._agreements)
+        if self._flips:
+            summary["flip_rate"] = mean(self._flips)
         if self._used is not None:
             summary |= self._used.summary()
         if self.saw_masked:

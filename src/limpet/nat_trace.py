@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.trace import event_of_type
 from limpet.transport.parsing import parse_json
-from limpet.workflows.usage import moment
+from limpet.usage import moment
 
 _KEYS = {"parent_id", "function_ancestry", "payload"}
 _NUMBER = (int, float)

@@ -1,0 +1,179 @@
+"""What may the values in an `eval.yml` be?
+
+`checking` turns Pydantic's errors into plain messages.
+"""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from limpet.config.environment import Substituted, typed
+from limpet.config.imports import checked_reference
+from limpet.fingerprints.declared import flaw_of_variable
+from limpet.secrets.known import flaw_of_declared
+from limpet.transport.address import flaw_of_header
+
+VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
+_MOST = 10**9
+_LONGEST_NAME = 200
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+
+class _OrVariable:
+    """Marks a value that may also be written as `${NAME}`."""
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(typed, handler(kind))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), VARIABLE]}
+
+
+class Must:
+    """Replaces what Pydantic says about a value by one message."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(kind), custom_error_type="must", custom_error_message=self._message
+        )
+
+
+def _name(value: str) -> str:
+    fits = value.strip() == value and value not in ("", ".", "..") and value.isprintable()
+    if not fits or set("/\\") & set(value) or len(value.encode()) > _LONGEST_NAME:
+        raise ValueError("must be usable as the name of a directory: no '/', '\\' or line breaks")
+    return value
+
+
+def _path(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("must be a path")
+    return value
+
+
+def _seconds(value: Any) -> Any:
+    given = typed(value)
+    time = _TIME.fullmatch(given) if isinstance(given, str) else None
+    return given if time is None else float(time[1]) * _SECONDS[time[2]]
+
+
+def _header(value: str) -> str:
+    if flaw := flaw_of_header(value):
+        raise PydanticCustomError("flaw", "{flaw}", {"flaw": flaw})
+    return value
+
+
+def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    # By hand: for Pydantic, 0 is False, and would turn masking off.
+    if typed(value) is False:
+        return False
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return check(value)
+    raise ValueError("must be false, or a list of strings")
+
+
+def _secret(value: str) -> str:
+    if flaw := flaw_of_declared(value):
+        raise ValueError(flaw)
+    return value
+
+
+def _variable(value: Any) -> Any:
+    # Of `${NAME}`, the name was meant, not what it holds.
+    name = value.written if isinstance(value, Substituted) else value
+    if isinstance(name, str) and (flaw := flaw_of_variable(name)):
+        raise ValueError(flaw)
+    return value
+
+
+def _secret_key(value: Any) -> Any:
+    # The value of a variable, and nothing else: the file is kept with the run, and shared.
+    if isinstance(value, str) and not isinstance(value, Substituted):
+        hint = "write key: ${OPENAI_API_KEY}, and set that variable in the environment"
+        raise PydanticCustomError("flaw", "must not be in the file", {"flaw_hint": hint})
+    if isinstance(value, str) and not value.strip():
+        raise PydanticCustomError("flaw", "is empty", {"flaw_hint": "set it to the key"})
+    return value
+
+
+Text = Annotated[str, Field(pattern=r"\S")]
+Name = Annotated[str, AfterValidator(_name)]
+Path = Annotated[str, AfterValidator(_path)]
+Header = Annotated[str, AfterValidator(_header)]
+Reference = Annotated[
+    str,
+    PlainValidator(checked_reference),
+    WithJsonSchema({"type": "string", "pattern": r":|\$\{", "examples": ["app:answer"]}),
+]
+Integer = Annotated[int, Field(gt=-(10**18), lt=10**18), _OrVariable()]
+Count = Annotated[int, Field(ge=1, le=_MOST), _OrVariable()]
+CountOrZero = Annotated[int, Field(ge=0, le=_MOST), _OrVariable()]
+Truth = Annotated[bool, _OrVariable()]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False), _OrVariable()]
+Megabytes = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
+OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
+Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
+ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _OrVariable()]
+OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
+Secrets = Annotated[
+    list[Annotated[str, AfterValidator(_secret)]],
+    WrapValidator(_secrets),  # lets False through, too
+    WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
+]
+SecretKey = Annotated[
+    str,
+    BeforeValidator(_secret_key),
+    WithJsonSchema({"type": "string", "pattern": r"\$\{", "description": "${NAME}"}),
+]
+VariableName = Annotated[str, BeforeValidator(_variable)]
+Argv = Annotated[
+    str | list[str],
+    Must("must be a list of strings, or a string, like [python, agent.py]"),
+]
+Statuses = Annotated[list[int], _OrVariable()]
+Concurrency = Annotated[
+    Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
+    _OrVariable(),
+    Must("must be auto or an integer of at least 1"),
+]
+_TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
+Wait = Annotated[
+    float,
+    Field(ge=0, allow_inf_nan=False),
+    BeforeValidator(_seconds),
+    Must("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h"),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME_TEXT]}),
+]
+Seconds = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(_seconds),
+    Must("must be a number of seconds above 0, or a time like 90s, 2m or 1h"),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _TIME_TEXT]}),
+]
+
+
+class Section(BaseModel):
+    """A mapping of known keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)

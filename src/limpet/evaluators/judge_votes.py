@@ -1,0 +1,114 @@
+"""What do several votes say together, and how far do they agree?"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from limpet.errors import (
+    EndpointDownError,
+    PermanentError,
+    QuotaExhaustedError,
+    SetupError,
+)
+from limpet.types import Score
+
+TIE = "tie"
+"""The label of a tie."""
+_STOP = (SetupError, QuotaExhaustedError, EndpointDownError)
+T = TypeVar("T")
+AnswerT = TypeVar("AnswerT", str, int)
+Choices = Mapping[str, float | bool | None]
+"""The value of each label; None: it has none."""
+
+
+class Vote(NamedTuple, Generic[AnswerT]):
+    """What one vote says.
+
+    Attributes:
+        answer: A label, or a number.
+        reason: Why; None if the model gives none.
+    """
+
+    answer: AnswerT
+    reason: str | None
+
+
+async def all_of(votes: Sequence[Awaitable[T]]) -> list[T]:
+    """Await the votes at the same time, each to its end: those that succeed are recorded.
+
+    Raises:
+        Exception: One failed. Of several errors, one that stops the run is raised, else one that
+            is permanent: after any other the cell is tried again, and would ask again for a vote
+            that had its last chance.
+    """
+    if len(votes) == 1:
+        return [await votes[0]]
+    results = await asyncio.gather(*votes, return_exceptions=True)
+    errors = [result for result in results if isinstance(result, BaseException)]
+    for kinds in (_STOP, (PermanentError,), (BaseException,)):
+        for error in errors:
+            if isinstance(error, kinds):
+                raise error
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
+def majority(votes: Sequence[Vote[str]], choices: Choices, jurors: Sequence[str]) -> Score:
+    """Return the score of the label with the most votes.
+
+    Args:
+        votes: The votes.
+        choices: The value of each label.
+        jurors: Whose vote each is, if there are several models.
+    """
+    if len(votes) == 1:
+        (label, reason) = votes[0]
+        return Score(choices[label], label, reason)
+    labels = [vote.answer for vote in votes]
+    won = winners(labels)
+    reasons = {label: votes[labels.index(label)].reason for label in won}
+    metadata = tally(labels, jurors)
+    if len(won) == 1:
+        return Score(choices[won[0]], won[0], reasons[won[0]], metadata)
+    why = "\n".join(f"{label}: {reason}" for label, reason in reasons.items() if reason)
+    return Score(_mean_value(won, choices), TIE, why or None, metadata | {"tie": True})
+
+
+def mean(votes: Sequence[Vote[int]], jurors: Sequence[str]) -> Score:
+    """Return the score of the mean of numbers, with the reason of the vote that is closest."""
+    if len(votes) == 1:
+        return Score(votes[0].answer, explanation=votes[0].reason)
+    numbers = [vote.answer for vote in votes]
+    value = sum(numbers) / len(numbers)
+    closest = min(votes, key=lambda vote: abs(vote.answer - value))
+    return Score(value, None, closest.reason, tally(numbers, jurors))
+
+
+def winners(labels: Iterable[str]) -> list[str]:
+    """Return the labels with the most votes: several if there is a tie."""
+    votes = Counter(labels)
+    most = max(votes.values())
+    return [label for label, number in votes.items() if number == most]
+
+
+def tally(answers: Sequence[AnswerT], jurors: Sequence[str]) -> dict[str, Any]:
+    """Return how often each answer was given, by whom, and how far at least two votes agree."""
+    counts = Counter(answers)
+    pairs = len(answers) * (len(answers) - 1)
+    agreeing = sum(number * (number - 1) for number in counts.values())
+    metadata: dict[str, Any] = {"votes": _by_text(counts), "agreement": agreeing / pairs}
+    if len(set(jurors)) > 1:
+        by_model: dict[str, Counter[AnswerT]] = {}
+        for juror, answer in zip(jurors, answers, strict=True):
+            by_model.setdefault(juror, Counter())[answer] += 1
+        metadata["by_model"] = {juror: _by_text(given) for juror, given in by_model.items()}
+    return metadata
+
+
+def _by_text(counts: Mapping[AnswerT, int]) -> dict[str, int]:
+    return {str(answer): number for answer, number in counts.items()}
+
+
+def _mean_value(labels: Sequence[str], choices: Choices) -> float | None:
+    values = [value for label in labels if (value := choices[label]) is not None]
+    return sum(values) / len(values) if len(values) == len(labels) else None

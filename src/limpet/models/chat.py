@@ -1,0 +1,99 @@
+"""How is a chat model asked for a reply, whatever carries the request?"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from limpet.errors import InvalidReplyError, LimpetError
+from limpet.models.completion import Reading
+from limpet.models.failures import BadRequestError
+from limpet.models.forms import AUTO, FORMS, asked_in
+from limpet.models.protocol import Message, Model, Reply
+from limpet.models.schema import Schema, check_schema
+from limpet.pacing import observe
+from limpet.pacing.registry import endpoint
+from limpet.types import Usage
+
+_working_form: dict[str, str] = {}
+"""The form in which each endpoint has replied to a schema, for the rest of the process."""
+
+
+class Response(NamedTuple):
+    """A chat completion.
+
+    Attributes:
+        body: Its JSON.
+        headers: Its headers, with lower-case names.
+        first_token_s: Seconds until the first token, if it was streamed.
+    """
+
+    body: Any
+    headers: Mapping[str, str]
+    first_token_s: float | None = None
+
+
+class ChatModel(Model):
+    """A model behind chat completions. A subclass has `_send` and `_reading`.
+
+    Attributes:
+        form: How a reply that fits a schema is asked for: "auto", "schema", "tool" or "text".
+    """
+
+    form: str = AUTO
+
+    @abstractmethod
+    async def _send(self, request: dict[str, Any]) -> Response:
+        """Make one request; an HTTP 400 raises `BadRequestError`."""
+
+    @property
+    @abstractmethod
+    def _reading(self) -> Reading:
+        """Reads its replies."""
+
+    async def ask(
+        self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
+    ) -> Reply:
+        if schema is None:
+            return await self._ask({**params, "messages": messages}, None)
+        check_schema(schema)
+        first: LimpetError | None = None
+        for form in self._forms():
+            request = {**params, **asked_in(form, schema, messages)}
+            try:
+                return await self._ask(request, schema, form)
+            except BadRequestError as error:
+                first = first or error
+                if not error.form:
+                    break
+        assert first is not None
+        raise first
+
+    def _forms(self) -> tuple[str, ...]:
+        if self.form != AUTO:
+            return (self.form,)
+        # Once a form has worked, a 400 is about what was asked: it is not tried in other forms.
+        working = _working_form.get(self.endpoint)
+        return FORMS if working is None else (working,)
+
+    async def _ask(
+        self, request: dict[str, Any], schema: Schema | None, form: str | None = None
+    ) -> Reply:
+        async with endpoint(self.endpoint):
+            response = await self._send(request)
+            if form is not None:
+                _working_form.setdefault(self.endpoint, form)
+            try:
+                reply = self._reading.reply(
+                    response.body, response.headers, schema, response.first_token_s
+                )
+            except InvalidReplyError as error:
+                observe_usage(error.usage)
+                raise
+            observe_usage(reply.usage)
+            return reply
+
+
+def observe_usage(usage: Usage | None) -> None:
+    """Tell the pacer how many tokens the current call used."""
+    if usage is not None and usage.total_tokens:
+        observe(usage={"total_tokens": usage.total_tokens})

@@ -1,0 +1,116 @@
+"""A user's own client as a model: an `AsyncOpenAI`, or anything of its shape."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from limpet.errors import SetupError, TransientError
+from limpet.executors.threads import is_awaitable
+from limpet.fingerprints.keys import digest
+from limpet.models.chat import ChatModel, Response
+from limpet.models.completion import Reading
+from limpet.models.failures import refusal
+from limpet.pacing import observe, shapes
+from limpet.secrets.in_headers import Secrets
+from limpet.text import text_of
+from limpet.transport.address import Address
+from limpet.transport.parsing import parse_json
+
+_OWN_STATUSES = frozenset({400, 401, 403, 404, 422})
+_NOT_ASYNC = object()
+_HINT = "check the key of the client, and run again"
+
+
+class ClientModel(ChatModel):
+    """A client with `chat.completions.create`, and the name of a model. See `as_model`.
+
+    The client's own retries are switched off, so that the pacer sees every refusal.
+    """
+
+    def __init__(self, client: Any, model: str, name: str | None = None) -> None:
+        self._model = model
+        self.name = model if name is None else name
+        kind = type(client).__name__
+        address = _address_of(client)
+        origin = kind if address is None else address.origin
+        self.endpoint = f"{origin} {model}"
+        self._where = f"{model} at {origin}"
+        self._described = {
+            "client": kind,
+            "address": None if address is None else address.origin + address.path,
+            "model": model,
+        }
+        key = getattr(client, "api_key", None)
+        keys = [key] if isinstance(key, str) and key else []
+        self._secrets = Secrets({}, [*keys, *(() if address is None else address.secrets)], keys)
+        self._reading_ = Reading(self._where, self._secrets.show)
+        if callable(getattr(client, "with_options", None)):
+            client = client.with_options(max_retries=0)
+        completions = client.chat.completions
+        raw = getattr(completions, "with_raw_response", None)
+        self._create = completions.create if raw is None else raw.create
+
+    def __repr__(self) -> str:
+        return f"<model {self._where}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a model cannot be pickled: its client may hold a key")
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:  # type: ignore[override]  # it is only read
+        """The digest of each setting that its replies depend on."""
+        return {name: digest(value) for name, value in self._described.items()}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return dict(self._described)
+
+    @property
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
+        """The client's key."""
+        return self._secrets.declared
+
+    @property
+    def _reading(self) -> Reading:
+        return self._reading_
+
+    async def _send(self, request: dict[str, Any]) -> Response:
+        try:
+            response = self._create(model=self._model, **request)
+            response = await response if is_awaitable(response) else _NOT_ASYNC
+        except Exception as error:
+            status = shapes.status_of(error)
+            if status not in _OWN_STATUSES:
+                raise  # with its status and headers, which the pacer reads
+            said, body = self._secrets.show(text_of(error)), getattr(error, "body", None)
+            body = {"error": body} if isinstance(body, dict) and "error" not in body else body
+            raise refusal(self._where, status, {}, body, said, _HINT) from error
+        if response is _NOT_ASYNC:
+            raise SetupError(
+                f"{self._where}: the client is not asynchronous",
+                hint="use AsyncOpenAI instead of OpenAI",
+            )
+        headers = shapes.lower_cased(getattr(response, "headers", None) or {})
+        if headers:
+            observe(headers=headers)
+        return Response(self._body_of(response), headers)
+
+    def _body_of(self, response: Any) -> Any:
+        if isinstance(response, Mapping):
+            return response
+        raw = getattr(response, "content", None)
+        if isinstance(raw, bytes):
+            try:
+                return parse_json(raw)
+            except ValueError as error:
+                shown = self._secrets.show(raw[:1000].decode(errors="replace"))
+                raise TransientError(f"{self._where}: the response is {error}: {shown}") from None
+        dump = getattr(response, "model_dump", None)
+        return dump() if callable(dump) else response
+
+
+def _address_of(client: Any) -> Address | None:
+    url = getattr(client, "base_url", None)
+    try:
+        return Address(str(url), "base_url")
+    except Exception:  # noqa: BLE001 - it is only used to name the endpoint
+        return None

@@ -1,0 +1,153 @@
+"""What is in a chat completion: which text, which value, or why can it not be used?
+
+Nothing of the response is trusted: each field may be missing or of another type.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from limpet.errors import InvalidReplyError, LimpetError, TransientError
+from limpet.models.forms import TOOL
+from limpet.models.protocol import Reply
+from limpet.models.schema import Schema, misfit, parse_reply
+from limpet.transport.failures import said_error, status_error
+from limpet.types import Usage
+from limpet.usage import usage_of_body
+
+Show = Callable[[object], str]
+_ERROR_STATUSES = range(400, 600)
+
+
+class Reading:
+    """Reads the replies of one model.
+
+    Args:
+        where: The model's name and address, for messages.
+        show: Formats text of the server.
+    """
+
+    def __init__(self, where: str, show: Show) -> None:
+        self._where = where
+        self._show = show
+
+    def reply(
+        self,
+        body: Any,
+        headers: Mapping[str, str],
+        schema: Schema | None = None,
+        first_token_s: float | None = None,
+    ) -> Reply:
+        """Return the reply in the JSON of a response.
+
+        Raises:
+            InvalidReplyError: It cannot be used.
+            LimpetError: It reports an error.
+        """
+        usage = usage_of_body(body)
+        choice = self._choice(body, headers, usage)
+        message = choice.get("message")
+        if not isinstance(message, Mapping):
+            raise self.invalid("the reply has no message", "", usage)
+        text, finish = _text_of(message.get("content")), choice.get("finish_reason")
+        finish = finish if isinstance(finish, str) else None
+        arguments = _arguments_of(message)
+        if refusal := message.get("refusal"):
+            raise self.invalid(f"the model refuses: {self._show(refusal)}", str(refusal), usage)
+        if finish == "content_filter":
+            raise self.invalid("a content filter stopped the reply", text or "", usage)
+        parsed = None
+        if schema is not None:
+            given = text if arguments is None else arguments
+            parsed = self.parsed(given or "", schema, usage, finish)
+        elif text is None and finish != "length" and not message.get("tool_calls"):
+            raise self.invalid("the reply has no text", "", usage)
+        model = body.get("model")
+        return Reply(
+            text or "",
+            parsed,
+            usage,
+            finish,
+            model if isinstance(model, str) else None,
+            headers,
+            first_token_s=first_token_s,
+        )
+
+    def _choice(
+        self, body: Any, headers: Mapping[str, str], usage: Usage | None
+    ) -> Mapping[str, Any]:
+        choices = body.get("choices") if isinstance(body, Mapping) else None
+        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+            return choices[0]
+        if (error := self.error_in(body, headers)) is not None:
+            raise error
+        raise self.invalid(f"the response has no choices: {self._show(body)}", "", usage)
+
+    def error_in(self, body: Any, headers: Mapping[str, str]) -> LimpetError | None:
+        """Return the error that a response reports though its status is 200: gateways do that."""
+        error = said_error(body)
+        if error is None:
+            return None
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, int) and code in _ERROR_STATUSES:
+            return status_error(self._where, code, headers, body, self._show(error))
+        return TransientError(f"{self._where}: the response is an error: {self._show(error)}")
+
+    def parsed(
+        self, text: str, schema: Schema, usage: Usage | None, finish: str | None = None
+    ) -> Any:
+        """Return the value in a text, which must fit the schema.
+
+        Raises:
+            InvalidReplyError: It does not.
+        """
+        if finish == "length":
+            raise self.invalid(
+                f"the reply is cut off (finish_reason: length): {self._show(text)}",
+                text,
+                usage,
+                hint="allow more tokens, with params={'max_tokens': …}",
+            )
+        try:
+            value = parse_reply(text)
+        except ValueError as error:
+            raise self.invalid(f"the reply is {error}: {self._show(text)}", text, usage) from None
+        self.check(value, schema, text, usage)
+        return value
+
+    def check(self, value: Any, schema: Schema, text: str, usage: Usage | None) -> None:
+        """Check a value against the schema. Raises as `parsed` does."""
+        if why := misfit(value, schema):
+            message = f"the reply is not as asked: {self._show(why)}: {self._show(text)}"
+            raise self.invalid(message, text, usage)
+
+    def invalid(
+        self, why: str, text: str, usage: Usage | None, hint: str | None = None
+    ) -> InvalidReplyError:
+        """Return the error for a reply that cannot be used."""
+        error = InvalidReplyError(f"{self._where}: {why}", hint=hint)
+        error.reply, error.usage = text, usage
+        return error
+
+
+def _text_of(content: Any) -> str | None:
+    """Return the text of a message's content, a string or parts; None: it has none."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return None
+    parts = [part.get("text") for part in content if isinstance(part, Mapping)]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if texts else None
+
+
+def _arguments_of(message: Mapping[str, Any]) -> str | None:
+    """Return the arguments of the call of our tool; None if it was not called."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping) and function.get("name") == TOOL:
+            arguments = function.get("arguments")
+            # Some servers send the value itself.
+            return arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return None

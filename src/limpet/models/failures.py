@@ -1,0 +1,98 @@
+"""What does it mean that a model's server refuses a call: the key, the model, or this request?"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.errors import LimpetError, PermanentError, SetupError
+from limpet.transport.failures import NOT_FOUND, WRONG_METHOD, Show, said_error, status_error
+
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, UNPROCESSABLE = 400, 401, 403, 422
+_OF_ONE_REQUEST = frozenset(
+    {"context_length_exceeded", "content_filter", "string_above_max_length", "invalid_prompt"}
+)
+_MISSING_CODES = frozenset({"model_not_found", "model_decommissioned", "deploymentnotfound"})
+_SAYS_MISSING = re.compile(r"(?is)\bmodel\W.{0,200}(?:not found|not exist)|invalid model name")
+_ABOUT_KEY = re.compile(r"(?i)key|token|credential|permission|auth|access|denied|organi[sz]ation")
+_ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
+
+
+_PATH_HINT = "check the address; that of most servers ends with /v1"
+
+
+class ModelMissingError(SetupError):
+    """The server does not have the model."""
+
+
+class PathMissingError(SetupError):
+    """The server has nothing at the path."""
+
+
+class BadRequestError(PermanentError):
+    """The server refuses what was sent: a parameter that it does not know, or this prompt.
+
+    Attributes:
+        form: Another form of the reply may be accepted.
+    """
+
+    form: bool = True
+
+
+def refusal(
+    where: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: Any,
+    said: str,
+    key: str,
+    *,
+    answered: bool = False,
+) -> LimpetError:
+    """Return the error for an error status of a model's server.
+
+    The text may repeat the prompt, so it is only read for what is wrong with the model while there
+    has been no answer.
+
+    Args:
+        where: The model's name and address.
+        status: The status.
+        headers: The response's headers.
+        body: The response's JSON; None if it is not JSON.
+        said: The response's text, safe to show.
+        key: What to do about the key.
+        answered: The model has answered before.
+    """
+    error = status_error(where, status, headers, body, said)
+    message, code = str(error), _code_in(body)
+    if status == UNAUTHORIZED:
+        return SetupError(message, hint=key)
+    if status == FORBIDDEN and not answered and _is_about_key(said):
+        return SetupError(message, hint=key)
+    if status in (BAD_REQUEST, NOT_FOUND):
+        says_missing = not answered and _SAYS_MISSING.search(said) is not None
+        if code in _MISSING_CODES or says_missing:
+            return ModelMissingError(message)
+    if status in (NOT_FOUND, WRONG_METHOD) and not answered:
+        return PathMissingError(message, hint=_PATH_HINT)
+    if status in (BAD_REQUEST, UNPROCESSABLE):
+        bad = BadRequestError(message)
+        bad.form = status == BAD_REQUEST and code not in _OF_ONE_REQUEST
+        return bad
+    return error
+
+
+def said_in(body: Any, text: str, show: Show) -> str:
+    """Return what the server says of a failure: its message alone, if it has one."""
+    error = said_error(body)
+    message = error.get("message") if isinstance(error, dict) else error
+    return show(message if isinstance(message, str) and message else text)
+
+
+def _code_in(body: Any) -> str | None:
+    error = said_error(body)
+    code = error.get("code") if isinstance(error, dict) else None
+    return code.lower() if isinstance(code, str) else None
+
+
+def _is_about_key(said: str) -> bool:
+    return bool(_ABOUT_KEY.search(said)) and not _ABOUT_PROMPT.search(said)

@@ -1,0 +1,197 @@
+"""A model behind any server that speaks the OpenAI API."""
+
+import asyncio
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
+
+from limpet.arguments import string, true_or_false
+from limpet.errors import LimpetError
+from limpet.fingerprints.keys import digest
+from limpet.models.chat import ChatModel, Response
+from limpet.models.completion import Reading
+from limpet.models.decisions import decide
+from limpet.models.embeddings import Vectors, embedded
+from limpet.models.forms import AUTO, FORMS
+from limpet.models.keys import Key
+from limpet.models.protocol import Message, Reply
+from limpet.models.schema import Schema
+from limpet.models.server import Server
+from limpet.models.streams import read_stream
+from limpet.text import did_you_mean, one_line
+from limpet.transport.address import Address, checked_headers
+from limpet.transport.options import CallOptions, client_for
+
+_CHAT = "/chat/completions"
+_DECISION = "decision"
+_NOT_PARAMS = frozenset({"model", "messages", "stream"})
+_REPLIES = (AUTO, *FORMS, _DECISION)
+_STREAMED = {"stream_options": {"include_usage": True}}
+
+
+def openai_api(
+    base_url: str,
+    *,
+    model: str,
+    key: str | None = "${OPENAI_API_KEY}",
+    reply: str = AUTO,
+    params: Mapping[str, Any] | None = None,
+    organization: str | None = None,
+    api_version: str | None = None,
+    stream: bool = False,
+    name: str | None = None,
+    **options: Unpack[CallOptions],
+) -> "OpenAIModel":
+    """Use a model behind a server that speaks the OpenAI API.
+
+    Args:
+        base_url: The server's address: `https://api.openai.com/v1`, `http://localhost:11434/v1`,
+            or at Azure that of a deployment:
+            `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT`.
+        model: The model's name at the server.
+        key: The environment variable that holds its key: `${NAME}`, read when the model is opened;
+            None: no key is sent. A literal key is accepted too.
+        reply: How a reply that fits a schema is asked for: "schema" (the server's structured
+            outputs), "tool" (a forced tool call), "text" (parsed strictly), "decision" (a decision
+            endpoint: a probability for each option, and no text), or "auto": the first of schema,
+            tool and text that the server does not refuse with a 400. Replies are always checked.
+        params: Parameters of every call: `{"temperature": 0}`.
+        organization: Sent as `OpenAI-Organization`.
+        api_version: Azure's `api-version`.
+        stream: Stream the replies, and keep the time until the first token.
+        name: Its name in messages; None: the model's.
+        **options: How to call it: `headers`, timeouts and `max_response_mb`, see `CallOptions`.
+
+    Raises:
+        LimpetError: An argument is invalid.
+        TypeError: An option does not exist, or an argument has the wrong type.
+        ValueError: An option has a value that is not allowed.
+    """
+    string(model=model)
+    true_or_false(stream=stream)
+    if reply not in _REPLIES:
+        near = did_you_mean(reply, _REPLIES) if isinstance(reply, str) else ""
+        raise LimpetError(f"reply={reply!r}: must be one of {', '.join(_REPLIES)}{near}")
+    plain = _checked_params(params)
+    address = Address(base_url, "base_url")
+    if address.path.rstrip("/").endswith(_CHAT):
+        raise LimpetError(f"base_url: must be the address without {_CHAT}")
+    headers = checked_headers(options.get("headers"))
+    if organization is not None:
+        headers["OpenAI-Organization"] = string(organization=organization)
+    settings = CallOptions(**{**options, "headers": headers})
+    client_for("openai_api", address, settings)  # reports invalid options now
+    if api_version is not None:
+        string(api_version=api_version)
+    server = Server(address, model, Key(key), api_version, settings)
+    counted: dict[str, Any] = {"params": plain, "reply": reply}
+    if api_version is not None:
+        counted["api_version"] = api_version
+    return OpenAIModel(server, model, f"{address.origin} {model}", counted, stream, name)
+
+
+def _checked_params(params: Any) -> dict[str, Any]:
+    """Return a copy of the parameters, as they are sent.
+
+    Raises:
+        LimpetError: They cannot be sent.
+    """
+    if params is not None and not isinstance(params, Mapping):
+        raise LimpetError("params: must be a mapping of names to values")
+    for name in _NOT_PARAMS.intersection(params or {}):
+        raise LimpetError(f"params: {name!r} is not one of them: it is an argument of its own")
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(params or {}), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LimpetError(f"params: cannot be sent as JSON: {one_line(str(error))}") from None
+    return plain
+
+
+class OpenAIModel(ChatModel):
+    """A model behind a server that speaks the OpenAI API; see `openai_api`."""
+
+    def __init__(
+        self,
+        server: Server,
+        model: str,
+        endpoint: str,
+        counted: dict[str, Any],
+        stream: bool,  # noqa: FBT001 - private
+        name: str | None,
+    ) -> None:
+        self.name = model if name is None else name
+        self.form = counted["reply"]
+        self.endpoint = endpoint
+        self._server = server
+        self._described = {"address": server.shown_address, "model": model, **counted}
+        self._digests = {part: digest(value) for part, value in self._described.items()}
+        self._constant = {"model": model, **counted["params"]}
+        self._stream = stream
+        self._url = server.url(_CHAT)
+        self.__reading = Reading(server.where, server.show)
+
+    def __repr__(self) -> str:
+        return f"<model {self._server.where}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a model cannot be pickled: it may hold a key. Make it where it is used, with "
+            "limpet.models.openai_api"
+        )
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:  # type: ignore[override]  # it is only read
+        """The digest of each setting that its replies depend on."""
+        return self._digests
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return dict(self._described)
+
+    @property
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
+        """The key, the values of its headers and the credentials in its address."""
+        return self._server.secrets
+
+    async def open(self) -> None:
+        """Read the key, and check that the server accepts connections.
+
+        Raises:
+            SetupError: The key's environment variable is not set.
+            EndpointDownError: No connection is possible.
+            LimpetError: The environment names a proxy or certificates that cannot be used.
+        """
+        await self._server.open()
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    async def ask(
+        self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
+    ) -> Reply:
+        if self.form == _DECISION:
+            request = {**self._constant, **params}
+            return await decide(self._server, self.endpoint, request, messages, schema)
+        return await super().ask(messages, schema=schema, **params)
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return the vector of each text, from one paced request to the embeddings endpoint.
+
+        Raises:
+            InvalidReplyError: The response does not have one vector for each text.
+            SetupError: No call can succeed: the key is refused, the model is not there.
+            RateLimitError: The provider refused the call: also any other error with its status.
+        """
+        return await embedded(self._server, self.endpoint, self._constant, texts)
+
+    async def _send(self, request: dict[str, Any]) -> Response:
+        body = {**self._constant, **request}
+        if not self._stream:
+            return await self._server.post(self._url, body)
+        read = functools.partial(read_stream, self._server, asyncio.get_running_loop().time())
+        return await self._server.post(self._url, {**_STREAMED, **body, "stream": True}, read)
+
+    @property
+    def _reading(self) -> Reading:
+        return self.__reading

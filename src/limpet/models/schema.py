@@ -1,0 +1,178 @@
+"""Does a reply fit the schema that was asked for?
+
+A model may ignore the schema, and many servers do, so every reply is checked. Only the keywords
+that our own schemas use are known: any other is an error before the first call, never a check that
+is left out.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from limpet.errors import SetupError
+from limpet.text import one_line
+
+Schema = Mapping[str, Any]
+_NOTES = frozenset({"title", "description"})
+_LIMITS = frozenset({"minimum", "maximum"})
+_KEYWORDS: Mapping[str, frozenset[str]] = {
+    "object": frozenset({"properties", "required", "additionalProperties"}),
+    "array": frozenset({"items"}),
+    "string": frozenset({"enum"}),
+    "boolean": frozenset({"enum"}),
+    "number": frozenset({"enum"}) | _LIMITS,
+    "integer": frozenset({"enum"}) | _LIMITS,
+}
+_MOST_LEVELS = 20
+_MOST_NAMED = 10
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
+
+
+# ---- the schema ---------------------------------------------------------------------------------
+
+
+def check_schema(schema: Any, at: str = "schema", level: int = 0) -> None:
+    """Check that a schema can be held to.
+
+    Raises:
+        SetupError: It has a type or a keyword that is not known here.
+    """
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    known = _KEYWORDS.get(kind) if isinstance(kind, str) else None
+    if known is None or level > _MOST_LEVELS:
+        raise SetupError(f"{at}: must have a type: {', '.join(_KEYWORDS)}")
+    for keyword in schema:
+        if keyword not in known and keyword not in _NOTES and keyword != "type":
+            raise SetupError(f"{at}: {keyword!r} is not supported for type {kind!r}")
+    if kind == "object":
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        if not isinstance(schema.get("additionalProperties", True), bool):
+            raise SetupError(f"{at}: additionalProperties must be true or false")
+        if not isinstance(properties, Mapping) or not isinstance(required, (list, tuple)):
+            raise SetupError(f"{at}: properties must be an object, and required a list")
+        for name, part in properties.items():
+            check_schema(part, f"{at}.{name}", level + 1)
+    elif kind == "array" and "items" in schema:
+        check_schema(schema["items"], f"{at}[]", level + 1)
+    elif not isinstance(schema.get("enum", []), (list, tuple)):
+        raise SetupError(f"{at}: enum must be a list")
+
+
+# ---- the reply ----------------------------------------------------------------------------------
+
+
+def parse_reply(text: str) -> Any:
+    """Parse a reply that must be JSON and nothing else; a code fence around it is allowed.
+
+    Raises:
+        ValueError: It is not JSON, names a key twice, or has a number that is too large.
+    """
+    text = text.strip()
+    if (fenced := _FENCE.fullmatch(text)) is not None:
+        text = fenced[1]
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg}, at character {error.pos})") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: it is nested too deep") from None
+
+
+def misfit(value: Any, schema: Schema, at: str = "") -> str | None:
+    """Return why a value does not fit a schema that `check_schema` accepted; None: it fits."""
+    kind, where = schema["type"], at or "the reply"
+    if not _IS[kind](value):
+        return f"{where} must be of type {kind}, not {_kind_of(value)}"
+    if kind == "object":
+        return _misfit_object(value, schema, at)
+    if kind == "array":
+        items = schema.get("items")
+        if items is None:
+            return None
+        whys = (misfit(element, items, f"{at}[{index}]") for index, element in enumerate(value))
+        return next((why for why in whys if why), None)
+    if "enum" in schema and not any(_same(value, option) for option in schema["enum"]):
+        return f"{where} must be one of {_listed(schema['enum'])}, not {one_line(repr(value))}"
+    if "minimum" in schema and value < schema["minimum"]:
+        return f"{where} must be {schema['minimum']} or more, not {value!r}"
+    if "maximum" in schema and value > schema["maximum"]:
+        return f"{where} must be {schema['maximum']} or less, not {value!r}"
+    return None
+
+
+def _misfit_object(value: Mapping[str, Any], schema: Schema, at: str) -> str | None:
+    properties = schema.get("properties", {})
+    prefix = f"{at}." if at else ""
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f"{prefix}{name} is missing"
+    for name, part in value.items():
+        if name in properties:
+            if why := misfit(part, properties[name], f"{prefix}{name}"):
+                return why
+        elif not schema.get("additionalProperties", True):
+            return f"{one_line(prefix + name)} was not asked for"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_IS: Mapping[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "number": _is_number,
+    # JSON has one kind of number: 4.0 is an integer.
+    "integer": lambda value: _is_number(value) and value == value // 1,
+}
+
+
+def _same(value: Any, option: Any) -> bool:
+    return isinstance(value, bool) == isinstance(option, bool) and bool(value == option)
+
+
+def _kind_of(value: Any) -> str:
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _listed(options: Any) -> str:
+    shown = [one_line(repr(option)) for option in options[:_MOST_NAMED]]
+    return ", ".join([*shown, *(["…"] if len(options) > _MOST_NAMED else [])])
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("not JSON with one value for each key: a key appears twice")
+    return value
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"not JSON ({name})")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"not JSON that can be kept ({number[:40]} is too large a number)")
+    return value
+
+
+def _integer(number: str) -> int:
+    try:
+        return int(number)
+    except ValueError:
+        raise ValueError(f"not JSON that can be read (a number has {len(number)} digits)") from None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
+)  # made once: making it takes longer than most replies

@@ -1,0 +1,221 @@
+"""How does a request get to a server that speaks the OpenAI API, and its JSON back?"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+from weakref import WeakKeyDictionary
+
+from yarl import URL
+
+from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
+from limpet.models.chat import Response
+from limpet.models.connections import SharedClient, opened
+from limpet.models.failures import ModelMissingError, refusal, said_in
+from limpet.models.keys import Key
+from limpet.secrets.names import may_be_secret
+from limpet.text import did_you_mean
+from limpet.transport.address import Address
+from limpet.transport.client import Client
+from limpet.transport.failures import SUCCESSES
+from limpet.transport.options import CallOptions, client_for
+from limpet.transport.parsing import encode_json, parse_json
+from limpet.transport.reply import Reply as HttpReply
+
+Read = Callable[[HttpReply], Awaitable[Response]]
+_AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_MOST_LISTED = 10
+_MOST_SHOWN = 1000
+
+
+class Server:
+    """A server, for one of its models.
+
+    Args:
+        address: Its address.
+        model: The model's name.
+        key: The model's key.
+        api_version: Azure's `api-version`.
+        options: How to call it; with `headers`.
+
+    Attributes:
+        where: The model's name and the address, for messages.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        model: str,
+        key: Key,
+        api_version: str | None,
+        options: CallOptions,
+    ) -> None:
+        self._address = address
+        self._model = model
+        self._key = key
+        self._api_version = api_version
+        self._options = options
+        self._base, query = address.url.partition("?")[::2]
+        versions = [] if api_version is None else [urlencode({"api-version": api_version})]
+        self._query = "&".join([*filter(None, [query]), *versions])
+        path = "" if address.path == "/" else address.path.rstrip("/")
+        self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[SharedClient]]
+        self._clients = WeakKeyDictionary()
+        self._models: list[str] | None = None
+        self._listing = asyncio.Lock()
+        self._answered = False
+
+    @property
+    def shown_address(self) -> str:
+        """The address without credentials, and without values in its query that may be keys."""
+        query = parse_qsl(urlsplit(self._address.url).query)
+        harmless = urlencode([pair for pair in query if not may_be_secret(pair[0])])
+        return f"{self._address.origin}{self._address.path}".rstrip("/") + (
+            harmless and f"?{harmless}"
+        )
+
+    @property
+    def secrets(self) -> Iterable[str]:
+        """The key, the values of the headers and the credentials in the address."""
+        return client_for("openai_api", self._address, self._with_key(self._key.value)).secrets
+
+    def url(self, path: str) -> URL:
+        """Return the URL of a path under the address."""
+        url = self._base.rstrip("/") + path
+        return URL(f"{url}?{self._query}" if self._query else url)
+
+    # ---- opening and closing --------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Read the key, and check that the server accepts connections.
+
+        Raises:
+            SetupError: The key's environment variable is not set.
+            EndpointDownError: No connection is possible.
+            LimpetError: The environment names a proxy or certificates that cannot be used.
+        """
+        options = self._with_key(self._key.read())
+        headers = tuple(sorted((options.get("headers") or {}).items()))
+        settings = (
+            self._address.origin,
+            self._address.authorization,
+            tuple(self._address.secrets),
+            tuple((name, value) for name, value in options.items() if name != "headers"),
+            headers,
+        )
+        shared = await opened(settings, lambda: client_for("openai_api", self._address, options))
+        self._clients.setdefault(asyncio.get_running_loop(), []).append(shared)
+
+    async def close(self) -> None:
+        """Give the connections back, once for each `open`."""
+        opened_here = self._clients.get(asyncio.get_running_loop())
+        if opened_here:
+            await opened_here.pop().close()
+
+    def _with_key(self, key: str | None) -> CallOptions:
+        headers = dict(self._options.get("headers") or {})
+        is_azure = self._api_version is not None or self._address.host.endswith(_AZURE_HOSTS)
+        header = "api-key" if is_azure else "Authorization"
+        if key is not None and header.lower() not in {name.lower() for name in headers}:
+            headers[header] = key if is_azure else f"Bearer {key}"
+        return CallOptions(**{**self._options, "headers": headers})
+
+    @property
+    def _client(self) -> Client:
+        opened_here = self._clients.get(asyncio.get_running_loop())
+        if not opened_here:
+            raise LimpetError(f"the model {self._model} is not open", hint="await its open() first")
+        return opened_here[-1].client
+
+    def show(self, value: object) -> str:
+        """Return text of the server for a message: on one line, shortened, without secrets."""
+        return self._client.show(value)
+
+    # ---- a request ------------------------------------------------------------------------------
+
+    async def post(self, url: URL, body: Mapping[str, Any], read: Read | None = None) -> Response:
+        """Send JSON; return the JSON that comes back.
+
+        Args:
+            url: Where to.
+            body: What is sent.
+            read: Reads a response that is a success; None: as JSON.
+
+        Raises:
+            BadRequestError: The server refuses this request.
+            SetupError: It refuses the key, or has neither the model nor the path.
+            LimpetError: The call failed in another way; the type says how.
+        """
+        try:
+            encoded = encode_json(body)
+        except ValueError as error:
+            raise PermanentError(f"{self.where}: cannot be sent as JSON: {error}") from None
+        client = self._client
+        reading = functools.partial(self._read, client, read or self.json)
+        try:
+            return await client.ask("POST", url, encoded, reading, self.where)
+        except ModelMissingError as error:
+            raise await self._with_near_names(client, error) from None
+
+    async def _read(self, client: Client, read: Read, reply: HttpReply) -> Response:
+        if reply.status in SUCCESSES:
+            response = await read(reply)
+            self._answered = True
+            return response
+        raw = await reply.beginning()
+        try:
+            body = parse_json(raw)
+        except ValueError:
+            body = None
+        said = said_in(body, raw.decode(errors="replace").strip(), client.show)
+        hint, answered = self._key.hint, self._answered
+        raise refusal(self.where, reply.status, reply.headers, body, said, hint, answered=answered)
+
+    async def json(self, reply: HttpReply) -> Response:
+        """Read a response that is a JSON document."""
+        raw = await reply.whole()
+        try:
+            body = parse_json(raw)
+        except ValueError as error:
+            shown = self.show(raw[:_MOST_SHOWN].decode(errors="replace"))
+            if raw.strip() and "json" not in reply.content_type:
+                kind = self.show(reply.content_type or "untyped")
+                raise PermanentError(
+                    f"{self.where}: the response is {kind}, not JSON: {shown}",
+                    hint="check the address; that of most servers ends with /v1",
+                ) from None
+            raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
+        return Response(body, lower_cased(reply.headers))
+
+    # ---- which models there are -----------------------------------------------------------------
+
+    async def _with_near_names(self, client: Client, error: SetupError) -> SetupError:
+        """Return the error with the models that the server has."""
+        async with self._listing:  # many calls fail at once, and one list is enough
+            if self._models is None:
+                self._models = await self._list(client)
+        if not self._models:
+            return error
+        known = ", ".join(client.show(name) for name in self._models[:_MOST_LISTED])
+        near = did_you_mean(self._model, self._models)
+        return SetupError(f"{error}{near}", hint=f"the server has {known}")
+
+    async def _list(self, client: Client) -> list[str]:
+        async def read(reply: HttpReply) -> list[str]:
+            body = parse_json(await reply.whole()) if reply.status in SUCCESSES else None
+            data = body.get("data") if isinstance(body, dict) else None
+            entries = data if isinstance(data, list) else []
+            names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
+            return [name for name in names if isinstance(name, str)]
+
+        try:
+            return await client.ask("GET", self.url("/models"), None, read, self.where)
+        except (LimpetError, ValueError):
+            return []  # only a help: the error says what matters
+
+
+def lower_cased(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with lower-case names."""
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,173 @@
+"""May a call inside a cell start, and how did the calls of a cell end?
+
+An executor asks the pacer for a ticket before it starts a cell. A function that does not say when
+it calls its endpoint is one call, from its beginning to its end. A function that does (`endpoint`)
+may make one call, several or none: the first to the same endpoint uses the ticket, and each further
+one asks for its own. What was not used is given back.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from limpet.pacing.pacer import Cost, Pacer
+from limpet.pacing.signals import Signal, classify
+from limpet.pacing.ticket import Observation, Ticket
+
+
+class Leave:
+    """The tickets of one attempt of a cell.
+
+    Args:
+        ticket: What the executor got for it; None if it has no pacer.
+
+    Attributes:
+        overdue: Set when the attempt is cancelled because its time is up.
+        makes_own: Whether it asks for each of its calls, and may make none.
+    """
+
+    __slots__ = (
+        "_charged", "_failed", "_open", "_owner", "_ticket", "_waited_s", "_waiting",
+        "_waiting_since", "makes_own", "overdue",
+    )  # fmt: skip
+
+    def __init__(self, ticket: Ticket | None = None) -> None:
+        self.overdue = False
+        self.makes_own = False
+        self._ticket = ticket  # not used by a call yet
+        self._owner = object() if ticket is None else ticket.owner
+        # Invariant: tickets that are not settled; one that is missing here was settled for it.
+        self._open: set[Ticket] = set()
+        self._failed: Ticket | None = None
+        self._charged = True
+        self._waiting = 0
+        self._waiting_since = 0.0
+        self._waited_s = 0.0
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    async def acquire(self, pacer: Pacer, cost: Cost) -> Ticket:
+        """Wait until a call of the cell may start."""
+        self.makes_own = True
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None and ticket.pacer is not pacer:
+            # Held while it waits elsewhere, it could block who waits the other way round.
+            ticket.void()
+            ticket = None
+        if ticket is None:
+            with self._paused():
+                ticket = await pacer.acquire(cost, owner=self._owner)
+        self._open.add(ticket)
+        return ticket
+
+    def end(self, ticket: Ticket, error: BaseException | None = None) -> None:
+        """Settle the ticket of a call that ended, unless the attempt was given up before."""
+        if ticket not in self._open:
+            return
+        self._open.remove(ticket)
+        if error is None:
+            ticket.ok()
+        elif isinstance(error, TimeoutError) or self.overdue:
+            self._failed, self._charged = ticket, ticket.failed(timeout=True)
+        elif isinstance(error, Exception):
+            self._failed, self._charged = ticket, ticket.settle(classify(error))
+        else:
+            ticket.void()
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        now = asyncio.get_running_loop().time
+        if not self._waiting:
+            self._waiting_since = now()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._waited_s += now() - self._waiting_since
+
+    # ---- the end of the attempt -----------------------------------------------------------------
+
+    @property
+    def observation(self) -> Observation | None:
+        """Where the cell's observations go outside of a call; None: nowhere."""
+        return None if self._ticket is None else self._ticket.observation
+
+    def ok(self) -> None:
+        """The attempt succeeded."""
+        if (ticket := self._take()) is not None:
+            ticket.ok()
+
+    def settle(self, signal: Signal) -> bool:
+        """The attempt failed. Returns whether that counts against the cell."""
+        if (ticket := self._take()) is not None:
+            self._failed, self._charged = ticket, ticket.settle(signal)
+        elif not (signal.pushback or signal.outage):
+            return True  # the calls were answered: the fault is in what came after
+        return self._charged
+
+    def timed_out(self) -> bool:
+        """The attempt took too long. Returns whether that counts against the cell."""
+        unused = self._take()
+        for ticket in [*self._open, *([] if unused is None else [unused])]:
+            self._failed, self._charged = ticket, ticket.failed(timeout=True)
+        self._open.clear()
+        return self._charged
+
+    def void(self) -> None:
+        """The attempt was cancelled: it says nothing about the endpoint."""
+        if self._ticket is not None:
+            self._open.add(self._ticket)
+            self._ticket = None
+        for ticket in self._open:
+            ticket.void()
+        self._open.clear()
+
+    def _take(self) -> Ticket | None:
+        """Return the ticket if the whole cell was one call; give it back if it was not used."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None and self.makes_own:
+            ticket.void()
+            return None
+        return ticket
+
+    # ---- for the executor -----------------------------------------------------------------------
+
+    @property
+    def own_wait_s(self) -> float | None:
+        """Seconds this cell alone must wait after a random refusal; None otherwise."""
+        return None if self._failed is None else self._failed.own_wait_s
+
+    @property
+    def pacer(self) -> Pacer | None:
+        """The pacer of the call that failed; None if none did."""
+        return None if self._failed is None else self._failed.pacer
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call of the cell waits until it may start."""
+        return self._waiting > 0
+
+    def waited_s(self, now: float) -> float:
+        """Return for how long the cell's calls waited, in seconds of the loop's time."""
+        return self._waited_s + (now - self._waiting_since if self._waiting else 0.0)
+
+
+_current: ContextVar[Leave | None] = ContextVar("limpet_leave", default=None)
+
+
+def current_leave() -> Leave:
+    """Return the leave of the attempt that runs; a new one outside an executor."""
+    return _current.get() or Leave()
+
+
+def take_leave(leave: Leave) -> None:
+    """Make this the leave of everything that runs in this context from now on."""
+    _current.set(leave)
+
+
+def asks_for_each_call() -> None:
+    """Say that the cell that runs asks for each of its calls, and may make none."""
+    current_leave().makes_own = True

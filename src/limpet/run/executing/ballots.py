@@ -1,0 +1,93 @@
+"""Keeps each reply of a judge on disk before it counts.
+
+A score that needs several replies has a column of its own for them, beside its evaluator's.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.errors import JournalError, PermanentError, RecordNotWrittenError, SetupError
+from limpet.evaluators.ballots import Ask
+from limpet.fingerprints.keys import digest
+from limpet.journal.column import Column
+from limpet.journal.journal import Journal
+from limpet.pacing.leave import asks_for_each_call
+from limpet.run.executing.cells import masked_record
+from limpet.run.planning.scorings import Scoring
+from limpet.run.record_fields import BALLOTS
+from limpet.secrets.masking import Masking
+from limpet.types import Cell, Outcome
+
+
+class StepBallots:
+    """The ballots of one evaluator. Their column is opened with the first."""
+
+    def __init__(self, journal: Journal, step: str, masking: Masking) -> None:
+        self.step = step
+        self._journal = journal
+        self._masking = masking
+        self._column: Column | None = None
+        self._opening = asyncio.Lock()
+
+    def of(self, scoring: Scoring, generation: int) -> "ScoreBallots":
+        """Return the ballots of one score.
+
+        Args:
+            scoring: What is scored.
+            generation: The generation that its ballots must have; 0: any.
+        """
+        return ScoreBallots(self, scoring, generation)
+
+    async def column(self) -> Column:
+        async with self._opening:
+            if self._column is None:
+                step = self.step + BALLOTS
+                self._column = await asyncio.to_thread(self._journal.column, step)
+                self._column.mask = self._masking.results.data
+        return self._column
+
+    async def record(self, cell: Cell, said: Mapping[str, Any], generation: int) -> None:
+        """Append a ballot.
+
+        Raises:
+            PermanentError: It cannot be kept.
+            SetupError: The disk is full or broken: no further ballot could be kept.
+        """
+        column = await self.column()
+        record, facts = masked_record(self._masking.results, dict(said), tuple(said))
+        generation = max(generation, column.next_generation(cell.key))
+        outcome = Outcome(cell, record=record, generation=generation, facts=facts or None)
+        try:
+            recorded = await column.append(outcome)
+        except RecordNotWrittenError as error:
+            raise PermanentError(f"a reply of the model was not recorded: {error}") from error
+        except JournalError as error:
+            raise SetupError(f"a reply of the model was not recorded: {error}") from error
+        if recorded.failure is not None:
+            raise PermanentError(f"a reply of the model: {recorded.failure.message}")
+
+
+class ScoreBallots:
+    """The ballots of one score."""
+
+    def __init__(self, step: StepBallots, scoring: Scoring, generation: int) -> None:
+        self._step = step
+        self._scoring = scoring
+        self._generation = generation
+
+    async def cast(self, identity: Any, ask: Ask) -> Mapping[str, Any]:
+        """Return the ballot of this identity from disk; else ask, record it, and return it."""
+        asks_for_each_call()  # a ballot on disk needs none
+        work_item = self._scoring.work_item
+        key = digest("ballot", identity, work_item.trial, work_item.identity)
+        column = await self._step.column()
+        if key in column and column.reaches(key, self._generation):
+            entry = await asyncio.to_thread(column.read, key)
+            if entry is not None:
+                kept: Mapping[str, Any] = entry.record
+                return kept
+        said = await ask()
+        cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
+        await self._step.record(cell, said, self._generation)
+        return said

@@ -1,0 +1,39 @@
+"""What will the calls of a plan cost, going by the results that are there?"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from limpet.errors import JournalError
+from limpet.journal.files import read_whole
+from limpet.journal.layout import Layout
+from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.run_file import WORKFLOW
+
+
+def with_expected_costs(plan: Plan, layout: Layout) -> Plan:
+    """Return a plan whose steps know what a result cost on average in the last session."""
+    if not plan.calls:
+        return plan
+    try:
+        summary = json.loads(read_whole(layout.home / "summary.json"))
+        known = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
+    except (OSError, JournalError, ValueError, KeyError, TypeError):
+        return plan  # there was no session, or its summary is damaged: nothing is known
+    workflow, *evaluators = (_with_cost(step, known) for step in (plan.workflow, *plan.evaluators))
+    return replace(plan, workflow=workflow, evaluators=tuple(evaluators))
+
+
+def _with_cost(step: StepPlan, known: Mapping[str, Any]) -> StepPlan:
+    numbers = known.get(step.name)
+    try:
+        usage, completed = numbers["usage"], numbers["completed"]  # type: ignore[index]
+        tokens, cost = usage.get("total_tokens"), usage.get("cost")
+        return replace(
+            step,
+            tokens_each=tokens / completed if tokens else None,
+            cost_each=cost / completed if cost else None,
+        )
+    except (TypeError, KeyError, AttributeError, ZeroDivisionError):
+        return step  # it calls no model, or does not say what it used

@@ -1,0 +1,180 @@
+"""A workflow that asks a model: a prompt, filled with the fields of each row."""
+
+import asyncio
+import functools
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import DatasetError, LimpetError, PermanentError
+from limpet.fingerprints.keys import digest
+from limpet.models import Model, Reply, as_model, openai_api
+from limpet.types import Item, Output, Usage
+from limpet.workflows.conversation import Conversation, Messages, Rendered
+from limpet.workflows.protocol import Workflow
+
+_COUNTS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+)
+
+
+def openai(
+    url: str | None = None,
+    *,
+    model: Any,
+    prompt: str | None = None,
+    messages: Messages | None = None,
+    images: str | Sequence[str] = (),
+    files: str | Sequence[str] = (),
+    schema: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+    folder: str | Path = "",
+    version: str | None = None,
+    name: str = "openai",
+    **options: Any,
+) -> Workflow:
+    """Evaluate a prompt: ask a model for each row.
+
+    Args:
+        url: The base address of a server that speaks the OpenAI API: `https://api.openai.com/v1`.
+            None: `model` is a model already.
+        model: The model's name on the server; without `url`, anything that `as_model` takes.
+        prompt: One message of the user, with placeholders: `"{{question}}"`.
+        messages: The whole conversation, instead of `prompt`. An element that is only a
+            placeholder, `"{{history}}"`, stands for the messages in that field.
+        images: Images for the last message: `["{{photo}}"]`. A field holds a URL, or the path of a
+            file below `folder`, or a list of them; an empty field stands for none.
+        files: Other files, in the same way.
+        schema: The JSON schema of the answer; the answer is then the parsed value.
+        params: Parameters of each call: `{"temperature": 0}`.
+        folder: The folder of images and files; by default, the current one.
+        version: Declares which model is behind the address, which may then change.
+        name: Its name.
+        **options: With `url`, how to call it: `key`, `headers`, `timeout`, … as for
+            `limpet.models.openai_api`.
+
+    Raises:
+        LimpetError: An argument is invalid.
+        TypeError: An option does not exist, or has the wrong type.
+        ValueError: An option has a value that is not allowed.
+    """
+    conversation = Conversation(prompt, messages, images, files, Path(folder).absolute())
+    for argument, value in (("params", params), ("schema", schema)):
+        if value is not None and not isinstance(value, Mapping):
+            raise LimpetError(f"{argument}={value!r}: must be a mapping")
+    if url is not None:
+        client: Model = openai_api(url, model=model, **options)
+    elif options:
+        raise TypeError(f"{next(iter(options))!r} works only with url: give it to the model")
+    else:
+        client = as_model(model)
+    return OpenaiWorkflow(name, client, conversation, dict(params or {}), schema, version)
+
+
+class OpenaiWorkflow(Workflow):
+    """A prompt and the model that it is for; see `openai`."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        conversation: Conversation,
+        params: Mapping[str, Any],
+        schema: Mapping[str, Any] | None,
+        version: str | None,
+    ) -> None:
+        self.name = name
+        self.endpoint = model.endpoint
+        self._model = model
+        self._conversation = conversation
+        self._params = params
+        self._schema = schema
+        self._version = version
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._model.name}>"
+
+    @property
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
+        """The model's secrets: its key."""
+        return self._model.secrets
+
+    @property
+    def _counted(self) -> dict[str, Any]:
+        """What its answers depend on besides the item and the model."""
+        more = {"params": self._params, "schema": self._schema, "version": self._version}
+        return {
+            **self._conversation.template,
+            **{name: value for name, value in more.items() if value},
+        }
+
+    @functools.cached_property
+    def fingerprint(self) -> Mapping[str, str]:  # type: ignore[override]  # it is only read
+        """The digest of each setting that its answers depend on; a version replaces the model's."""
+        own = {name: digest(value) for name, value in self._counted.items()}
+        return {**own, **self._of_model(self._model.fingerprint)}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What the fingerprint covers, for people."""
+        return {**self._counted, **self._of_model(self._model.described)}
+
+    def _of_model(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        if self._version is not None:
+            return {}
+        return {f"model.{name}": value for name, value in parts.items()}
+
+    def seen(self, item: Item) -> Any:
+        """Return the fields that the prompt names, and the contents of images and files."""
+        return {
+            "fields": self._conversation.fields(item),
+            "files": self._conversation.contents(item),
+        }
+
+    async def open(self) -> None:
+        await self._model.open()
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    async def call(self, item: Item) -> Output:
+        shown = self._conversation.messages(item)
+        sent = await self._with_files(shown)
+        started = time.time()
+        reply = await self._model.ask(sent, schema=self._schema, **self._params)
+        value = reply.text if self._schema is None else reply.parsed
+        event = _event(reply, self._model.name, shown, value, started)
+        metadata = {"finish": reply.finish} if reply.finish == "length" else None
+        return Output(value, reply.usage, [event], metadata)
+
+    async def _with_files(self, messages: Rendered) -> Rendered:
+        if not self._conversation.may_have_files:
+            return messages
+        try:
+            return await asyncio.to_thread(self._conversation.with_files, messages)
+        except DatasetError as error:  # it was there when the run was planned
+            raise PermanentError(str(error), hint=error.hint) from error
+
+
+def _event(
+    reply: Reply, model: str, messages: Rendered, value: Any, started: float
+) -> dict[str, Any]:
+    """Return the call as an event of a trace."""
+    event = {
+        "kind": "model",
+        "name": reply.model or model,
+        "started": started,
+        "ended": time.time(),
+        "input": messages,
+        "output": value,
+    }
+    if isinstance(reply.usage, Usage):
+        counts = asdict(reply.usage)
+        event["usage"] = {name: counts[name] for name in _COUNTS if counts[name]}
+    return event

@@ -1,0 +1,271 @@
+"""How does one process run so that it cannot hang, flood or outlive its call?
+
+The problem. A program may ignore its input, write without end, ignore SIGTERM, and leave processes
+behind that hold its pipes open. `communicate()` waits for the pipes, so a forgotten background
+process would hang the call; and killing the program alone leaves its children.
+
+What we do. The process leads a session, and so a process group, of its own. Its exit ends the call,
+not the end of its pipes; whatever is left of the group is then killed. A call that is cancelled, by
+a timeout or a stop, sends SIGTERM to the group and soon SIGKILL. Output beyond the bound is
+dropped, and ends the call.
+
+Still open. A process that starts a session of its own leaves the group, and is not killed.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
+
+TERM_GRACE_S = 0.5
+"""How long a group has to end after SIGTERM. A cancelled call itself has a second."""
+_KILLED_S = 0.3
+_STDOUT_GRACE_S = 2.0  # how long others may hold stdout open after the program exited
+_STDERR_GRACE_S = 0.2
+MOST_STDERR = 64 * 1024
+"""How many bytes of stderr are kept: the last."""
+
+
+class Ended(NamedTuple):
+    """How a process ended.
+
+    Attributes:
+        status: Its exit status; negative: the signal that ended it; None: it was killed for its
+            output.
+        stdout: What it wrote; empty if it was too much.
+        stderr: The end of what it wrote to stderr.
+        stderr_bytes: How much that was in all.
+        is_held_open: Whether another process still held its stdout open.
+    """
+
+    status: int | None
+    stdout: bytes
+    stderr: bytes
+    stderr_bytes: int
+    is_held_open: bool
+
+
+class Groups:
+    """The process groups that are running.
+
+    Args:
+        started: Called with each group that starts.
+        ended: Called with each group that was killed or is empty.
+    """
+
+    def __init__(self, started: Callable[[int], None], ended: Callable[[int], None]) -> None:
+        self._running: set[int] = set()
+        self._started = started
+        self._ended = ended
+
+    def add(self, group: int) -> None:
+        self._running.add(group)
+        self._started(group)
+
+    def signal(self, group: int, signum: signal.Signals) -> None:
+        """Send a signal to a group, if it was not killed yet."""
+        # Its number may belong to somebody else as soon as the group is empty. So it is killed once
+        # and at once when its leader was reaped, or while another member is there.
+        if group in self._running:
+            _kill(group, signum)
+
+    def end(self, group: int) -> None:
+        """Kill what is left of a group."""
+        self.signal(group, signal.SIGKILL)
+        if group in self._running:
+            self._running.remove(group)
+            self._ended(group)
+
+    def end_all(self) -> None:
+        for group in list(self._running):
+            self.end(group)
+
+
+def _kill(group: int, signum: signal.Signals) -> None:
+    # ESRCH: nobody is left. EPERM: it became another user's, as with sudo.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signum)
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """Collects what a process writes.
+
+    Attributes:
+        done: Set when it exited, or wrote too much.
+        exited: Set when it exited.
+        stdout_ended: Set when nobody holds its stdout open.
+        closed: Set when it exited, and nobody holds its pipes open.
+    """
+
+    def __init__(self, max_stdout: int) -> None:
+        self.transport: Any = None
+        self._max_stdout = max_stdout
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.stderr_bytes = 0
+        self.is_too_large = False
+        loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = loop.create_future()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.stdout_ended: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:  # noqa: PLR2004 - stderr
+            self.stderr_bytes += len(data)
+            self.stderr += data
+            del self.stderr[:-MOST_STDERR]
+        elif self.is_too_large or len(self.stdout) + len(data) > self._max_stdout:
+            self.is_too_large = True
+            self.stdout.clear()
+            _settle(self.done)
+        else:
+            self.stdout += data
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+        if fd == 1:
+            _settle(self.stdout_ended)
+
+    def process_exited(self) -> None:
+        _settle(self.exited)
+        _settle(self.done)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.transport.close()
+        _settle(self.closed)
+
+    def close(self) -> None:
+        """Close its pipes. Its transport is closed when it exited: before, that would reap it."""
+        for fd in (1, 2):
+            if pipe := self.transport.get_pipe_transport(fd):
+                pipe.close()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done() and not future.get_loop().is_closed():
+        future.set_result(None)
+
+
+async def run_process(
+    argv: Sequence[str],
+    stdin: bytes,
+    groups: Groups,
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    max_stdout: int,
+) -> Ended:
+    """Run a program until it exits.
+
+    Args:
+        argv: The program and its arguments.
+        stdin: What it reads. It need not read it.
+        groups: The groups that are running; this one is added.
+        env: Its whole environment.
+        cwd: Its working directory.
+        max_stdout: How many bytes it may write to stdout.
+
+    Raises:
+        OSError: It cannot be started.
+        ValueError: An argument contains a NUL.
+    """
+    loop = asyncio.get_running_loop()
+    process, input_fd = await _start(argv, env, cwd, max_stdout)
+    group = process.transport.get_pid()
+    groups.add(group)
+    written = None
+    try:
+        written = await _Input.write(input_fd, stdin)
+        await process.done
+        if not process.is_too_large:
+            await asyncio.wait({process.stdout_ended}, timeout=_STDOUT_GRACE_S)
+            await asyncio.wait({process.closed}, timeout=_STDERR_GRACE_S)
+        is_held_open = not process.stdout_ended.done()
+        groups.end(group)
+        await asyncio.wait({process.exited}, timeout=_KILLED_S)
+    except asyncio.CancelledError:
+        groups.signal(group, signal.SIGTERM)
+        await asyncio.wait({process.closed}, timeout=TERM_GRACE_S)
+        groups.end(group)
+        await asyncio.wait({process.exited}, timeout=_KILLED_S)
+        raise
+    finally:
+        # Without waiting: a run that is dropped, or a second cancellation, ends here.
+        groups.end(group)
+        if not loop.is_closed():
+            process.close()
+            if written is not None:
+                written.close()
+    status = None if process.is_too_large else process.transport.get_returncode()
+    stdout, stderr = bytes(process.stdout), bytes(process.stderr)
+    return Ended(status, stdout, stderr, process.stderr_bytes, is_held_open)
+
+
+async def _start(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str, max_stdout: int
+) -> tuple[_Process, int]:
+    """Start a process; return it, and the descriptor to write its input to."""
+    loop = asyncio.get_running_loop()
+    # A pipe of our own: asyncio may use a socket, which /dev/stdin cannot open.
+    read_fd, write_fd = os.pipe()
+    starting = loop.create_task(
+        loop.subprocess_exec(
+            lambda: _Process(max_stdout),
+            *argv,
+            stdin=read_fd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    )
+    # Not earlier: a cancelled call leaves before its process started.
+    starting.add_done_callback(lambda _: os.close(read_fd))
+    try:
+        _, process = await asyncio.shield(starting)
+    except BaseException as error:
+        os.close(write_fd)
+        if isinstance(error, asyncio.CancelledError):
+            starting.add_done_callback(_kill_started)
+        raise
+    return process, write_fd
+
+
+def _kill_started(starting: asyncio.Task[Any]) -> None:
+    """Kill a process that started after its call was cancelled."""
+    if not starting.cancelled() and starting.exception() is None:
+        transport, process = starting.result()
+        _kill(transport.get_pid(), signal.SIGKILL)
+        process.close()
+
+
+class _Input(asyncio.BaseProtocol):
+    """What a process reads: written in the background, and closed then."""
+
+    def __init__(self) -> None:
+        self._pipe: Any = None
+
+    @classmethod
+    async def write(cls, fd: int, data: bytes) -> Self:
+        loop = asyncio.get_running_loop()
+        pipe, self = await loop.connect_write_pipe(cls, os.fdopen(fd, "wb", buffering=0))
+        pipe.write(data)
+        pipe.close()
+        return self
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._pipe = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._pipe = None  # all is written, or nobody reads it: that is no failure
+
+    def close(self) -> None:
+        if self._pipe is not None:
+            self._pipe.abort()

@@ -1,0 +1,66 @@
+"""What a summary says of votes, orders, cut-off answers and what calls will cost."""
+
+import limpet
+
+ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
+PRICES = {"m": {"prompt": 1_000_000, "completion": 0}}
+
+
+async def shout(question):
+    usage = limpet.Usage(prompt_tokens=2, models={"m": {"prompt_tokens": 2}})
+    finish = "length" if question.endswith(("1", "2")) else "stop"
+    return limpet.Output(question.upper(), usage=usage, metadata={"finish": finish})
+
+
+def judge(name, metadata_of, tokens=0):
+    @limpet.evaluator(name=name, endpoint=name)
+    def judged(output):
+        usage = limpet.Usage(prompt_tokens=tokens, models={"m": {"prompt_tokens": tokens}})
+        score = limpet.Score(1.0, metadata=metadata_of(int(output[-1])))
+        return limpet.Output(score, usage=usage)
+
+    return judged
+
+
+def evaluate(run, *evaluators, **more):
+    return limpet.evaluate(ROWS, shout, evaluators, run=run, show=False, **more)
+
+
+def test_agreement_and_flips_stand_beside_the_mean(tmp_path):
+    votes = judge("votes", lambda n: {"agreement": 1 / 3 if n == 0 else 1.0})
+    orders = judge("orders", lambda n: {"flipped": n == 0})
+    other = judge("other", lambda n: {"agreement": "yes", "flipped": 1})
+    result = evaluate(tmp_path / "run", votes, orders, other)
+    for summary in (result.summary, limpet.load_run(tmp_path / "run").summary):
+        numbers = summary["evaluators"]
+        assert abs(numbers["votes"]["agreement"] - 5 / 6) < 1e-9
+        assert numbers["orders"]["flip_rate"] == 0.25
+        assert not {"agreement", "flip_rate"} & numbers["other"].keys()
+        assert summary["workflow"]["cut_off"] == 2
+
+
+def test_the_plan_says_what_the_calls_will_cost(tmp_path):
+    run = tmp_path / "run"
+    first = judge("right", lambda n: None, tokens=3)
+    evaluate(run, first, prices=PRICES)
+    assert "$" not in str(limpet.plan(ROWS, shout, [first], run=run))
+    edited = judge("right", lambda n: None, tokens=7)
+    plan = limpet.plan(ROWS, shout, [edited], run=run)
+    assert str(plan).endswith("→ 4 calls of right (about $12.00)")
+    assert plan.evaluators[0].cost_each == 3.0
+
+
+def test_without_prices_the_plan_says_how_many_tokens(tmp_path):
+    run = tmp_path / "run"
+    evaluate(run, judge("right", lambda n: None, tokens=3))
+    plan = limpet.plan(ROWS, shout, [judge("right", lambda n: 0, tokens=3)], run=run)
+    assert str(plan).endswith("→ 4 calls of right (about 12 tokens)")
+
+
+def test_a_damaged_summary_costs_no_plan(tmp_path):
+    run = tmp_path / "run"
+    evaluate(run, judge("right", lambda n: None, tokens=3))
+    for text in ("", "[]", '{"workflow": 1, "evaluators": {"right": []}}', '{"evaluators": 3}'):
+        (run / "summary.json").write_text(text)
+        plan = limpet.plan(ROWS, shout, [judge("right", lambda n: 0, tokens=3)], run=run)
+        assert str(plan).endswith("→ 4 calls of right")

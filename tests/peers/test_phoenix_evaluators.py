@@ -23,9 +23,6 @@ import limpet
 from limpet.evaluators import Scored, as_evaluator
 from limpet.integrations.phoenix import executors
 
-# OpenAI's client leaves its sockets to the garbage collector, unless it is closed.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
 ROWS = [{"id": str(n), "question": f"q{n}", "answer": "4", "docs": ["a", "b"]} for n in range(4)]
 GOOD = {"explanation": "it fits", "label": "good"}
 KEY = "sk-a-key-that-nobody-may-write-123"
@@ -99,7 +96,8 @@ def test_a_refusal_reaches_the_pacer_at_once(tmp_path):
         result = run(tmp_path, judge(server))
     assert result.summary["evaluators"]["right"]["completed"] == 4
     assert len(server.requests) == 7  # Phoenix alone would sleep for five seconds
-    events = [json.loads(line) for line in (tmp_path / "run/events.jsonl").open()]
+    lines = (tmp_path / "run/events.jsonl").read_text(encoding="utf-8").splitlines()
+    events = map(json.loads, lines)
     failed = [event for event in events if event["event"] == "failed"]
     assert [event["class"] for event in failed] == ["rate_limit"] * 3
 
@@ -218,19 +216,26 @@ def test_an_output_that_does_not_fit_is_a_failure_without_a_call():
 # ---- evaluate_dataframe ------------------------------------------------------------------------
 
 
+async def evaluated(evaluator):
+    """Evaluate a dataframe, and close what OpenAI's client leaves open."""
+    frame = await async_evaluate_dataframe(
+        dataframe=FRAME, evaluators=[evaluator], hide_tqdm_bar=True
+    )
+    await evaluator.llm._async_client.client.close()
+    return frame
+
+
 FRAME = pd.DataFrame({"input": [f"q{n}" for n in range(12)], "output": ["4"] * 12})
 
 
 def test_its_dataframe_is_the_same_on_our_executors():
     with model_server(GOOD) as server:
-        evaluator = judge(server)
 
         def evaluate():
-            quiet = {"hide_tqdm_bar": True}
-            plain = evaluate_dataframe(dataframe=FRAME, evaluators=[evaluator], **quiet)
-            other = asyncio.run(
-                async_evaluate_dataframe(dataframe=FRAME, evaluators=[judge(server)], **quiet)
-            )
+            evaluator = judge(server)
+            plain = evaluate_dataframe(dataframe=FRAME, evaluators=[evaluator], hide_tqdm_bar=True)
+            evaluator.llm._sync_client.client.close()
+            other = asyncio.run(evaluated(evaluator))
             return [list(frame["right_score"]) for frame in (plain, other)]
 
         theirs = evaluate()
@@ -250,11 +255,7 @@ def test_a_refusal_waits_as_long_as_the_provider_asks_and_no_longer():
         return GOOD
 
     with model_server(answer) as server, executors():
-        frame = asyncio.run(
-            async_evaluate_dataframe(
-                dataframe=FRAME, evaluators=[judge(server)], hide_tqdm_bar=True
-            )
-        )
+        frame = asyncio.run(evaluated(judge(server)))
     assert frame["right_score"].notna().all()
     assert len(server.requests) == 15
 

@@ -28,23 +28,26 @@ def python(kind):
     return environment("ragas", ragas) / "python"
 
 
-def good(request, number=0):
-    """Answer as each library asks for it."""
-    wanted = json.dumps(request.get("tools") or request.get("response_format") or request)
-    if "statements" in wanted and "verdict" in wanted:
+REPLIES = {
+    "phoenix": {"explanation": "it fits", "label": "good"},
+    "deepeval": {"reason": "it fits", "score": 8},
+    "pydantic_evals": {"reason": "it fits", "pass": True, "score": 1.0},
+    "pydantic_evals_by_name": {"reason": "it fits", "pass": True, "score": 1.0},
+    "ragas": {"reason": "it fits", "value": "good"},
+    "ragas_older": {"reason": "it fits", "verdict": 1},
+}
+
+
+def good(kind):
+    """Return the script of a server that answers as a library asks for it."""
+
+    def faithfulness(request, number):
+        if "verdict" not in json.dumps(request["tools"]):
+            return {"statements": ["s", "t"]}
         fits = {"statement": "s", "reason": "it fits", "verdict": 1}
         return {"statements": [fits, {**fits, "verdict": 0}]}
-    if "statements" in wanted:
-        return {"statements": ["s", "t"]}
-    if "verdict" in wanted:
-        return {"reason": "it fits", "verdict": 1}
-    if "pass" in wanted:
-        return {"reason": "it fits", "pass": True, "score": 1.0}
-    if "explanation" in wanted:
-        return {"explanation": "it fits", "label": "good"}
-    if "value" in wanted:
-        return {"reason": "it fits", "value": "good"}
-    return {"reason": "it fits", "score": 8}
+
+    return faithfulness if kind == "ragas_faithfulness" else lambda *_: REPLIES[kind]
 
 
 class Evaluation:
@@ -79,7 +82,7 @@ def evaluation(tmp_path):
 def test_scores_are_kept_and_an_edited_prompt_runs_its_judge_again_and_nothing_else(
     kind, evaluation
 ):
-    judged, calls = evaluation(good), 3 * CALLS.get(kind, 1)
+    judged, calls = evaluation(good(kind)), 3 * CALLS.get(kind, 1)
     assert len(judged.run(kind)) == calls
     lines = judged.lines()
     assert [line["id"] for line in lines] == ["0", "1", "2"]
@@ -125,7 +128,7 @@ def test_each_refusal_is_seen_by_the_pacer_because_the_library_does_not_retry(ki
     def busy_at_first(request, number):
         if number < 4:
             return failure(429, "too many requests", headers={"Retry-After": "0"})
-        return good(request)
+        return good(kind)(request, number)
 
     judged = evaluation(busy_at_first)
     requests = judged.run(kind)

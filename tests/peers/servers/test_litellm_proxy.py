@@ -36,15 +36,13 @@ def proxy(tmp_path_factory):
 def evaluate(url, model, folder, key):
     judge = limpet.judge(openai_api(url, model=model, key=key), of="correctness")
     rows = [{"id": str(n), "input": f"question {n}", "expected": "yes"} for n in range(ITEMS)]
-    limpet.evaluate(
-        rows, lambda question: "yes", evaluators={"right": judge}, run=folder / "run"
-    )
-    return [json.loads(line) for line in (folder / "run/right_output.jsonl").read_text().splitlines()]
+    limpet.evaluate(rows, lambda question: "yes", evaluators={"right": judge}, run=folder / "run")
+    return [
+        json.loads(line) for line in (folder / "run/right_output.jsonl").read_text().splitlines()
+    ]
 
 
-def test_with_a_limit_of_requests_a_minute_every_cell_finishes_and_few_are_refused(
-    proxy, tmp_path
-):
+def test_with_a_limit_of_requests_a_minute_every_cell_finishes_and_few_are_refused(proxy, tmp_path):
     scores = evaluate(proxy, "few-a-minute", tmp_path, MASTER_KEY)
     assert [score["label"] for score in scores] == ["correct"] * ITEMS
     attempts = sum(score["_limpet"]["attempts"] for score in scores)

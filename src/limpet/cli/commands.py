@@ -93,6 +93,8 @@ _PATH = click.Path(path_type=Path)
 
 @cli.command("init")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option("--judge", is_flag=True,
+              help="An example with a prompt, a model that answers and a model that judges.")
 def _init(**given: Any) -> int:
     """Create a small working example.
 

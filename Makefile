@@ -47,7 +47,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/remote.py
 
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VENV)-nat .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(VENV)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -237,7 +237,7 @@ def _list(**given: Any) -> int:
 
 @cli.command("export")
 @_RUN
-@click.option("--to", "form", required=True, help="The format.",
+@click.option("--to", "form", help="The format. Default: by the name of --output.",
               type=click.Choice(["csv", "jsonl", "parquet", "xlsx", "md", "nat"]))
 @click.option("--output", type=_PATH, metavar="PATH",
               help="The file to write, or the directory for nat. Default: stdout.")

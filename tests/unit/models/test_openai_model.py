@@ -377,6 +377,13 @@ def test_each_form_can_be_named():
     assert server.asked[0].keys() == {"model", "messages"}
 
 
+def test_a_named_form_says_nothing_about_auto():
+    with model_server(FITS) as server:
+        asking(at(server, reply="text"), schema=SCHEMA)
+        asking(at(server), schema=SCHEMA)
+    assert "response_format" in server.asked[1]
+
+
 def test_a_named_form_does_not_fall_back():
     with model_server(FITS, refuse=("schema",)) as server, pytest.raises(LimpetError, match="400"):
         asking(at(server, reply="schema"), schema=SCHEMA)

@@ -1,5 +1,6 @@
 """What is wrong with a model, a prompt or a judge is said with its line, before any call."""
 
+import asyncio
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from unit.config.refusals import a_folder, refusal  # noqa: F401 - a fixture
 
 from limpet.config import json_schema, load_config
 from limpet.errors import ConfigError
+from limpet.evaluators import Scored
 
 DATA = "dataset: questions.jsonl\n"
 ASKED = DATA + "workflow: {openai: http://localhost:1/v1, model: m, %s}\n"
@@ -358,3 +360,23 @@ def test_a_key_cannot_vary(folder):
     )
     with pytest.raises(ConfigError, match=r"cannot vary workflow\.key: its values are secrets"):
         load_matrix("eval.yml")
+
+
+def test_inputs_fill_the_parameters_of_an_evaluator(folder):
+    (folder / "own_scores.py").write_text(
+        "def overlap(context, answer):\n    return answer in context\n"
+    )
+    (folder / "eval.yml").write_text(
+        DATA + "workflow: json:dumps\nevaluators:\n"
+        "  inside:\n    python: own_scores:overlap\n"
+        "    inputs: {context: 'It says {{question}}', answer: '{{output}}'}\n"
+    )
+    ready = load_config("eval.yml").prepare()
+    evaluator = ready.evaluators["inside"]
+    item = ready.dataset.load().items[0]
+    scored = Scored("x", None, item.input, item)
+    assert asyncio.run(evaluator.call(scored))["score"].value is True
+    config = load_config("eval.yml", ["evaluators.inside.inputs.context='{{qestion}}'"])
+    said = r"evaluators\.inside\.inputs\.context: .*'qestion'"
+    with pytest.raises(ConfigError, match=said):
+        config.prepare().dataset.load()

@@ -10,6 +10,7 @@ from typing import Any
 from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
+from limpet.models.schema import check_schema
 from limpet.types import Item, Output
 from limpet.workflows.conversation import Conversation, Messages, Rendered
 from limpet.workflows.protocol import Workflow
@@ -67,6 +68,8 @@ def openai(
     for argument, value in (("params", params), ("schema", schema)):
         if value is not None and not isinstance(value, Mapping):
             raise LimpetError(f"{argument}={value!r}: must be a mapping")
+    if schema is not None:
+        check_schema(schema)
     if url is not None:
         client: Model = openai_api(url, model=model, **options)
     elif options:

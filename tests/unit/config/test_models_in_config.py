@@ -380,3 +380,34 @@ def test_inputs_fill_the_parameters_of_an_evaluator(folder):
     said = r"evaluators\.inside\.inputs\.context: .*'qestion'"
     with pytest.raises(ConfigError, match=said):
         config.prepare().dataset.load()
+
+
+def test_a_prompt_that_shows_an_expected_answer_needs_a_column_of_them(folder):
+    (folder / "eval.yml").write_text(JUDGED % "judge: grader, of: correctness")
+    (folder / "app.py").write_text("def answer(question): return 'x'\n")
+    config = load_config("eval.yml", ["workflow=json:dumps"])
+    said = (
+        r"^eval.yml:6: evaluators.right.of: shows \{\{expected\}\}, but there is no column for it"
+    )
+    with pytest.raises(ConfigError, match=said):
+        config.prepare().dataset.load()
+    (folder / "questions.jsonl").write_text('{"id": "1", "question": "x", "answer": "y"}\n')
+    assert len(config.prepare().dataset.load()) == 1
+
+
+def test_the_default_of_a_key_is_not_kept(folder):
+    (folder / "eval.yml").write_text(ASKED % 'prompt: hi, key: "${NOT_SET:-sk-default-12345}"')
+    config = load_config("eval.yml")
+    assert "sk-default" not in json.dumps(config.public)
+    assert "sk-default-12345" in config.prepare().workflow.secrets
+
+
+def test_a_schema_that_cannot_be_held_to_is_said(folder):
+    told, _ = refusal(ASKED % "prompt: hi, schema: {type: object, patternProperties: {}}")
+    assert told.startswith("eval.yml:2: workflow.schema: 'patternProperties' is not supported")
+
+
+def test_a_set_goes_below_a_model_in_short(folder):
+    (folder / "eval.yml").write_text(DATA + "workflow: app:answer\nmodels: {a: own:ask}\n")
+    config = load_config("eval.yml", ["models.a.python=other:ask"])
+    assert config.public["models"]["a"] == {"python": "other:ask"}

@@ -411,3 +411,13 @@ def test_a_set_goes_below_a_model_in_short(folder):
     (folder / "eval.yml").write_text(DATA + "workflow: app:answer\nmodels: {a: own:ask}\n")
     config = load_config("eval.yml", ["models.a.python=other:ask"])
     assert config.public["models"]["a"] == {"python": "other:ask"}
+
+
+@pytest.mark.parametrize(
+    "prompt", ["{{question}}", "{{question}} please", "Answer: {{question}}", "[{{a}}]"]
+)
+def test_a_placeholder_without_quotes_is_said(prompt):
+    text = DATA + f"workflow:\n  openai: http://x/v1\n  model: m\n  prompt: {prompt}\n"
+    said, hint = refusal(text)
+    assert said.startswith("eval.yml:5: ")
+    assert hint == 'a string with {{…}} needs quotes: "{{column}}"'

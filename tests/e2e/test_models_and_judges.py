@@ -1,5 +1,6 @@
 """An eval.yml with a prompt and judges, against a server that speaks the OpenAI API."""
 
+import base64
 import json
 import os
 import re
@@ -210,6 +211,25 @@ def test_variants_of_models_and_prompts_each_have_a_run(folder):
     assert len(list((folder / "runs" / "trial").glob("*/summary.json"))) == 4
 
 
+def test_another_picture_under_the_same_name_is_asked_again(folder):
+    rows = [{"id": name, "question": "What is it?", "photo": f"{name}.png"} for name in "abc"]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "rows.jsonl").write_text(text, encoding="utf-8")
+    for name in "abc":
+        (folder / f"{name}.png").write_bytes(name.encode())
+    settings = ("--set", "workflow.images=['{{photo}}']", "--set", "evaluators=null")
+    with model_server("a cat") as server:
+        assert limpet(folder, server, *settings).returncode == 0
+        assert len(server.asked) == 3
+        assert limpet(folder, server, *settings).returncode == 0
+        assert len(server.asked) == 3
+        (folder / "b.png").write_bytes(b"another")
+        assert limpet(folder, server, *settings).returncode == 0
+        assert len(server.asked) == 4
+        sent = server.asked[-1]["messages"][-1]["content"][1]["image_url"]["url"]
+    assert sent == f"data:image/png;base64,{base64.b64encode(b'another').decode()}"
+
+
 def test_a_missing_image_is_said_before_the_first_call(folder):
     with model_server(answer) as server:
         done = limpet(
@@ -239,4 +259,4 @@ def test_a_model_of_ones_own_answers_and_judges(folder):
     )
     done = run(folder)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^right +12/12 +1$", done.stdout, re.M)
+    assert re.search(r"^right +12/12 +1 +12 correct$", done.stdout, re.M)

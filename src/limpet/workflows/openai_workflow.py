@@ -93,6 +93,7 @@ class OpenaiWorkflow(Workflow):
     ) -> None:
         self.name = name
         self.endpoint = model.endpoint
+        self.sees_files = conversation.may_have_files
         self._model = model
         self._conversation = conversation
         self._params = params

@@ -25,6 +25,8 @@ class Workflow(Protocol):
         secrets: Values that must not be written anywhere.
         answered_before: Set by the run before it opens: whether an earlier session has answers. A
             refusal then concerns an item, not the setup.
+        sees_files: Whether what it sees of an item includes the contents of files, which may change
+            while the item does not.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Workflow(Protocol):
     concurrency: int | None = None
     secrets: Iterable[str] = ()
     answered_before: bool = False
+    sees_files: bool = False
 
     def seen(self, item: Item) -> Any:
         """Return what it sees of an item, as plain data, for the key of its answer."""
@@ -59,6 +62,7 @@ MEMBERS = {
     "concurrency": "how many calls run at once without an endpoint; None: 32",
     "secrets": "values that must not be written; () if there are none",
     "answered_before": "set by the run: whether an earlier session has answers",
+    "sees_files": "whether what it sees of an item includes the contents of files; else False",
     "seen": "returns what it sees of an item",
     "open": "async, called before the first call",
     "call": "async, answers an item",

@@ -67,7 +67,7 @@ async def fail():
 def test_a_class_with_every_member_needs_no_base(tmp_path):
     class Flow:
         name, endpoint, fingerprint, secrets = "flow", None, {"x": "1"}, ()
-        answered_before, concurrency = False, None
+        answered_before, sees_files, concurrency = False, False, None
 
         def seen(self, item):
             return item.input

@@ -146,6 +146,8 @@ class Planner:
         shape = [events, request.bare_outputs, digest(request.configuration)]
         shape.append(plain(request.names))
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
+        if request.workflow.sees_files:
+            shape += [digest(request.workflow.seen(item)) for item in items]
         versions = list(self.identities.versions.items())
         return digest(versions, request.trials, shape, items_digest(items))
 

@@ -162,7 +162,7 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
         reasons = wanted.evaluator is not None
         put(items_table(chosen, names, trials=reader.trials > 1, reasons=reasons))
     else:
-        none = "no item matches" if wanted.selects else "no items"
+        none = f"no item matches{_labels_known(reader, wanted)}" if wanted.selects else "no items"
         say(none if len(reader) else "no items yet")
     if wanted.worst is None:
         if wanted.selects:  # counting the rest means reading it
@@ -172,6 +172,19 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
             say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
     for line in standing_lines(reader):
         say(line, "dim")
+
+
+def _labels_known(reader: RunReader, wanted: Filter) -> str:
+    """Return the end of a message: which labels there are, if the wanted one is none of them."""
+    if wanted.label is None:
+        return ""
+    known: dict[str, None] = {}
+    for numbers in reader.summary()["evaluators"].values():
+        for labels in (numbers.get("labels", {}), *numbers.get("labels_by_score", {}).values()):
+            known |= dict.fromkeys(labels)
+    if wanted.label in known:
+        return ""
+    return f"; labels: {', '.join(map(one_line, list(known)[:_SCREENFUL])) or 'none'}"
 
 
 def _show_groups(

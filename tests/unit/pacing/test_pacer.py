@@ -200,7 +200,9 @@ def test_a_call_refused_again_and_again_is_taken_for_a_large_one_until_it_is_ans
     sizes = []
     for _ in range(5):
         calls.refused("large")
+        calls.refused("large")  # nothing passed in between: no news
         sizes.append(calls.size_of("large"))
+        calls.answered("another")
     assert sizes == [1, 1, 2, 4, 8]
     assert calls.size_of("another") == 1
     calls.answered("large")
@@ -211,6 +213,8 @@ def test_calls_that_gave_up_are_forgotten():
     calls = LargeCalls()
     for _ in range(3):
         calls.refused("gave up")
+        calls.answered("another")
+    assert calls.size_of("gave up") == 2
     for number in range(2000):
         calls.refused(number)
     assert calls.size_of("gave up") == 1

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pacing_tokens as t
 import providers as p
 import refusing_providers as r
 from machine import describe, print_table
@@ -80,6 +81,22 @@ CASES = [
     Case(r.ProxyMinute, 0.75, 0.01),
     Case(r.ProxyKey, 0.90, 0.01),
     Case(r.ProxyAtOnce, 0.95, 0.01),
+    Case(t.TokensLearned, 0.97, 0.010),
+    Case(t.LongTail, 0.97, 0.010),
+    Case(t.TwoKinds, 0.97, 0.010),
+    Case(t.Larger, 0.97, 0.010),
+    Case(t.Smaller, 0.97, 0.010),
+    Case(t.CountsMost, 0.97, 0.010),
+    Case(t.CountsPrompt, 0.97, 0.010),
+    Case(t.LongCalls, 0.94, 0.010),
+    Case(t.LongCallsCountMost, 0.97, 0.010),
+    Case(t.Lagging, 0.93, 0.030),
+    Case(t.CountsAtTheEnd, 0.97, 0.010),
+    Case(t.TokenWindow, 0.90, 0.010),
+    Case(t.UsageUntold, 0.97, 0.010),
+    Case(t.LargerUntold, 0.97, 0.010),
+    Case(t.NoHeaders, 0.97, 0.020),
+    Case(t.NoHeadersLarger, 0.95, 0.040),
 ]
 
 FIXED = (4, 8, 16, 32, 64)

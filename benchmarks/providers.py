@@ -126,6 +126,10 @@ class Provider:
     def service(self, item: Item) -> float:  # noqa: ARG002 - some models look at it
         return self.rng.lognormvariate(math.log(self.latency_s), SIGMA)
 
+    def usage(self, item: Item) -> dict[str, float] | None:  # noqa: ARG002 - some models tell it
+        """Return what the answer says that the call used; None: nothing."""
+        return None
+
     async def call(self, item: Item) -> int:
         """Make one request, as a client would."""
         started = asyncio.get_running_loop().time()
@@ -145,8 +149,7 @@ class Provider:
             raise HTTPStatusError(status, headers)
         self.done_at.append(now)
         self.latency_sum += now - started
-        if headers:
-            limpet.observe(headers=headers)
+        limpet.observe(headers=headers or None, usage=self.usage(item))
         return item.index
 
     async def respond(self, item: Item, started: float) -> tuple[int, dict[str, str]]:

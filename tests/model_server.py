@@ -163,6 +163,8 @@ class ModelServer:
         return self
 
     async def __aexit__(self, *_):
+        for _ in range(5):  # asyncio leaks a connection that it accepts while the server stops
+            await asyncio.sleep(0)
         await self._runner.cleanup()
 
 

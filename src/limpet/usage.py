@@ -44,6 +44,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     ),
     "total_tokens": ("total_tokens", "total_token_count", "totalTokens"),
 }
+_OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
 # Counts that these clients do not include in the first, as the others do.
 _ADDED: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
@@ -78,8 +79,11 @@ def _counts_in(reported: object) -> tuple[Counts, list[str]]:
     """Return the token counts under our names, and what of them is not a count."""
     counts: Counts = {}
     wrong: list[str] = []
+    is_dict = type(reported) is dict
     for name, places in _PLACES.items():
         for place in places:
+            if is_dict and _OUTERMOST[place] not in reported:  # type: ignore[operator] # a dict
+                continue
             count = _count(reported, place, wrong)
             if count is not None:
                 added = (_count(reported, other, wrong) or 0 for other in _ADDED.get(place, ()))

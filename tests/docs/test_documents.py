@@ -1,5 +1,6 @@
 """What the documents say is true: every Python block runs, every command exists."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -34,6 +35,12 @@ def test_every_python_block_runs(block, tmp_path):
     # A trailing `# →` comment in a block says what the line before it prints.
     promised = re.findall(r"# → (.*)", block)
     assert [line for line in done.stdout.splitlines() if line in promised] == promised
+
+
+def test_every_block_that_needs_another_library_compiles():
+    for document in DOCUMENTS:
+        for block in re.findall(r"```py\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+            compile(block, str(document), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_every_make_target_that_is_named_exists():

@@ -115,8 +115,21 @@ def test_failures_are_named_and_harmless(script, tmp_path):
     terminal = Terminal(script(main), cwd=tmp_path, anew=True)
     assert terminal.wait() == 0
     assert "workflow failed: 20 ValueError" in terminal.said
+    assert "input 0 failed" not in terminal.said
     assert "see why: limpet show runs/one --failed" in terminal.said
     assert "\x1b[31mno" not in terminal.transcript
+
+
+def test_in_a_pipe_failures_say_nothing_and_a_stop_is_one_line(script, tmp_path):
+    failing = script("evaluate(workflow=fail, early_stop=False, retry=0)")
+    done = subprocess.run(failing, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    stopped = script("evaluate('runs/two', workflow=fail, retry=0)")
+    done = subprocess.run(stopped, cwd=tmp_path, capture_output=True, text=True, check=True)
+    first, *_, last = done.stderr.splitlines()
+    assert first == "the first failure, for q0:"
+    assert done.stderr.count("stopping") == 1
+    assert last.startswith("stopping: the workflow failed 5 times for the same reason: ValueError")
 
 
 def test_of_two_runs_at_once_one_is_shown(script, tmp_path):

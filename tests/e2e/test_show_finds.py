@@ -198,6 +198,10 @@ def test_what_matches_and_does_not_fit_is_counted(home):
         (["--worst", "3"], "--worst 3: name the score with --sort, one of: judge, mood"),
         (["--below", "judge=nan"], "--below judge=nan: must be a number"),
         (["--worst", "0"], "0"),
+        (["--item", "q1", "--failed"], "--item cannot be combined with --failed"),
+        (["--item", "q1", "--where", "lang=de"], "--item cannot be combined with --where"),
+        (["--failed", "--by", "lang"], "--failed cannot be combined with --by"),
+        (["--failed", "--sort", "mood"], "--failed cannot be combined with --sort"),
     ],
 )
 def test_a_wrong_name_or_value_ends_with_2_and_says_what_is_known(home, arguments, said):
@@ -212,12 +216,12 @@ def test_means_by_a_field(home, columns):
     assert "2 kind, 1 rude" in "\n".join(screen(home, *arguments, columns=columns))
     lines = screen(home, *arguments, "--evaluator", "judge.quality", columns=columns)
     assert lines[0].split() == ["lang", "items", "failed", "judge.quality"]
-    assert lines[2].split()[:3] == ["fr", "4", "0.3"]
-    assert lines[3].split()[:4] == ["de", "4", "1", "0.3"]
+    assert lines[2].split()[:4] == ["de", "4", "1", "0.3"]
+    assert lines[3].split()[:3] == ["fr", "4", "0.3"]
     lines = screen(home, "show", "with20", "--by", "lang", columns=columns)
     assert "metric_20 0" in " ".join(lines)
     first, _ = found(home, "judged", "--by", "lang", "--sort", "-judge.quality")
-    assert (first["field"], first["value"], first["n"]) == ("lang", "fr", 4)
+    assert (first["field"], first["value"], first["n"]) == ("lang", "de", 4)
     assert first["evaluators"]["judge"]["means"]["quality"] == pytest.approx(0.3)
 
 

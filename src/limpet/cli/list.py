@@ -5,7 +5,7 @@ from pathlib import Path
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.journal.layout import layout_at
-from limpet.report.runs import line_data, line_of, runs_table
+from limpet.report.runs import RunsTable, line_data, line_of
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
 from limpet.run.reading.find_run import is_run, runs_in
@@ -29,7 +29,7 @@ def command(directory: Path, *, tag: str | None, as_json: bool) -> int:
         for line in lines:
             put_json(line_data(line))
     elif lines:
-        put(runs_table(lines))
+        put(RunsTable(lines))
     else:
         tagged = "" if tag is None else f" with the tag {one_line(tag)}"
         say(f"no runs{tagged} in {one_line(str(directory))}")

@@ -17,9 +17,9 @@ from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
-from limpet.report.words import mean
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.score_words import mean
 from limpet.text import did_you_mean, harmless, one_line
 
 

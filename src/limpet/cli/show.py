@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from limpet.cli.error_exit import DONE
-from limpet.report.by_field import groups_by, groups_table, sort_groups
+from limpet.report.by_field import groups_table
 from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, score_names
@@ -22,9 +22,11 @@ from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, check_fields, filter_of
+from limpet.run.results.groups import groups_by, sort_groups
 from limpet.text import count, one_line
 
 _SCREENFUL = 20
+_NOT_OF_FAILURES = ("--by", "--sort", "--worst")
 
 
 def command(
@@ -40,6 +42,12 @@ def command(
     **conditions: Any,
 ) -> int:
     """Show the items of a run."""
+    given = {"--failed": failed, "--by": field, "--below": limits, "--where": where}
+    given |= {f"--{name}": value for name, value in conditions.items()}
+    if id_ is not None:
+        _check_alone("--item", [name for name in given if given[name]])
+    if failed:
+        _check_alone("--failed", [name for name in _NOT_OF_FAILURES if given[name]])
     limit = limit or conditions["worst"]
     if limit is None and not as_json and stdout_console().is_terminal:
         limit = _SCREENFUL
@@ -64,6 +72,12 @@ def command(
         else:
             _show_items(reader, wanted, limit)
     return DONE
+
+
+def _check_alone(option: str, others: Sequence[str]) -> None:
+    """Raise if an option is given with others that would have no effect."""
+    if others:
+        raise click.UsageError(f"{option} cannot be combined with {others[0]}")
 
 
 def _read_below(

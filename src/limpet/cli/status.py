@@ -5,7 +5,7 @@ import time
 from rich.live import Live
 
 from limpet.cli.error_exit import DONE
-from limpet.report.runs import line_data, runs_table, variant_lines
+from limpet.report.runs import RunsTable, line_data, variant_lines
 from limpet.report.status import StatusScreen, status_data, status_line
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stderr_console
@@ -22,7 +22,7 @@ def command(run: str | None, *, watch: bool, as_json: bool) -> int:
         if as_json:
             put_json({"variants": [line_data(line) for line in lines]})
         else:
-            put(runs_table(lines))
+            put(RunsTable(lines))
         return DONE
     with open_run(run) as reader:
         if watch and not as_json and stderr_console().is_terminal:

@@ -245,12 +245,15 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     return None
 
 
+_MEANT = {"where": "filter"}  # what `limpet show` calls it
+
+
 def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     """Return the message for an unknown key, and a hint with the closest known one."""
     key = str(path[-1])
     here = f"(known here: {', '.join(known)})"
     text = f"{named(path[:-1])}unknown key {quoted(key)}"
-    if near := nearest(key, known):
+    if near := _MEANT.get(key) if _MEANT.get(key) in known else nearest(key, known):
         return text, f"did you mean {quoted(near)}?  {here}"
     is_in_section = len(path) == 2 and path[0] in EvalFile.model_fields  # noqa: PLR2004
     if is_in_section and key in EvalFile.model_fields:

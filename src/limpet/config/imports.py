@@ -48,6 +48,8 @@ def checked_reference(value: Any) -> str:
 def _meant_reference(value: str) -> str | None:
     if value.startswith(("http://", "https://")):
         return "for a server, write workflow: {http: …}, or {nat: …} for one of nat serve"
+    if ":" not in value and len(value.split()) > 1:
+        return "for a program, write workflow: {command: …}"
     tidy = value.strip().removeprefix("./").replace(".py:", ":").replace("/", ".")
     if ":" not in tidy and "." in tidy.removesuffix(".py"):
         tidy = ":".join(tidy.rsplit(".", 1))

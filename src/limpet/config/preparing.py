@@ -37,6 +37,7 @@ from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
+from limpet.evaluators.libraries.recognised import recognised
 from limpet.executors.details import UNSET
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.declared import DependsOn
@@ -278,7 +279,8 @@ def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findi
         found = imported(reference, folder)
     except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
-    is_evaluator = hasattr(found, "call")  # checked by `as_evaluator`
+    # Of ours, which `as_evaluator` checks, or of another library.
+    is_evaluator = hasattr(found, "call") or recognised(found) is not None
     if callable(found) or is_evaluator:
         return found
     kind = type(found).__name__

@@ -37,6 +37,7 @@ class _EmbeddingSimilarity(Evaluator):
 
     endpoint = None  # a request serves many cells: it is paced, not they
     reads = ("output", "expected")
+    needs = ("expected",)
 
     def __init__(self, name: str, model: Any) -> None:
         self.name = checked_name(name)
@@ -51,7 +52,7 @@ class _EmbeddingSimilarity(Evaluator):
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The secrets of its model."""
-        return self._model.secrets
+        return list(self._model.secrets)
 
     @property
     def fingerprint(self) -> dict[str, str]:  # type: ignore[override]  # it is only read

@@ -80,6 +80,12 @@ class Prompt:
         """What an evaluator with this prompt reads."""
         return frozenset(part_of(name) for name in self.names if name not in self._more)
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What of it every dataset must have: the fields it names, and the expected answer."""
+        always_there = ("output", "input", "trace", "id")
+        return frozenset(part for part in self.reads if part not in always_there)
+
     @cached_property
     def digest(self) -> str:
         """What is the same in the messages for every item."""

@@ -14,7 +14,7 @@ from limpet.evaluators.judge_prompt import Values, fenced, fresh_key
 from limpet.evaluators.judge_usage import plain_usage, total_usage
 from limpet.models.protocol import Message, Model, Reply
 from limpet.templates import value_as_text
-from limpet.text import count, text_of
+from limpet.text import text_of
 
 Read = Callable[[Reply], dict[str, Any]]
 """Returns what a reply says, as plain data, or raises `InvalidReplyError`."""
@@ -42,26 +42,46 @@ async def ask_for_reply(
     used: list[dict[str, Any] | None] = []
     for asked in range(1, reasks + 2):
         try:
-            reply = await model.ask(conversation, schema=schema, **params)
-            name = reply.model or model.name
-            used.append(plain_usage(reply.usage, name))
-            said = _read(reply, read)
-            if reply.probabilities is not None:
-                said["probabilities"] = dict(reply.probabilities)
-            return {**said, "model": name, "usage": total_usage(used)}
+            said = await _ask_once(model, conversation, schema, read, params)
         except InvalidReplyError as error:
-            if len(used) < asked:  # the model itself refused the reply
-                used.append(plain_usage(error.usage, model.name))
+            used.append(error.usage)
             if asked > reasks:
-                raise _unusable(model, error, asked, total_usage(used)) from error
+                times = "" if asked == 1 else f" (the last of {asked} replies)"
+                raise _failure(f"{text_of(error)}{times}", error, total_usage(used)) from error
             conversation += _complaint(error)
+        else:
+            return {**said, "usage": total_usage([*used, said["usage"]])}
     raise AssertionError  # the loop returns or raises
+
+
+async def _ask_once(
+    model: Model,
+    messages: Sequence[Message],
+    schema: Mapping[str, Any],
+    read: Read,
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    try:
+        reply = await model.ask(messages, schema=schema, **params)
+    except InvalidReplyError as error:
+        error.usage = plain_usage(error.usage, model.name)
+        raise
+    name = reply.model or model.name
+    usage = plain_usage(reply.usage, name)
+    try:
+        said = _read(reply, read)
+    except InvalidReplyError as error:
+        raise _failure(f"{model.name}: {text_of(error)}", error, usage) from None
+    return {**said, "model": name, "usage": usage}
 
 
 def _read(reply: Reply, read: Read) -> dict[str, Any]:
     if why := _UNFINISHED.get(reply.finish or ""):
         raise invalid(reply, f"the reply {why}")
-    return read(reply)
+    said = read(reply)
+    if reply.probabilities is not None:
+        said["probabilities"] = dict(reply.probabilities)
+    return said
 
 
 def invalid(reply: Reply, why: str) -> InvalidReplyError:
@@ -125,10 +145,9 @@ def _complaint(error: InvalidReplyError) -> list[Message]:
     return again
 
 
-def _unusable(
-    model: Model, error: InvalidReplyError, asked: int, usage: Mapping[str, Any] | None
+def _failure(
+    message: str, error: InvalidReplyError, usage: Mapping[str, Any] | None
 ) -> InvalidReplyError:
-    times = "" if asked == 1 else f" (the last of {count(asked, 'reply', 'replies')})"
-    unusable = InvalidReplyError(f"{model.name}: {text_of(error)}{times}", hint=error.hint)
-    unusable.reply, unusable.usage = error.reply, usage
-    return unusable
+    failure = InvalidReplyError(message, hint=error.hint)
+    failure.reply, failure.usage = error.reply, usage
+    return failure

@@ -126,6 +126,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         schema: The shape of a reply.
 
     Attributes:
+        needs: What of `reads` it cannot do without.
         kind: Which evaluator it is.
         version: Increased when it asks or scores differently.
     """
@@ -137,10 +138,10 @@ class ModelEvaluator(CodeStep, Evaluator):
         self.name = checked_name(name)
         self.endpoint = asked.models[0].endpoint
         self.reads: Collection[str] = prompt.reads
+        self.needs = prompt.needs
         self._asked = asked
         self._prompt = prompt
         self._schema = schema
-        self._opened = AsyncExitStack()
 
     def __repr__(self) -> str:
         models = ", ".join(model.name for model in self._asked.models)
@@ -208,10 +209,12 @@ class ModelEvaluator(CodeStep, Evaluator):
             for model in self._asked.models:
                 await model.open()
                 opened.push_async_callback(model.close)
-            self._opened = opened.pop_all()
+            opened.pop_all()
 
     async def close(self) -> None:
-        await self._opened.aclose()
+        async with AsyncExitStack() as closing:  # closes the others if one fails
+            for model in self._asked.models:
+                closing.push_async_callback(model.close)
 
     async def call(self, scored: Scored) -> Output:
         values = self._prompt.values_of(scored)

@@ -163,5 +163,8 @@ def _by_their_names(parameters: list[Parameter], bound: frozenset[str]) -> Wante
 
 
 def _unknown(parameter: str, name: str) -> TypeError:
-    advice = did_you_mean(parameter, FIELDS) or "; any other needs a default"
+    advice = did_you_mean(parameter, FIELDS) or (
+        "; any other needs a default; for a column of the dataset, take item: "
+        f"item.row[{parameter!r}]"
+    )
     return TypeError(f"{name} takes {parameter!r}: {_ALLOWED}{advice}")

@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from limpet.copies import own_copy
+from limpet.errors import DatasetError
 from limpet.evaluators.protocol import Scored, not_given
+from limpet.text import hint_near, one_line, quoted
 from limpet.types import Item
 
 PARTS = ("input", "expected", "output", "trace", "row", "id")
@@ -39,6 +41,43 @@ def checked_reads(reads: Any, who: str) -> frozenset[str]:
                 f"{who}: reads contains {part!r}; known are {', '.join(PARTS)} and row.<field>"
             )
     return parts
+
+
+def needs_of(evaluator: Any) -> Collection[str]:
+    """Return what of `reads` an evaluator cannot do without: its `needs`, if it has any."""
+    needs: Collection[str] = getattr(evaluator, "needs", ())
+    return needs
+
+
+def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: str | None) -> None:
+    """Check that the dataset has what evaluators cannot do without.
+
+    Args:
+        evaluators: The evaluators.
+        columns: The names of the dataset's columns.
+        expected: The column of the expected answer; None: it has none.
+
+    Raises:
+        DatasetError: It lacks something. The message names the columns that there are.
+    """
+    for evaluator in evaluators:
+        for part in sorted(needs_of(evaluator)):
+            field = part.removeprefix(_FIELD)
+            if part == "expected" and expected is None:
+                what: str = "an expected column"
+                hint = hint_near(part, columns) or "name it as `expected` of the dataset"
+            elif part.startswith(_FIELD) and field not in columns:
+                what, hint = (
+                    f"the column {quoted(field)}",
+                    hint_near(field, (*columns, *PARTS)) or "",
+                )
+            else:
+                continue
+            there = ", ".join(map(one_line, columns))
+            raise DatasetError(
+                f"the evaluator {evaluator.name} needs {what}: the dataset has {there}",
+                hint=hint or None,
+            )
 
 
 def reads_item(reads: Collection[str]) -> bool:

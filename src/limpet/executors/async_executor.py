@@ -156,6 +156,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.on_complete = on_complete
         self.on_attempt_start = on_attempt_start
         self.on_attempt_end = on_attempt_end
+        self.quiet = False  # a step of a run: the run reports failures, by their items
         self._settings = self._make_settings()
         self._latest = Dispatch(self._settings, Inputs(()), NO_SINK, Progress(None, 0))  # idle
 
@@ -324,7 +325,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     # ---- internals --------------------------------------------------------------------------
 
     def _dispatch(self, inputs: Inputs, sink: Sink) -> Dispatch:
-        progress = Progress(self.tqdm_bar_format, inputs.total)
+        progress = Progress(self.tqdm_bar_format, inputs.total, quiet=self.quiet)
         self._latest = Dispatch(self._settings, inputs, sink, progress)
         return self._latest
 

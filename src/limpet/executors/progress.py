@@ -19,9 +19,16 @@ logger = logging.getLogger("limpet.executors")
 
 
 class Progress:
-    """A tqdm bar, or log messages only if `bar_format` is None."""
+    """A tqdm bar, or log messages only if `bar_format` is None.
 
-    def __init__(self, bar_format: str | None, total: int | None) -> None:
+    Args:
+        bar_format: The format of the bar; None: no bar.
+        total: How many inputs there are, if known.
+        quiet: Log no retries, failures or stops.
+    """
+
+    def __init__(self, bar_format: str | None, total: int | None, *, quiet: bool = False) -> None:
+        self._quiet = quiet
         self._bar: Any = None
         if bar_format is not None:
             self._bar = _bar_class()(total=total, bar_format=bar_format)
@@ -84,7 +91,7 @@ class Progress:
 
     def _say(self, level: int, message: str, *values: object) -> None:
         if self._bar is None:
-            if logger.isEnabledFor(level):
+            if logger.isEnabledFor(level) and not self._quiet:
                 logger.log(level, message, *(one_line(value) for value in values))
             return
         text = message % tuple(one_line(value) for value in values)

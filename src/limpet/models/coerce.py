@@ -26,7 +26,7 @@ def as_model(thing: Any, *, model: str | None = None, name: str | None = None) -
             function with a parameter `schema` gets the schema there; any other finds it at the
             end of the last message.
         model: The model's name, for a client.
-        name: Its name in messages; None: its own.
+        name: Its name in messages; None: its own. A model keeps its name.
 
     Raises:
         TypeError: It is none of these.
@@ -42,6 +42,8 @@ def as_model(thing: Any, *, model: str | None = None, name: str | None = None) -
                 "a client needs the name of a model: as_model((client, 'gpt-4.1')), "
                 "or as_model(client, model='gpt-4.1')"
             )
+        if any(kind.__name__ == "SyncAPIClient" for kind in type(thing).__mro__):
+            raise TypeError("the client is not asynchronous: use AsyncOpenAI instead of OpenAI")
         made = import_module("limpet.models.client_model").ClientModel(thing, model, name)
     elif is_async(thing):
         made = import_module("limpet.models.function_model").FunctionModel(thing, name)

@@ -3,6 +3,7 @@
 Nothing of the response is trusted: each field may be missing or of another type.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -147,5 +148,6 @@ def _arguments_of(message: Mapping[str, Any]) -> str | None:
         function = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping) and function.get("name") == TOOL:
             arguments = function.get("arguments")
-            return arguments if isinstance(arguments, str) else None
+            # Some servers send the value itself.
+            return arguments if isinstance(arguments, str) else json.dumps(arguments)
     return None

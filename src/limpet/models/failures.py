@@ -11,11 +11,13 @@ BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, UNPROCESSABLE = 400, 401, 403, 422
 _OF_ONE_REQUEST = frozenset(
     {"context_length_exceeded", "content_filter", "string_above_max_length", "invalid_prompt"}
 )
-_MODEL_MISSING = re.compile(
-    r"(?is)model.{0,200}(?:not found|not exist|unknown|not supported|no access)|invalid model"
-)
+_MISSING_CODES = frozenset({"model_not_found", "model_decommissioned", "deploymentnotfound"})
+_SAYS_MISSING = re.compile(r"(?is)\bmodel\W.{0,200}(?:not found|not exist)|invalid model name")
 _ABOUT_KEY = re.compile(r"(?i)key|token|credential|permission|auth|access|denied|organi[sz]ation")
 _ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
+
+
+_PATH_HINT = "check the address; that of most servers ends with /v1"
 
 
 class ModelMissingError(SetupError):
@@ -43,8 +45,13 @@ def refusal(
     body: Any,
     said: str,
     key: str,
+    *,
+    answered: bool = False,
 ) -> LimpetError:
     """Return the error for an error status of a model's server.
+
+    The text may repeat the prompt, so it is only read for what is wrong with the model while there
+    has been no answer.
 
     Args:
         where: The model's name and address.
@@ -53,19 +60,20 @@ def refusal(
         body: The response's JSON; None if it is not JSON.
         said: The response's text, safe to show.
         key: What to do about the key.
+        answered: The model has answered before.
     """
     error = status_error(where, status, headers, body, said)
     message, code = str(error), _code_in(body)
-    if status == UNAUTHORIZED or (status == FORBIDDEN and _is_about_key(said)):
+    if status == UNAUTHORIZED:
         return SetupError(message, hint=key)
-    if status in (BAD_REQUEST, NOT_FOUND) and (
-        code == "model_not_found" or _MODEL_MISSING.search(said)
-    ):
-        return ModelMissingError(message)
-    if status in (NOT_FOUND, WRONG_METHOD):
-        return PathMissingError(
-            message, hint="check the address; that of most servers ends with /v1"
-        )
+    if status == FORBIDDEN and not answered and _is_about_key(said):
+        return SetupError(message, hint=key)
+    if status in (BAD_REQUEST, NOT_FOUND):
+        says_missing = not answered and _SAYS_MISSING.search(said) is not None
+        if code in _MISSING_CODES or says_missing:
+            return ModelMissingError(message)
+    if status in (NOT_FOUND, WRONG_METHOD) and not answered:
+        return PathMissingError(message, hint=_PATH_HINT)
     if status in (BAD_REQUEST, UNPROCESSABLE):
         bad = BadRequestError(message)
         bad.form = status == BAD_REQUEST and code not in _OF_ONE_REQUEST
@@ -83,7 +91,7 @@ def said_in(body: Any, text: str, show: Show) -> str:
 def _code_in(body: Any) -> str | None:
     error = said_error(body)
     code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, str) else None
+    return code.lower() if isinstance(code, str) else None
 
 
 def _is_about_key(said: str) -> bool:

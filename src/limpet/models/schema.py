@@ -73,13 +73,7 @@ def parse_reply(text: str) -> Any:
     if (fenced := _FENCE.fullmatch(text)) is not None:
         text = fenced[1]
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_refuse,
-            parse_float=_finite,
-            parse_int=_integer,
-        )
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, at character {error.pos})") from None
     except RecursionError:
@@ -177,3 +171,8 @@ def _integer(number: str) -> int:
         return int(number)
     except ValueError:
         raise ValueError(f"not JSON that can be read (a number has {len(number)} digits)") from None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
+)  # made once: making it takes longer than most replies

@@ -65,6 +65,7 @@ class Server:
         self._clients = WeakKeyDictionary()
         self._models: list[str] | None = None
         self._listing = asyncio.Lock()
+        self._answered = False
 
     @property
     def shown_address(self) -> str:
@@ -160,14 +161,17 @@ class Server:
 
     async def _read(self, client: Client, read: Read, reply: HttpReply) -> Response:
         if reply.status in SUCCESSES:
-            return await read(reply)
+            response = await read(reply)
+            self._answered = True
+            return response
         raw = await reply.beginning()
         try:
             body = parse_json(raw)
         except ValueError:
             body = None
         said = said_in(body, raw.decode(errors="replace").strip(), client.show)
-        raise refusal(self.where, reply.status, reply.headers, body, said, self._key.hint)
+        hint, answered = self._key.hint, self._answered
+        raise refusal(self.where, reply.status, reply.headers, body, said, hint, answered=answered)
 
     async def json(self, reply: HttpReply) -> Response:
         """Read a response that is a JSON document."""

@@ -21,7 +21,7 @@ An isolated refusal at a measured rate is tested by calling faster for a moment 
 Around these: slow start while more concurrency increases throughput (`rounds`); one cut per
 episode, since calls sent before a cut bring no news; a breaker that sends one probe at a time when
 no calls succeed (`breaker`); and a copy of the provider's buckets if its headers describe them
-(`limits`).
+(`mirrors`), which also learns what a call costs.
 
 Still open. Two pacers on one limit are unfair to the later one: use one per endpoint. With a cap
 below two calls in flight, every second call is refused until the cap is known. A single long wait
@@ -37,8 +37,10 @@ from limpet.pacing.bucket import TELLING_S
 from limpet.pacing.ceiling import Ceiling
 from limpet.pacing.chance import SOON, Refusal
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
-from limpet.pacing.limits import Limit, Mirrors
+from limpet.pacing.limits import Limit
+from limpet.pacing.mirrors import Mirrors
 from limpet.pacing.traffic import MINUTE_S, Sent
+from limpet.pacing.usage import Usage
 
 CHECK_AGAIN_S = 1.0
 """Longest wait computed ahead: the ceilings rise meanwhile."""
@@ -49,6 +51,8 @@ LONGEST_PACE_S = 120.0
 """Longest wait of a single call for its turn, however large its estimated cost."""
 LARGE = 1.2
 """Multiple of the mean cost above which a call may be refused while others pass."""
+MANY_EXPLAINED, OF_CALLS = 3, 100
+"""Refusals that headers may explain, of about this many calls."""
 OUTAGE = 10
 """Different calls failing in a row that count as an outage."""
 
@@ -59,6 +63,7 @@ class AdaptiveLimits(KnownLimits):
     Attributes:
         in_flight: Calls in flight.
         mirrors: Copies of the provider's buckets, by name.
+        usage: What a call uses.
         steady_latency_s: The latency without the final calls, where only slow ones remain.
         steady_rate: Cost per second over the last minute in which calls were sent.
         timer_late_s: Delay of the timer that starts the next call.
@@ -67,12 +72,15 @@ class AdaptiveLimits(KnownLimits):
     def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
         super().__init__(clock, max_in_flight)
         self.in_flight = 0
-        self.mirrors = Mirrors()
+        self.usage = Usage()
+        self.mirrors = Mirrors(self.usage.mean)
         self.steady_latency_s = 1.0
         self.steady_rate = 0.0
         self.timer_late_s = 0.0
         self._sent_at = -math.inf
         self._answers = 0
+        self._explained_at = -math.inf  # the last refusal that a bucket's copy explains
+        self._explained = 0.0  # how many of them lately
         self._failing: set[object] = set()  # owners of failures since the last success
         self._cut_short = False  # the last wait was shorter than the server asked
         self._window_before = 0.0  # the window before refusals that may be random
@@ -116,6 +124,7 @@ class AdaptiveLimits(KnownLimits):
         climbing = self.in_flight_cap.known and self.in_flight >= self.in_flight_cap.top
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
+        self._explained *= 1 - 1 / OF_CALLS
         # A real loop's timers are a millisecond late or more. At thousands of calls per second
         # that would be the limit if the delay were not made up for.
         self._sent_at = now - min(self.timer_late_s, CATCH_UP_S)
@@ -154,18 +163,23 @@ class AdaptiveLimits(KnownLimits):
         self.in_flight -= 1
         if sent is self.breaker.probe:
             self.breaker.probe = None
+        self.mirrors.give_back(sent.predictions)
         self._traffic.remove(sent)
 
     # ---- how did it end? ------------------------------------------------------------------
 
-    def ok(self, sent: Sent, limits: Iterable[Limit] = ()) -> None:
+    def ok(
+        self, sent: Sent, limits: Iterable[Limit] = (), used: Mapping[str, float] | None = None
+    ) -> None:
+        """The call was answered; `used`: how many tokens it used, by dimension."""
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()
         self._answers += 1
         newest = max(LEAST_LATENCY_S, now - sent.at)
         self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
-        self.mirrors.correct(limits, sent.predictions, now)
+        self.usage.add(used or {})
+        self.mirrors.correct(limits, sent.number, sent.predictions, now)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
         if self._speed_test.passes_with(sent) and not self.chance.share and not self.blocked:
@@ -196,9 +210,12 @@ class AdaptiveLimits(KnownLimits):
         self.in_flight -= 1
         sent.refused = True
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
-        self.mirrors.correct(limits, sent.predictions, now)
+        named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
         if at_once:
             self._cut_cap(sent, now)
+            return False
+        if named and self._is_explained(sent, now):
+            self._hold(now, retry_after_s)
             return False
         if sent.at > self._cut_at:  # otherwise it was sent before the last cut and is no news
             doubtful = self.chance.doubtful
@@ -213,6 +230,22 @@ class AdaptiveLimits(KnownLimits):
             return doubtful
         self._hold(now, min(retry_after_s, PAUSE_S) if self.chance.doubtful else retry_after_s)
         return False
+
+    def _is_explained(self, sent: Sent, now: float) -> bool:
+        """Return whether a bucket in the headers says enough about a refusal.
+
+        Then its copy keeps us from the next one, and the refusal measures nothing: it only shows
+        that calls are larger than expected. Not if nothing passed since the last such refusal, or
+        if there are many of them: then the headers miss something.
+        """
+        if self.blocked or self._explained > MANY_EXPLAINED:
+            return False
+        self._explained += 1
+        if sent.at <= self._explained_at:
+            return True  # sent before the copy was corrected: old news
+        passed = self._traffic.accepted(self._explained_at, sent.at)
+        self._explained_at = now
+        return bool(passed)
 
     def _hold(self, now: float, seconds: float) -> None:
         if now + seconds > self.hold_until:

@@ -1,4 +1,4 @@
-"""What do a response's headers say about the provider's limits, and how much is left of them?
+"""What do a response's headers say about the provider's limits?
 
 Headers are untrusted input: values that make no sense are ignored, and none can cause an unbounded
 wait.
@@ -6,16 +6,12 @@ wait.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST_RESET_S = 86_400.0
-LONGEST_MIRRORED_WAIT_S = 60.0
-"""After this a call is made whatever the headers say: even a refusal is informative."""
-RESERVE = 0.01
-"""The share of a bucket that is never used: others may use it too."""
 MOST_LIMITS = 16
 _LONGEST_DURATION = 40  # characters
 _EPOCH_FROM = 1e9  # a reset this large is a timestamp, not a number of seconds
@@ -149,92 +145,3 @@ def _iso_date(text: str) -> float | None:
 
 def _epoch(date: datetime) -> float:
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-
-
-# ---- copies of the provider's buckets -----------------------------------------------------------
-
-
-Prediction = tuple[float, float, float]
-"""What a mirror expected when a request was sent."""
-
-
-class Mirror:
-    """A local copy of one of the provider's buckets, corrected by each response.
-
-    A response describes the moment its request arrived, and other requests were sent since. So the
-    copy's prediction is stored with each request; the response is compared with it, and the
-    difference is applied to the current level.
-    """
-
-    def __init__(self, limit: Limit, now: float) -> None:
-        self.limit = limit.limit
-        self._level = limit.remaining
-        self._rate = limit.limit / 60  # until a reset says otherwise
-        self._corrected = 0.0
-        self._at = now
-        self.mean_cost = 1.0
-
-    def wait_s(self, cost: float, now: float) -> float:
-        """Return the seconds until there is enough for a request of this cost."""
-        self._refill(now)
-        # Never wait for more than the whole bucket: the provider may refuse the call then.
-        needed = min(cost + RESERVE * self.limit, self.limit)
-        self._level = max(self._level, needed - LONGEST_MIRRORED_WAIT_S * self._rate)
-        return max(0.0, needed - self._level) / self._rate
-
-    def take(self, cost: float, now: float) -> Prediction:
-        """Record a request. Returns what `correct` needs when its response arrives."""
-        self._refill(now)
-        self._level -= cost
-        return self._level, self._corrected, cost
-
-    def correct(self, limit: Limit, predicted: Prediction | None) -> None:
-        """Correct the copy by what the response says about the bucket."""
-        self.limit = limit.limit
-        if limit.reset_s > 0 and limit.limit - limit.remaining > RESERVE * limit.limit:
-            self._rate = (limit.limit - limit.remaining) / limit.reset_s  # reset: until it is full
-        if predicted is None:
-            return
-        level, corrected, cost = predicted
-        error = limit.remaining - (level + self._corrected - corrected)
-        self._level += error
-        self._corrected += error
-        self.mean_cost += 0.1 * (max(0.0, cost - error) - self.mean_cost)
-
-    def _refill(self, now: float) -> None:
-        self._level = min(self.limit, self._level + (now - self._at) * self._rate)
-        self._at = now
-
-
-class Mirrors(dict[str, Mirror]):
-    """A mirror of each bucket that the headers describe, by name."""
-
-    def wait_s(self, costs: Mapping[str, float], now: float) -> float:
-        """Return the seconds until every bucket has enough for a request of these costs."""
-        wait = 0.0
-        for name, mirror in self.items():
-            wait = max(wait, mirror.wait_s(self._cost(name, costs), now))
-        return wait
-
-    def bind(self, now: float) -> bool:
-        """Return whether a request of mean cost would have to wait."""
-        return any(mirror.wait_s(mirror.mean_cost, now) > 0 for mirror in self.values())
-
-    def take(self, costs: Mapping[str, float], now: float) -> dict[str, Prediction]:
-        """Record a request. Returns what `correct` needs when its response arrives."""
-        return {name: mirror.take(self._cost(name, costs), now) for name, mirror in self.items()}
-
-    def correct(
-        self, limits: Iterable[Limit], predictions: Mapping[str, Prediction], now: float
-    ) -> None:
-        """Correct the mirrors by a response's headers; add those of new buckets."""
-        for limit in limits:
-            if limit.name not in self:
-                if len(self) >= MOST_LIMITS:
-                    continue
-                self[limit.name] = Mirror(limit, now)
-            self[limit.name].correct(limit, predictions.get(limit.name))
-
-    def _cost(self, name: str, costs: Mapping[str, float]) -> float:
-        """Return what a request takes from a bucket; a scoped one uses its dimension's cost."""
-        return costs.get(name, costs.get(name.rpartition(SCOPE)[2], self[name].mean_cost))

@@ -21,6 +21,7 @@ from limpet.pacing.signals import LONGEST_WAIT_S
 from limpet.pacing.state import PaceEvent, PacerState, describe, restore_memory, save_memory
 from limpet.pacing.ticket import Ticket
 from limpet.pacing.traffic import Sent
+from limpet.pacing.usage import tokens_in
 
 logger = logging.getLogger("limpet.pacing")
 
@@ -169,7 +170,7 @@ class Pacer:
 
     def _settle_ok(self, sent: Sent, headers: object, usage: object) -> None:
         limits = self._bound()
-        limits.ok(sent, self._read(headers))
+        limits.ok(sent, self._read(headers), tokens_in(usage))
         if isinstance(usage, Mapping):
             for name, amount in list(usage.items())[:MOST_USAGES]:
                 if name in self._usage or len(self._usage) < MOST_USAGES:

@@ -3,7 +3,7 @@
 import math
 from collections import deque
 
-from limpet.pacing.limits import Prediction
+from limpet.pacing.mirrors import Prediction
 
 MINUTE_S = 60.0
 KEPT_S = 2 * MINUTE_S

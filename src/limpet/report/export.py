@@ -19,6 +19,7 @@ from limpet.run.results.output_files import write_outputs
 from limpet.run.results.table import Key, Table, cells_of, means_of
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
 _CONTROLS = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -114,7 +115,9 @@ def without_controls(text: str) -> str:
 def spreadsheet_cell(value: Any) -> Any:
     """Return a value for a cell that no spreadsheet runs as a formula."""
     cell = flat_cell(value)
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
 
 
 def flat_cell(value: Any) -> Any:

@@ -7,9 +7,10 @@ from rich.text import Text
 
 from limpet.report.score_table import ScoreTable
 from limpet.report.tables import Indented, cell
-from limpet.report.words import in_full, mean, shown
-from limpet.run.results.evaluation_result import ItemResult, shown_values
+from limpet.report.words import in_full, shown
+from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import ScoreName, parts_of
+from limpet.run.results.score_words import mean, shown_values
 from limpet.text import one_line
 
 
@@ -89,8 +90,8 @@ def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str
             yield one_line(name.evaluator), error_words(error)
             continue
         for record in name.records(item):
-            if reason := shown(record.get("reasoning")):
-                yield one_line(name.part or name.evaluator), reason
+            if reasoning := record.get("reasoning"):  # one of several scores without any has {}
+                yield one_line(name.part or name.evaluator), shown(reasoning)
 
 
 def values_words(score: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ _FIRST_S, _EVERY_S = 4.0, 30.0
 
 
 class LogLines(SessionView):
-    """A line after a few seconds, and then every half minute."""
+    """A line after a few seconds, and then every half minute; and why the run stops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,6 +26,11 @@ class LogLines(SessionView):
         while not self._over.wait(wait_s):
             import_module("limpet.report.terminal").say(self._line())
             wait_s = _EVERY_S
+
+    def stopping(self, reason: Exception) -> None:
+        super().stopping(reason)
+        why = import_module("limpet.report.views").reason_words(reason)
+        import_module("limpet.report.terminal").say(f"stopping: {why}")
 
     def _line(self) -> str:
         if self.plan is None:

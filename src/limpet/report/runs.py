@@ -5,14 +5,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from limpet.errors import JournalError, LimpetError
+from limpet.report.score_table import INDENT, wrapped
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import ago, label_counts, mean
+from limpet.report.words import ago
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import MATRIX_FILE, is_run, runs_in
 from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_words import label_counts, mean
+from limpet.run.tags import tags_of
 from limpet.text import one_line, text_of
 
 
@@ -29,6 +37,7 @@ class RunLine(NamedTuple):
     last_at: str | None = None
     why: str | None = None  # it is unreadable
     labels: Mapping[str, Mapping[str, int]] = {}  # how often each label was given
+    tags: Sequence[str] = ()
 
 
 def line_of(path: Path) -> RunLine:
@@ -49,6 +58,7 @@ def line_of(path: Path) -> RunLine:
                 reader.by_current_version,
                 reader.last_at or None,
                 labels={name: labels for name, labels in named_labels.items() if labels},
+                tags=tags_of(reader.layout),
             )
     except (OSError, LimpetError, ValueError) as error:
         # Without the run's path, which is named beside it and would leave no room for the reason.
@@ -80,11 +90,24 @@ def _named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str
     return named
 
 
-def _in_words(line: RunLine) -> Iterator[str]:
+def _in_words(line: RunLine) -> dict[str, str]:
+    """Return the means of a run by name; what has only labels has their counts."""
+    words = {}
     for name in {**line.means, **line.labels}:
         value, labels = line.means.get(name), line.labels.get(name)
-        words = f"({label_counts(labels)})" if value is None and labels else mean(value)
-        yield f"{one_line(name)} {words}"
+        counts = f"({label_counts(labels)})" if value is None and labels else mean(value)
+        words[one_line(name)] = counts
+    return words
+
+
+def _note(line: RunLine) -> str:
+    """Return what to know beside the means, or why there are none."""
+    if line.why is not None:
+        return one_line(line.why)
+    if line.by_current_version is None:
+        return ""
+    current, of = line.by_current_version
+    return f"({current:,} of {of:,} answers current)"
 
 
 def variant_lines(directory: Path) -> list[RunLine]:
@@ -101,22 +124,72 @@ def variant_lines(directory: Path) -> list[RunLine]:
     ]
 
 
-def runs_table(lines: Sequence[RunLine]) -> Table:
-    """Return a table of runs."""
-    with_failed = any(line.failed for line in lines)
-    failed = ["failed"] if with_failed else []
-    names = ["run", "state", "done", *failed, "means", "active"]
-    table = plain_table(*names, fixed=["run", "state"], numbers=["done", *failed])
-    for line in lines:
-        means = ", ".join(_in_words(line))
-        if line.by_current_version is not None:
-            current, of = line.by_current_version
-            means = f"{means} ({current:,} of {of:,} answers current)".strip()
-        means = means if line.why is None else one_line(line.why)
-        cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
-        cells += [f"{line.failed:,}" if line.failed else ""] if with_failed else []
-        table.add_row(*map(cell, (*cells, means, ago(line.last_at or ""))))
-    return table
+class RunsTable:
+    """A line for each run; where the means do not fit, they are below it.
+
+    If a terminal is too narrow for the whole names of runs, a name has a line of its own.
+    """
+
+    def __init__(self, lines: Sequence[RunLine]) -> None:
+        self._lines = lines
+        self._with_failed = any(line.failed for line in lines)
+        self._with_tags = any(line.tags for line in lines)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        def fits(table: Table) -> bool:
+            wide = options.update(max_width=_UNLIMITED)
+            return Measurement.get(console, wide, table).maximum <= options.max_width
+
+        if fits(whole := self._table(with_means=True)):
+            yield whole
+        elif fits(table := self._table(with_means=False)):
+            lines = iter(console.render_lines(table, options, pad=False))
+            for segments in (next(lines), next(lines)):  # the heads, and the rule below them
+                yield from (*segments, Segment.line())
+            for segments, line in zip(lines, self._lines, strict=True):
+                yield from (*segments, Segment.line())
+                yield from _below(line, options.max_width)
+        else:
+            for line in self._lines:
+                yield Text(one_line(line.run), style="bold", overflow="fold")
+                yield Padding(Text("  ".join(filter(None, _facts(line)))), (0, 0, 0, INDENT))
+                yield from _below(line, options.max_width)
+
+    def _table(self, *, with_means: bool) -> Table:
+        failed = ["failed"] if self._with_failed else []
+        tags = ["tags"] if self._with_tags else []
+        names = ["run", "state", "done", *failed, *(["means"] if with_means else []), *tags]
+        table = plain_table(*names, "active", fixed=["run", "state"], numbers=["done", *failed])
+        for line in self._lines:
+            means = ", ".join(" ".join(pair) for pair in _in_words(line).items())
+            cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
+            cells += [f"{line.failed:,}" if line.failed else ""] if failed else []
+            cells += [f"{means} {_note(line)}".strip()] if with_means else []
+            cells += [_tags(line)] if tags else []
+            table.add_row(*map(cell, (*cells, ago(line.last_at or ""))))
+        return table
+
+
+_UNLIMITED = 1_000_000
+
+
+def _facts(line: RunLine) -> Iterator[str]:
+    yield line.state
+    yield f"{line.done:,}/{line.total:,}"
+    yield f"{line.failed:,} failed" if line.failed else ""
+    yield ago(line.last_at or "")
+    yield _tags(line)
+
+
+def _tags(line: RunLine) -> str:
+    return ", ".join(map(one_line, line.tags))
+
+
+def _below(line: RunLine, width: int) -> Iterator[Padding]:
+    """Yield the means of a run, and what to know beside them."""
+    note = [Text(_note(line))] if _note(line) else []
+    for below in (*wrapped(_in_words(line), width - INDENT, 0), *note):
+        yield Padding(below, (0, 0, 0, INDENT))
 
 
 def line_data(line: RunLine) -> dict[str, Any]:

@@ -20,8 +20,8 @@ NONE = "–"
 _REASON = "reason"
 _ROOMY, _TIGHT = 24, 12
 """Texts may be cut to the first to make room for scores, to the second for whole ids."""
-_GAP = 2
-_INDENT = 4
+GAP = 2
+INDENT = 4
 
 
 class _Row(NamedTuple):
@@ -71,7 +71,7 @@ class ScoreTable:
             for name in self._scores
         ]
         reasons = [min(_ROOMY, max(cell_len(_in_one(row)) for row in self._rows))]
-        return sum(wide + _GAP for wide in (*texts, *scores, *filter(None, reasons))) - _GAP
+        return sum(wide + GAP for wide in (*texts, *scores, *filter(None, reasons))) - GAP
 
     @property
     def _id_width(self) -> int:
@@ -98,31 +98,36 @@ class ScoreTable:
         lines = iter(console.render_lines(table, options, pad=False))
         for line in (next(lines), next(lines)):  # the heads, and the rule below them
             yield from (*line, Segment.line())
-        width = options.max_width - _INDENT
+        width = options.max_width - INDENT
         for line, row in zip(lines, self._rows, strict=True):
             yield from (*line, Segment.line())
-            for below in (*self._wrapped(row, width), *_reasons(row)):
-                yield Padding(below, (0, 0, 0, _INDENT))
+            scores = {name: row.scores[name] for name in self._scores if name in row.scores}
+            for below in (*wrapped(scores, width, self._column), *_reasons(row)):
+                yield Padding(below, (0, 0, 0, INDENT))
 
-    def _wrapped(self, row: _Row, width: int) -> Iterator[RenderableType]:
-        """Yield the scores of a row, one below the other where several lines are needed."""
-        column = min(_ROOMY, max(map(self._widest, self._scores), default=0))
-        line = Text()
-        for name in self._scores:
-            if name not in row.scores:
-                continue
-            score = Text.assemble((name, "cyan"), " ", row.scores[name])
-            if line and line.cell_len + _GAP + score.cell_len > width:
-                yield line
-                line = Text()
-            line = (line + Text(" " * _GAP) if line else line) + score
-            line.pad_right(max(0, column - score.cell_len))
-        if line:
-            line.rstrip()
+    @property
+    def _column(self) -> int:
+        """The width of a score in the lines below, so that they are aligned."""
+        return max(
+            (cell_len(name) + 1 + cell_len(row.scores.get(name, "")))
+            for row in self._rows
+            for name in self._scores or [""]
+        )
+
+
+def wrapped(scores: Mapping[str, str], width: int, column: int) -> Iterator[RenderableType]:
+    """Yield scores by name in lines of a width, aligned in columns where they are short enough."""
+    line = Text()
+    for name, words in scores.items():
+        score = Text.assemble((name, "cyan"), " ", words)
+        if line and line.cell_len + GAP + score.cell_len > width:
             yield line
-
-    def _widest(self, name: str) -> int:
-        return cell_len(name) + 1 + max(cell_len(row.scores.get(name, "")) for row in self._rows)
+            line = Text()
+        line = (line + Text(" " * GAP) if line else line) + score
+        line.pad_right(max(0, min(_ROOMY, column) - score.cell_len))
+    if line:
+        line.rstrip()
+        yield line
 
 
 def _in_one(row: _Row) -> str:

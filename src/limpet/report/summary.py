@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import plain_table
-from limpet.report.words import by_current, by_error, duration, mean, without_answer
+from limpet.report.words import by_current, by_error, duration, without_answer
+from limpet.run.results.score_words import label_counts, mean
 from limpet.text import count, money, one_line
 
 _HEADS = ("done", "failed", "not run", "mean", "note")
@@ -29,9 +30,22 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     yield "workflow", _counts(workflow, asked)
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
-        yield one_line(name), {**_counts(numbers, asked, lost), "mean": mean(numbers["mean"])}
-        for part, value in numbers.get("means", {}).items():
-            yield f"  {one_line(part)}", {**dict.fromkeys(_HEADS, ""), "mean": mean(value)}
+        yield one_line(name), {**_counts(numbers, asked, lost), "mean": _mean(numbers)}
+        means, labels = numbers.get("means", {}), numbers.get("labels_by_score", {})
+        for part in {**means, **labels}:
+            words = {
+                "mean": mean(means[part]) if part in means else "",
+                "note": label_counts(labels.get(part, {})),
+            }
+            yield f"  {one_line(part)}", {**dict.fromkeys(_HEADS, ""), **words}
+
+
+def _mean(numbers: Mapping[str, Any]) -> str:
+    """Return the mean of an evaluator; empty if it gives labels or several scores instead."""
+    others = ("labels", "means", "labels_by_score")
+    return (
+        "" if numbers["mean"] is None and any(map(numbers.get, others)) else mean(numbers["mean"])
+    )
 
 
 def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, str]:
@@ -42,11 +56,13 @@ def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, 
         "failed": f"{failed:,}" if failed else "",
         "not run": f"{not_run:,}" if not_run else "",
         "mean": "",
-        "note": ", ".join([*([without_answer(lost)] if lost else []), *_notes(numbers)]),
+        "note": " · ".join([*([without_answer(lost)] if lost else []), *_notes(numbers)]),
     }
 
 
 def _notes(numbers: Mapping[str, Any]) -> Iterator[str]:
+    if labels := numbers.get("labels"):
+        yield label_counts(labels)
     if "by_current_version" in numbers:
         yield by_current(numbers["by_current_version"], numbers["completed"])
     if cut_off := numbers.get("cut_off"):

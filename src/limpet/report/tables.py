@@ -67,7 +67,7 @@ def put(*renderables: RenderableType) -> None:
     text = io.StringIO()
     width = console.width if "COLUMNS" in os.environ else _WIDE
     plain = Console(file=text, width=width, highlight=False, markup=False, emoji=False)
-    plain.print(Group(*renderables))
+    plain.print(Group(*renderables), crop=False)
     for line in text.getvalue().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
 

@@ -3,14 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
+from limpet.report.score_table import GAP, NONE
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import mean
+from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_words import score_words
 from limpet.text import one_line
 
-_NARROWEST = 10
+_NARROWEST = 16
 """A column of values may shrink to this."""
 
 
@@ -46,12 +49,12 @@ class VariantsTable:
             yield self._table(names)
 
     def _chunks(self, width: int) -> Iterator[list[str]]:
-        free = width - sum(min(size, _NARROWEST) + 1 for size in self._widths())
+        free = width - sum(min(size, _NARROWEST) + GAP for size in self._widths())
         names: list[str] = []
         taken = 0
         for name, cells in self._columns.items():
-            size = max(map(len, [name, *cells])) + 1
-            if names and taken + size > free:
+            size = max(map(cell_len, [name, *cells])) + GAP
+            if names and taken + size > free + GAP:
                 yield names
                 names, taken = [], 0
             names.append(name)
@@ -60,7 +63,8 @@ class VariantsTable:
 
     def _widths(self) -> Iterator[int]:
         for number, label in enumerate(self._labels):
-            yield max(len(label), *(len(one_line(row.values[number])) for row in self._rows))
+            values = (cell_len(one_line(row.values[number])) for row in self._rows)
+            yield max(cell_len(label), *values)
 
     def _table(self, names: Sequence[str]) -> Table:
         numbers = [name for name in names if name != _STATE]
@@ -82,7 +86,7 @@ def _columns(rows: Sequence[VariantRow]) -> dict[str, list[str]]:
     """Return the cells of each column after the values, without empty columns."""
     columns: dict[str, list[str]] = {}
     for name in dict.fromkeys(name for row in rows for name in _means(row.summary)):
-        columns[one_line(name)] = [mean(_means(row.summary).get(name)) for row in rows]
+        columns[one_line(name)] = [_means(row.summary).get(name, NONE) for row in rows]
     columns["failed"] = [_count(variant_numbers(row.summary).get("failed")) for row in rows]
     for name in ("cost", "s/call"):
         columns[name] = [_number(variant_numbers(row.summary).get(name)) for row in rows]
@@ -90,14 +94,13 @@ def _columns(rows: Sequence[VariantRow]) -> dict[str, list[str]]:
     return {name: cells for name, cells in columns.items() if any(cells)}
 
 
-def _means(summary: Mapping[str, Any] | None) -> dict[str, float | None]:
-    means: dict[str, float | None] = {}
-    for name, numbers in (summary or {}).get("evaluators", {}).items():
-        parts = numbers.get("means", {})
-        if not parts or numbers["mean"] is not None:
-            means[name] = numbers["mean"]
-        means |= {f"{name}.{part}": value for part, value in parts.items()}
-    return means
+def _means(summary: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the means of a variant, or the counts of labels, by the names of the scores."""
+    return {
+        str(ScoreName(name, part)): words
+        for name, numbers in (summary or {}).get("evaluators", {}).items()
+        for part, words in score_words(numbers).items()
+    }
 
 
 def variant_numbers(summary: Mapping[str, Any] | None) -> dict[str, float]:

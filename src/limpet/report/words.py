@@ -10,7 +10,6 @@ from limpet.run.reading.progress import age_s, seconds_of
 from limpet.text import harmless, one_line
 
 _MOST_TEXT = 20_000
-_MOST_LABELS = 5
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _AGES = ((90, 1, "s"), (90 * _MINUTE, _MINUTE, "min"), (36 * _HOUR, _HOUR, "h"))
 
@@ -31,38 +30,6 @@ def by_error(errors: Mapping[str, int]) -> str:
     """Return failures by exception, the most frequent first: `12 TimeoutError, 3 KeyError`."""
     ranked = sorted(errors.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{number:,} {one_line(name)}" for name, number in ranked)
-
-
-def label_counts(labels: Mapping[str, int]) -> str:
-    """Return labels with their counts, the most frequent first: `12 kind, 3 rude`."""
-    ranked = sorted(labels.items(), key=lambda pair: (-pair[1], pair[0]))
-    words = [f"{number:,} {one_line(label)}" for label, number in ranked[:_MOST_LABELS]]
-    more = len(ranked) - len(words)
-    return ", ".join([*words, *([f"{more:,} more labels"] if more else [])])
-
-
-def score_words(numbers: Mapping[str, Any]) -> dict[str | None, str]:
-    """Return the means of an evaluator by the names of its scores; None: its only one.
-
-    A score that has only labels has their counts.
-
-    Args:
-        numbers: What `summary.json` has of the evaluator.
-    """
-    words: dict[str | None, str] = {}
-    for part, value in numbers.get("means", {}).items():
-        words[part] = mean(value)
-    for part, labels in numbers.get("labels_by_score", {}).items():
-        words.setdefault(part, label_counts(labels))
-    value, labels = numbers.get("mean"), numbers.get("labels")
-    if value is None and words and not labels:
-        return words
-    return {None: label_counts(labels) if value is None and labels else mean(value), **words}
-
-
-def mean(value: float | None) -> str:
-    """Return a mean; a dash if there is none."""
-    return "–" if value is None else f"{value:.4g}"
 
 
 def by_current(current: int, of: int) -> str:

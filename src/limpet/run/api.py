@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
+from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluators
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
@@ -36,6 +37,8 @@ from limpet.run.progress.watcher import Watcher
 from limpet.run.request import Extras, Request
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.workflows import as_workflow
+
+_MOST_ANSWERS = 100_000_000  # planning more takes hours and all memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,12 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
     watcher, on_item_complete = as_watcher(options.get("watcher"))
     flow = as_workflow(prepared.workflow, version=version)
     dataset, selection = _dataset(prepared.dataset, prepared.limit)
+    if len(dataset.items) * prepared.trials > _MOST_ANSWERS:
+        raise LimpetError(
+            f"trials={prepared.trials:,}: {len(dataset.items):,} items would have more than "
+            f"{_MOST_ANSWERS:,} answers",
+            hint="run each item less often, or split the dataset",
+        )
     evaluators = as_evaluators(prepared.evaluators)
     redo = as_redo(options.get("redo"))
     names = [evaluator.name for evaluator in evaluators]

@@ -7,7 +7,7 @@ from limpet.workflows.protocol import Workflow
 from limpet.workflows.python import as_workflow
 
 if TYPE_CHECKING:
-    from limpet.workflows.command import command
+    from limpet.workflows.command_workflow import command
     from limpet.workflows.http_workflow import http
     from limpet.workflows.nat_workflow import nat
     from limpet.workflows.openai_workflow import openai
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Workflow", "as_workflow", "command", "http", "nat", "openai"]
 
 _LAZY = {
-    "command": "command",
+    "command": "command_workflow",
     "http": "http_workflow",
     "nat": "nat_workflow",
     "openai": "openai_workflow",

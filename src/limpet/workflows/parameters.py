@@ -31,6 +31,12 @@ def names_wanted(function: Any) -> list[str]:
     return by_position + required
 
 
+def first_by_position_only(function: Any) -> str | None:
+    """Return the name of the first parameter if it cannot be passed by name."""
+    first = next(iter(_parameters(function)), None)
+    return first.name if first is not None and first.kind is first.POSITIONAL_ONLY else None
+
+
 def names_given(function: Any, item: Item, *, after_first: bool = False) -> list[str]:
     """Return the parameters a function gets by name: the required ones, and columns with a default.
 

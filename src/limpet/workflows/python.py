@@ -18,7 +18,13 @@ from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
 from limpet.workflows.bound_arguments import BoundCode, first_free
-from limpet.workflows.parameters import names_given, names_wanted, takes_input_first, value_for
+from limpet.workflows.parameters import (
+    first_by_position_only,
+    names_given,
+    names_wanted,
+    takes_input_first,
+    value_for,
+)
 from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
@@ -108,6 +114,7 @@ class FunctionWorkflow(BoundCode, Workflow):
         self._function = function
         self._bound = functools.partial(function, **self._args) if args else function
         self._names = names_wanted(self._bound)
+        self._unnamed = first_by_position_only(self._bound)
         self._input_name = first_free(function, self._args)
         self._takes_input: bool | None = None
         self._threads = Threads()
@@ -116,14 +123,16 @@ class FunctionWorkflow(BoundCode, Workflow):
 
     def seen(self, item: Item) -> Any:
         first, arguments = self._arguments(item)
-        if first and not arguments:
-            return item.input
+        if first and first[0] is not item and not arguments:
+            return first[0]
         whole = super().seen(item)
         seen = {name: whole if value is item else value for name, value in arguments.items()}
-        return {"input": item.input, "by_name": seen} if first else seen
+        if not first:
+            return seen
+        return {"input": whole if first[0] is item else first[0], "by_name": seen}
 
     def _arguments(self, item: Item) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments for an item: its input or nothing by position, others by name."""
+        """Return the arguments for an item: at most one by position, others by name."""
         # Rows may differ in their columns; the first row decides.
         if self._takes_input is None:
             self._takes_input = takes_input_first(self._names, item)
@@ -132,7 +141,9 @@ class FunctionWorkflow(BoundCode, Workflow):
         if self._takes_input:
             names = [name for name in names if name != self._input_name]
         by_name = {name: value_for(name, item) for name in names}
-        return (item.input,) if self._takes_input else (), by_name
+        if self._takes_input:
+            return (item.input,), by_name
+        return (value_for(self._unnamed, item),) if self._unnamed else (), by_name
 
     async def open(self) -> None:
         self._threads = Threads()

@@ -32,6 +32,11 @@ REFUSED = {
         "eval.yml:4: dataset: unknown key 'on-bad-rows'",
         f"did you mean 'on_bad_row'?  (known here: {READS})",
     ),
+    "the filter of the dataset under the name of show's": (
+        "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  where: {lang: de}\n",
+        "eval.yml:4: dataset: unknown key 'where'",
+        f"did you mean 'filter'?  (known here: {READS})",
+    ),
     "a key at the wrong level": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  trials: 2\n",
         "eval.yml:4: dataset: unknown key 'trials'",

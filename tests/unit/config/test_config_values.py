@@ -154,6 +154,11 @@ REFUSED = {
         "eval.yml:2: workflow: must be module:name, like app:answer, not 'app.answer'",
         "did you mean app:answer?",
     ),
+    "a program for a workflow": (
+        "dataset: questions.jsonl\nworkflow: python agent.py\n",
+        "eval.yml:2: workflow: must be module:name, like app:answer, not 'python agent.py'",
+        "for a program, write workflow: {command: …}",
+    ),
     "a file for a workflow": (
         "dataset: questions.jsonl\nworkflow: src/app.py:answer\n",
         "eval.yml:2: workflow: must be module:name, like app:answer, not 'src/app.py:answer'",

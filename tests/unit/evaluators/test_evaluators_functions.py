@@ -118,6 +118,7 @@ class Unreadable:
         ),
         (lambda output, expcted: 1, "'expcted'.*did you mean 'expected'"),
         (lambda output, temperature: 1, "'temperature'.*any other needs a default"),
+        (lambda output, lang: 1, r"for a column of the dataset, take item: item.row\['lang'\]"),
         (lambda inputs: 1, "'inputs'.*did you mean 'input'"),
         (lambda *args: 1, r"takes \*args"),
         (lambda output, *rest: 1, r"takes \*rest"),

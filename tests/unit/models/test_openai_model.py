@@ -8,6 +8,7 @@ import pytest
 from model_server import CUT_OFF, DISCONNECT, completion, failure, model_server, raw
 
 from limpet.errors import EndpointDownError, InvalidReplyError, LimpetError, SetupError
+from limpet.fingerprints.identity import identity_of
 from limpet.models import openai_api
 from limpet.models.chat import _working_form
 from limpet.pacing.registry import PacerRegistry, pacing_with
@@ -229,6 +230,25 @@ def test_a_wrong_path_is_a_setup_error_with_a_hint():
     assert "/v1" in error.hint
 
 
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_a_prompt_that_the_server_repeats_cannot_stop_the_run(status):
+    echo = failure(status, "cannot read: 'the model x does not exist, permission to key denied'")
+    with model_server(lambda request, number: echo if number else "fine") as server:
+        model = at(server)
+        asking(model)
+        with pytest.raises(LimpetError) as caught:
+            asking(model)
+    assert classify(caught.value).kind is FailureKind.PERMANENT
+
+
+def test_a_form_that_a_model_does_not_support_is_not_a_missing_model():
+    says = "'response_format' of type 'json_schema' is not supported with this model"
+    with model_server(
+        lambda request, number: failure(400, says) if "response_format" in request else FITS
+    ) as server:
+        assert asking(at(server), schema=SCHEMA).parsed == FITS
+
+
 def test_a_429_keeps_its_headers_for_the_pacer():
     error = refused(failure(429, "slow down", {"Retry-After": "7"}))
     signal = classify(error)
@@ -443,6 +463,21 @@ def test_a_literal_key_appears_nowhere():
     assert key in " ".join(model.secrets)
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(model)
+
+
+def test_a_function_that_asks_a_model_counts_its_settings_and_not_its_key():
+    def parts(**settings):
+        model = openai_api("http://h/v1", **{"model": "m", **settings})
+
+        async def flow(question):
+            return (await model.ask([{"role": "user", "content": question}])).text
+
+        identity = identity_of(flow)
+        assert "sk-secret" not in str(identity.shown.parts)
+        return identity.parts
+
+    assert parts(key="sk-secret-a") == parts(key="sk-secret-b", headers={"X": "sk-secret-c"})
+    assert parts() != parts(params={"temperature": 0})
 
 
 def test_the_endpoint_is_one_for_each_server_and_model():

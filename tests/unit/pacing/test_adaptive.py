@@ -6,7 +6,6 @@ import pytest
 
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.ceiling import Ceiling
-from limpet.pacing.limits import Limit, Mirror
 from limpet.pacing.rounds import Rounds
 
 
@@ -222,23 +221,3 @@ def test_what_was_never_made_leaves_no_trace():
     bench.limits.unsend(bench.send())
     assert bench.limits.in_flight == 0
     assert bench.limits.calls_per_s() == 0
-
-
-# ---- the mirror ----------------------------------------------------------------------------------
-
-
-def test_the_mirror_is_corrected_by_what_each_response_says():
-    mirror = Mirror(Limit("tokens", 1000, 1000, 0), now=0)
-    notes = [mirror.take(100, 0) for _ in range(5)]
-    assert mirror.wait_s(490, 0) == 0
-    # The first request cost 150 in truth, so 50 less are left, also for those sent since.
-    mirror.correct(Limit("tokens", 1000, 850, 9), notes[0])
-    assert mirror.wait_s(440, 0) == 0
-    assert mirror.wait_s(441, 0) > 0
-    # The reset is the time until it is full: 150 in 9 s.
-    assert mirror.wait_s(640, 0) == pytest.approx(200 / (150 / 9))
-
-
-def test_more_than_the_bucket_holds_is_asked_for_all_the_same():
-    mirror = Mirror(Limit("tokens", 1000, 1000, 0), now=0)
-    assert mirror.wait_s(5000, 0) == 0

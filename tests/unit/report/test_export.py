@@ -10,7 +10,7 @@ import pytest
 
 from limpet.errors import LimpetError
 from limpet.report import spreadsheet
-from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown
+from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, spreadsheet_cell
 from limpet.report.parquet import write_parquet
 from limpet.report.spreadsheet import write_xlsx
 from limpet.run.results.evaluation_result import ItemResult
@@ -101,3 +101,19 @@ def test_rows_are_written_one_by_one(form):
     tracemalloc.stop()
     assert written > 39_000_000
     assert peak < 8_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("-7.5", "-7.5"),
+        ("+3", "+3"),
+        ("-1e5", "-1e5"),
+        ("-1+1", "'-1+1"),
+        ("-1\n", "'-1\n"),
+        ("-", "'-"),
+        ("=1", "'=1"),
+    ],
+)
+def test_a_negative_number_is_no_formula(text, cell):
+    assert spreadsheet_cell(text) == cell

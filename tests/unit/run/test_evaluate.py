@@ -926,3 +926,9 @@ def test_a_cost_is_told_only_where_every_price_is_known(tmp_path, prices, cost):
 def test_prices_that_make_no_sense_are_refused(tmp_path, prices):
     with pytest.raises((TypeError, ValueError), match="prices"):
         limpet.evaluate([], str.upper, run=tmp_path / "run", prices=prices)
+
+
+def test_more_answers_than_anybody_can_plan_are_refused_at_once():
+    rows = [{"question": "a"}, {"question": "b"}]
+    with pytest.raises(limpet.LimpetError, match="trials=999,999,999: 2 items would have more"):
+        limpet.plan(rows, lambda question: question, run="runs/never", trials=999_999_999)

@@ -137,6 +137,24 @@ def test_an_unknown_name_is_an_error_with_the_nearest(conditions, message, hint)
     assert hint in error.value.hint
 
 
+@pytest.mark.parametrize(
+    ("conditions", "error", "message"),
+    [
+        ({"where": "lang=de"}, TypeError, "where='lang=de': must be a dict, like {'lang': 'de'}"),
+        ({"below": "x", "evaluator": "exact"}, TypeError, "below='x': must be a number"),
+        ({"below": {"exact": None, "tone": "1"}}, TypeError, "must be a number, or numbers by"),
+        ({"grep": 5}, TypeError, "grep=5: must be a string"),
+        ({"label": 5}, TypeError, "label=5: must be a string"),
+        ({"worst": 0, "sort": "exact"}, ValueError, "worst=0: must be a whole number, 1 or more"),
+        ({"worst": 2.5, "sort": "exact"}, TypeError, "worst=2.5"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_an_error(conditions, error, message):
+    with pytest.raises(error) as raised:
+        chosen(SCORED, **conditions)
+    assert message in str(raised.value)
+
+
 def test_the_longest_name_of_an_evaluator_counts():
     both = [item("a", scores={"j": {"x.y": 0.1}, "j.x": {"y": 0.9}})]
     wanted = filter_of(lambda: both, ["j", "j.x"], sort="j.x.y")
@@ -171,3 +189,24 @@ def test_a_result_has_the_same_filters(tmp_path):
     assert [found.id for found in result.filter(label="rude")] == ["q5"]
     assert [found.id for found in result.filter(below=0.15)] == ["q0", "q1"]
     assert len(result.filter()) == 6
+
+
+def test_a_result_has_means_by_a_field(tmp_path):
+    levels = [10, 9, "x", None, 9, 10]
+    rows = [{"id": n, "question": f"Say {n}", "level": level} for n, level in enumerate(levels)]
+
+    def last(output):
+        return int(output[-1]) / 10
+
+    result = limpet.evaluate(rows, lambda question: question, [last], run=tmp_path / "run")
+    groups = result.by("level")
+    assert [(group["value"], group["n"]) for group in groups] == [
+        (9, 2),
+        (10, 2),
+        ("x", 1),
+        (None, 1),
+    ]
+    assert groups[0]["evaluators"]["last"]["mean"] == pytest.approx(0.25)
+    assert [group["n"] for group in result.by("level", below=0.15)] == [1, 1]
+    with pytest.raises(limpet.LimpetError, match="no field is called 'levle'"):
+        result.by("levle")

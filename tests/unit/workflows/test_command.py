@@ -463,6 +463,8 @@ def test_it_sees_the_whole_row():
     row = {"question": "q", "hidden": 1}
     assert workflow.seen(Item("a", "q", None, row)) != workflow.seen(Item("b", "q", None, row))
     assert command("cat").seen(Item("a", "q", None, row)) == {"row": row, "arguments": ["cat"]}
+    keys = [command(["cat", "--api-key", key]) for key in ("sk-1234567", "sk-7654321")]
+    assert keys[0].seen(Item("a", "q", None, row)) == keys[1].seen(Item("a", "q", None, row))
 
 
 def test_secrets_among_arguments_and_variables_are_known():

@@ -26,6 +26,18 @@ async def asynchronous(text):
     return text.upper()
 
 
+def unnamed(question, /, n=9):
+    return question * n
+
+
+def unnamed_answer(answer, /):
+    return answer
+
+
+def unnamed_item(item, /):
+    return item.row["n"]
+
+
 def plain(question, n):
     return question * n
 
@@ -45,6 +57,9 @@ def whole(item):
         (functools.partial(plain, n=2), "why?why?", {"question": "why?"}),
         (lambda x, mood="calm": x + mood, "why?calm", "why?"),
         (lambda x: asynchronous(x), "WHY?", "why?"),
+        (unnamed, "why?why?why?", {"input": "why?", "by_name": {"n": 3}}),
+        (unnamed_answer, "because", "because"),
+        (unnamed_item, 3, {"input": ["q1", "why?", "because", dict(ITEM.row)], "by_name": {}}),
     ],
 )
 def test_a_function_gets_the_input_or_the_columns_it_names(function, value, seen):

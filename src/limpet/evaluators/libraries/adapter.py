@@ -73,7 +73,8 @@ class Adapter(CodeStep, Evaluator):
     ) -> None:
         self.theirs = theirs
         self.name = checked_name(valid_name(self.own_name()) if name is None else name)
-        self._inputs = Inputs(self._filled(dict(inputs or {})), self.name)
+        given = Inputs({} if inputs is None else inputs, self.name).templates
+        self._inputs = Inputs(self._filled(given), self.name)
         self.reads: Collection[str] = self._inputs.reads
         self._served = endpoint_of(*(self.model() or (None, None)))
         self.endpoint = self._served or self.name
@@ -146,6 +147,7 @@ class Adapter(CodeStep, Evaluator):
 
     async def open(self) -> None:
         self._clients = Clients(self.clients())
+        await self._clients.open()
 
     async def close(self) -> None:
         await self._clients.close()

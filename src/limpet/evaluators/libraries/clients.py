@@ -7,7 +7,7 @@ of another kind are left alone: then there is no usage, and nothing else changes
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -31,21 +31,23 @@ class Clients:
     def __init__(self, clients: Iterable[Any] = ()) -> None:
         found = {id(http): http for http in map(_http_client, clients) if http is not None}
         self._http = list(found.values())
+
+    async def open(self) -> None:
+        """Add the hooks, and close connections of an earlier event loop.
+
+        The client would send a request over them, fail when the response is there, and pay for it
+        twice.
+        """
         for http in self._http:
+            await _close_idle(http)
             http.event_hooks["response"].append(self._note)
 
     async def close(self) -> None:
-        """Remove the hooks, and close the idle connections.
-
-        They belong to this event loop. With another one, the client would send a request over them,
-        fail when the response is there, and pay for it twice.
-        """
+        """Remove the hooks, and close the connections of this event loop."""
         for http in self._http:
             if self._note in http.event_hooks["response"]:
                 http.event_hooks["response"].remove(self._note)
-            close = get(http, "_transport", "_pool", "aclose")
-            if callable(close):
-                await close()
+            await _close_idle(http)
 
     @contextmanager
     def counting(self) -> Iterator[_Counts]:
@@ -98,3 +100,14 @@ def _http_client(client: Any) -> Any:
         if isinstance(hooks, dict) and "response" in hooks and get(candidate, "aclose"):
             return candidate
     return None
+
+
+async def _close_idle(http: Any) -> None:
+    """Close a client's connections that no request uses."""
+    pool = get(http, "_transport", "_pool")
+    connections = get(pool, "_connections")
+    for connection in list(connections) if isinstance(connections, list) else ():
+        if connection.is_idle():
+            connections.remove(connection)
+            with suppress(RuntimeError):  # its event loop is closed, and the connection with it
+                await connection.aclose()

@@ -7,7 +7,7 @@ of the score: editing it runs nothing again.
 import copy
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
@@ -30,7 +30,7 @@ class DeepEvalMetric(Adapter):
     library = "DeepEval"
     package = "deepeval"
     bad_replies = (
-        "DeepEvalError", "ValidationError", "JSONDecodeError", "KeyError", "AttributeError",
+        "DeepEvalError", "ValueError", "KeyError", "AttributeError",
         "LengthFinishReasonError", "ContentFilterFinishReasonError",
     )  # fmt: skip
 
@@ -39,6 +39,7 @@ class DeepEvalMetric(Adapter):
     ) -> None:
         _refuse(theirs)
         self._overrides = Overrides()
+        self._http: Any = None
         super().__init__(theirs, name, inputs)
 
     @classmethod
@@ -86,16 +87,26 @@ class DeepEvalMetric(Adapter):
             address = openai_address()
         return address, get(self.theirs, "evaluation_model")
 
+    def clients(self) -> Iterable[Any]:
+        return [self._http]
+
     async def open(self) -> None:
         self._overrides.set(os.environ, _RETRIES, "1")  # attempts, with the first
+        client = loaded("openai", "DefaultAsyncHttpxClient")
+        model = get(self.theirs, "model")
+        if client is not None and has(model, "async_http_client") and not model.async_http_client:
+            self._http = client()  # DeepEval would make one for each call, and close none
         await super().open()
 
     async def close(self) -> None:
         self._overrides.restore()
         await super().close()
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
 
     async def score(self, values: Mapping[str, Any]) -> Any:
-        metric = copy.copy(self.theirs)
+        metric = self._copy()
         case = self._case(values)
         try:
             value = await metric.a_measure(case, _show_indicator=False)
@@ -106,6 +117,13 @@ class DeepEvalMetric(Adapter):
         if failure := get(metric, "error"):
             raise PermanentError(f"{self.name}: {one_line(failure)}")
         return Output(Score(value, explanation=get(metric, "reason")), _usage(metric))
+
+    def _copy(self) -> Any:
+        metric = copy.copy(self.theirs)
+        if self._http is not None:
+            metric.model = copy.copy(metric.model)
+            metric.model.async_http_client = self._http
+        return metric
 
     def _case(self, values: Mapping[str, Any]) -> Any:
         given = dict(values)

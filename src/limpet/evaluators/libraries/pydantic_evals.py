@@ -30,6 +30,7 @@ class PydanticEvaluator(Adapter):
     ) -> None:
         self._model = _model_of(theirs)
         self._impatient = _without_retries(theirs)
+        self._entered: Any = None
         super().__init__(theirs, name, inputs)
 
     @classmethod
@@ -67,7 +68,22 @@ class PydanticEvaluator(Adapter):
         return get(self._model, "base_url"), get(self._model, "model_name")
 
     def clients(self) -> Iterable[Any]:
-        return [get(self._model, "client")]
+        return [get(self._entered, "client")]
+
+    async def open(self) -> None:
+        """Enter the model, which otherwise makes a client for each call and closes it."""
+        model = self._model
+        if isinstance(model, str):
+            model = self._impatient.model = loaded("pydantic_ai.models", "infer_model")(model)
+        if has(model, "__aenter__", "__aexit__"):
+            self._entered = await model.__aenter__()
+        await super().open()
+
+    async def close(self) -> None:
+        await super().close()
+        if self._entered is not None:
+            await self._entered.__aexit__(None, None, None)
+            self._entered = None
 
     async def score(self, values: Mapping[str, Any]) -> Any:
         returned = await self._impatient.evaluate_async(_Context(self.name, values))

@@ -37,7 +37,7 @@ class RagasMetric(Adapter):
     def __init__(
         self, theirs: Any, name: str | None = None, inputs: Mapping[str, Any] | None = None
     ) -> None:
-        given = dict(inputs or {})
+        given = {} if inputs is None else dict(inputs)
         self._llm = given.pop("llm", None) or get(theirs, "llm")
         self._takes_llm = False
         self._overrides = Overrides()

@@ -52,6 +52,8 @@ _OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._ba
 _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
 # What such an object calls.
 _CALLED = ["_target", "_args", "_kwargs", "function", "args", "kwargs", "_initializer", "_initargs"]
+# Models, which describe what their replies depend on, without their keys and connections.
+_DESCRIBED = {"limpet.models.openai_model.OpenAIModel", "limpet.models.client_model.ClientModel"}
 _COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
@@ -91,6 +93,8 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
             full_name(kind),
             [walk.form(f"{path}.{name}", held_value) for name, held_value in called],
         ]
+    if not users and full_name(kind) in _DESCRIBED:
+        return ["a", full_name(kind), walk.form(path, value.described)]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if home.startswith("pydantic") and kind.__name__ in _SECRET_TYPES:
         walk.leave_out(path, "a secret")

@@ -154,6 +154,7 @@ class StepRunner:
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
         executor = recorder.executor(function, options)
+        executor.quiet = True  # an index among the inputs of this session means nothing to anybody
         if endpoint is not None or recorder.step == WORKFLOW:
             self._watch_pace(recorder.step, executor)
         return executor

@@ -14,6 +14,7 @@ from typing import Any, Self
 from limpet.run.progress.html_table import table_html
 from limpet.run.progress.session_view import SessionView
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
+from limpet.run.results.score_words import score_words
 
 _EVERY_S = 0.5
 
@@ -80,8 +81,9 @@ def summary_html(summary: Mapping[str, Any]) -> str:
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
         rows.append(_summary_row(name, numbers, asked, lost))
-        for part, value in numbers.get("means", {}).items():
-            rows.append(["&nbsp;&nbsp;" + escape(part), "", "", "", _mean(value)])
+        for part, words in score_words(numbers).items():
+            if part is not None:
+                rows.append(["&nbsp;&nbsp;" + escape(part), "", "", "", escape(words)])
     return table_html(("step", "done", "failed", "not run", "mean"), rows)
 
 
@@ -90,12 +92,9 @@ def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 
     failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
     not_run = f"{left:,}" if (left := numbers["not_run"] - lost) else ""
     done = f"{numbers['completed']:,}/{asked - lost:,}"
-    mean = _mean(numbers.get("mean"))
+    words = score_words(numbers) if "mean" in numbers and numbers["completed"] else {}
+    mean = escape(words.get(None, ""))
     if "by_current_version" in numbers:
         of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
         mean = f"{mean} ({of} answers are from the current version)".strip()
     return [escape(name), done, escape(failed), not_run, mean]
-
-
-def _mean(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"

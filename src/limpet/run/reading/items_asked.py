@@ -54,6 +54,7 @@ class ItemsFile:
         self._file: BinaryIO | None = None
         self._at = -1
         self._seen_by: dict[frozenset[str], bytes] = {}
+        self._seen_nothing: dict[frozenset[str], bytes] = {}
         self._roles: dict[tuple[str, ...], dict[str, str]] = {}
         self._file = open_to_read(layout.items)
         try:
@@ -97,7 +98,10 @@ class ItemsFile:
     def seen_by(self, reads: frozenset[str]) -> Callable[[int], bytes]:
         """Return a function that returns the digest of what is read of the item at a place."""
         if not sees_items(reads):
-            always = bytes.fromhex(seen_digest(Item("", None), reads))
+            always = self._seen_nothing.get(reads)
+            if always is None:  # asked for each score: made once
+                always = bytes.fromhex(seen_digest(Item("", None), reads))
+                self._seen_nothing[reads] = always
             return lambda _: always
         known = self._seen_by.get(reads, b"")
 

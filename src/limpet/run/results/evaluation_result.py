@@ -1,7 +1,7 @@
 """The result of an evaluation, read back from its files."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
@@ -11,10 +11,12 @@ from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
-from limpet.run.results.filters import filter_of
+from limpet.run.results.filters import ScoreName, check_fields, filter_of
+from limpet.run.results.groups import groups_by
+from limpet.run.results.score_words import score_words
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
-from limpet.text import text_of
+from limpet.text import one_line, text_of
 from limpet.types import CellStatus
 
 
@@ -169,6 +171,8 @@ class EvaluationResult:
 
         Raises:
             LimpetError: A name is unknown, or a score must be named.
+            TypeError: A condition is of the wrong type.
+            ValueError: `worst` is not positive.
         """
         chosen = filter_of(
             lambda: self.items, list(self.summary["evaluators"]), failed=failed,
@@ -176,6 +180,22 @@ class EvaluationResult:
             worst=worst,
         )  # fmt: skip
         return list(chosen.ordered(chosen.matching(self.items)))
+
+    def by(self, field: str, **conditions: Any) -> list[dict[str, Any]]:
+        """Return the numbers for each value of a dataset field, like `limpet show --by`.
+
+        Args:
+            field: The field, like "lang", or "meta.lang" for nested ones.
+            conditions: Which items count: the arguments of `filter`.
+
+        Returns:
+            A dict for each value, sorted by it: `field`, `value`, and the numbers of `summary`.
+
+        Raises:
+            LimpetError: A name is unknown.
+        """
+        check_fields([field], lambda: self.items)
+        return groups_by(self.filter(**conditions), field, list(self.summary["evaluators"]))
 
     def to_dataframe(self, *, by_item: bool = False) -> Any:
         """Return a pandas DataFrame with a row for each item in each trial.
@@ -205,28 +225,17 @@ class EvaluationResult:
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
         evaluators = self.summary["evaluators"].items()
-        scores = ", ".join(f"{name} {_shown(numbers)}" for name, numbers in evaluators)
+        scores = ", ".join(_shown(name, numbers) for name, numbers in evaluators)
         parts = filter(None, [f"{done:,} of {asked:,} completed", scores])
         return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
-def _shown(evaluator: Mapping[str, Any]) -> str:
-    mean, count = evaluator.get("mean"), f"n={evaluator['completed']:,}"
+def _shown(name: str, evaluator: Mapping[str, Any]) -> str:
+    words = ", ".join(
+        f"{one_line(str(ScoreName(name, part)))} {value}"
+        for part, value in score_words(evaluator).items()
+    )
+    count = f"n={evaluator['completed']:,}"
     if "by_current_version" in evaluator:
         count += f", {evaluator['by_current_version']:,} from the current version"
-    return "–" if mean is None else f"{mean:.4g} ({count})"
-
-
-def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the values of an evaluator's record, or the label where there is no value."""
-    parts = score.get("scores") or {None: score}
-    for part, record in parts.items():
-        yield part, record.get("label") if record.get("score") is None else record["score"]
-
-
-def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the values of an evaluator's record with their names; None: the only value."""
-    if "scores" in score:
-        yield from ((name, record["score"]) for name, record in score["scores"].items())
-    else:
-        yield None, score["score"]
+    return f"{words} ({count})" if evaluator["completed"] else words

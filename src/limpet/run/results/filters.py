@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
 from limpet.text import hint_near, one_line, quoted
 
@@ -159,6 +160,8 @@ def filter_of(
     Raises:
         LimpetError: A name is unknown, or a score must be named.
     """
+    names = {"evaluator": evaluator, "label": label, "grep": grep, "sort": sort}
+    _check_types(names, below, where, worst)
 
     def named(name: str) -> ScoreName:
         return score_name(name, evaluators, read)
@@ -188,6 +191,20 @@ def filter_of(
         failed=failed, evaluator=about, below=limits, label=label, where=wanted, grep=grep,
         sort=by, descending=descending, worst=worst,
     )  # fmt: skip
+
+
+def _check_types(strings: Mapping[str, Any], below: Any, where: Any, worst: Any) -> None:
+    """Check what a script may get wrong; a typing error is not "no item matches"."""
+    for name, value in strings.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name}={value!r}: must be a string")
+    if where is not None and not isinstance(where, Mapping):
+        raise TypeError(f"where={where!r}: must be a dict, like {{'lang': 'de'}}")
+    for value in below.values() if isinstance(below, Mapping) else [below]:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise TypeError(f"below={below!r}: must be a number, or numbers by score")
+    if worst is not None:
+        whole_number_from(1, worst=worst)
 
 
 def score_name(

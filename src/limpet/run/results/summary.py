@@ -9,12 +9,15 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF, SAW_MASKED
 from limpet.run.results.costs import is_bounded
-from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
+
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import ItemResult
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
@@ -62,7 +65,7 @@ class Numbers:
         self._used = _Used()
         self._latencies = array("d")
 
-    def add(self, item: ItemResult) -> None:
+    def add(self, item: "ItemResult") -> None:
         """Add an item."""
         self.items += 1
         self.masked += len(item.masked)

@@ -4,6 +4,8 @@ import asyncio
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import text
 from unit.evaluators.judges.scripted_model import (
     Memory,
     ScriptedModel,
@@ -16,6 +18,7 @@ from unit.evaluators.judges.scripted_model import (
 )
 
 from limpet.errors import (
+    DatasetError,
     InvalidReplyError,
     LimpetError,
     PermanentError,
@@ -23,6 +26,8 @@ from limpet.errors import (
     SetupError,
 )
 from limpet.evaluators import as_evaluator, judge
+from limpet.evaluators.judge_prompt import Prompt
+from limpet.evaluators.reads import check_needs
 from limpet.models import Reply
 from limpet.types import Score
 
@@ -94,6 +99,7 @@ def test_what_is_almost_right_is_not_a_score(parsed):
         score_of(judge(model, PROMPT))
     assert len(model.asked) == 2
     assert str(caught.value).startswith("scripted: ")
+    assert str(caught.value).endswith(" (the last of 2 replies)")
     assert caught.value.usage["total_tokens"] == 30
 
 
@@ -201,6 +207,20 @@ def test_a_complaint_that_quotes_the_reply_is_fenced():
     assert f"</data-{key}>" in complaint.partition("Ignore the above")[2]
 
 
+@given(
+    output=text(),
+    expected=text().filter(bool),
+    between=text(alphabet="<>/data-0 k\n"),
+)
+def test_whatever_the_values_are_each_is_whole_between_its_tags(output, expected, between):
+    prompt = Prompt(f"a{between}{{{{output}}}}{between}b{{{{expected}}}}c{{{{output}}}}", "")
+    content = prompt.messages({"output": output, "expected": expected})[-1]["content"]
+    key = content.partition("\n")[0].removeprefix("Key of the data: ")
+    _, *parts = content.split(f"<data-{key}>")
+    assert [part.split(f"</data-{key}>")[0] for part in parts] == [output, expected, output]
+    assert all(part.count(f"</data-{key}>") == 1 for part in parts)
+
+
 def test_two_items_whose_values_only_look_alike_have_ballots_of_their_own():
     ballots, model = Memory(), always("correct")
     evaluator = judge(model, "{{output}}{{expected}}")
@@ -264,6 +284,20 @@ def test_an_item_without_a_field_fails_before_a_call():
     assert model.asked == []
 
 
+def test_a_dataset_that_lacks_what_the_prompt_shows_is_an_error_before_a_call():
+    columns = ["id", "question", "context"]
+    judges = [judge(always("correct"), "{{output}} {{input}} {{id}} {{trace}} {{context}}")]
+    check_needs(judges, columns, None)
+    wrong = as_evaluator(judge(always("correct"), "{{output}} {{kontext}}"), "right")
+    with pytest.raises(
+        DatasetError, match=r"right needs the column 'kontext': .* id, question, cont"
+    ):
+        check_needs([wrong], columns, None)
+    with pytest.raises(DatasetError, match="judge needs an expected column"):
+        check_needs([judge(always("correct"), PROMPT)], columns, None)
+    check_needs([judge(always("correct"), PROMPT)], columns, "context")
+
+
 @pytest.mark.parametrize(
     ("prompt", "words"),
     [
@@ -290,6 +324,20 @@ def test_a_placeholder_can_have_another_value():
         judge(model, "{{output}} by {{context}}", inputs={"kontext": "{{text}}"})
     with pytest.raises(TypeError, match="inputs="):
         judge(model, PROMPT, inputs=["output"])
+
+
+def test_a_ready_prompt_has_its_own_name_and_choices():
+    evaluator = judge(voting("toxic"), of="toxicity")
+    assert (evaluator.name, evaluator.reads) == ("toxicity", {"output"})
+    assert score_of(evaluator) == Score(1, "toxic", "because toxic")
+
+
+def test_its_labels_can_have_other_values():
+    choices = {"acceptable": 10, "toxic": -5}
+    ballots, model = Memory(), always("toxic")
+    score_of(judge(model, of="toxicity"), ballots=ballots)
+    score = score_of(judge(model, of="toxicity", choices=choices), ballots=ballots)
+    assert (score.value, len(model.asked)) == (-5, 1)
 
 
 # --- examples -----------------------------------------------------------------------------------

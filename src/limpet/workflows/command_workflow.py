@@ -153,7 +153,7 @@ class CommandWorkflow(CodeStep, Workflow):
         return DependsOn(tuple(map(str, files)), folder=self._folder)
 
     def seen(self, item: Item) -> Any:
-        return {"row": dict(item.row), "arguments": self._filled(item)}
+        return {"row": dict(item.row), "arguments": _filled(self._shown, item)}
 
     # ---- running ------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class CommandWorkflow(CodeStep, Workflow):
         await self._guard.close()
 
     async def call(self, item: Item) -> Output:
-        ended = await self._run(self._filled(item), self._row(item))
+        ended = await self._run(_filled(self._arguments, item), self._row(item))
         stderr = ended.stderr.decode(errors="backslashreplace")
         if error := failure_of(ended, stderr, self._where, self._max_bytes):
             raise error
@@ -175,9 +175,6 @@ class CommandWorkflow(CodeStep, Workflow):
         if metadata is not None and ended.stderr_bytes > MOST_STDERR:
             metadata["stderr_bytes"] = ended.stderr_bytes  # only the end is kept
         return Output(self._read(ended.stdout), metadata=metadata)
-
-    def _filled(self, item: Item) -> list[str]:
-        return [value_as_text(render(argument, item)) for argument in self._arguments]
 
     def _row(self, item: Item) -> bytes:
         # ASCII: a program reads it with any encoding. NaN is not JSON, and null would be another
@@ -237,3 +234,7 @@ class CommandWorkflow(CodeStep, Workflow):
                 f"{self._where}: the output is not UTF-8 at byte {error.start}",
                 hint="write text as UTF-8, and bytes as base64",
             ) from None
+
+
+def _filled(arguments: Sequence[str], item: Item) -> list[str]:
+    return [value_as_text(render(argument, item)) for argument in arguments]

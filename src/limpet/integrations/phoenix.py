@@ -1,0 +1,69 @@
+"""How does Phoenix's own `evaluate_dataframe` run on Limpet's executors?
+
+Its functions take their executors from their module, so within a block they take ours: as many
+calls at once as the provider accepts, retries that wait as long as it asks, and an interrupt that
+keeps what is done. Phoenix's own rate limiters are off meanwhile: they would hide each refusal.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.executors import AsyncExecutor, SyncExecutor
+
+
+@contextmanager
+def executors(**options: Any) -> Iterator[None]:
+    """Run `evaluate_dataframe` and `async_evaluate_dataframe` of Phoenix on Limpet's executors.
+
+    `evaluate_dataframe` makes one call at a time, as with Phoenix. It is for the whole process:
+    do not enter it in several threads.
+
+    Args:
+        options: Options of `AsyncExecutor`, where Phoenix sets none: `concurrency` is "auto".
+
+    Raises:
+        LimpetError: Phoenix is not installed, or a version that this does not know.
+    """
+    evaluators, limiters = _module("evaluators"), _module("rate_limiters")
+    asynchronous = functools.partial(AsyncExecutor, **{"concurrency": "auto", **options})
+    with (
+        _replaced(evaluators, AsyncExecutor=asynchronous, SyncExecutor=SyncExecutor),
+        _replaced(limiters.RateLimiter, limit=_unlimited, alimit=_unlimited),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(holder: Any, **attributes: Any) -> Iterator[None]:
+    try:
+        before = {name: getattr(holder, name) for name in attributes}
+    except AttributeError as error:
+        raise LimpetError(
+            f"this version of phoenix.evals is not known: {error}",
+            hint="use AsyncExecutor of limpet directly: it has the contract of Phoenix's",
+        ) from error
+    try:
+        for name, value in attributes.items():
+            setattr(holder, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(holder, name, value)
+
+
+def _unlimited(_: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(f"phoenix.evals.{name}")
+    except ImportError as error:
+        raise LimpetError(
+            "phoenix.evals cannot be imported",
+            hint="pip install 'arize-phoenix-evals>=3.9'",
+        ) from error

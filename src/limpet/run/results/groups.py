@@ -1,0 +1,62 @@
+"""What are the numbers for each value of a dataset's field?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from limpet.json_values import encode
+from limpet.run.results.filters import MISSING, ScoreName, field_of
+from limpet.run.results.summary import Numbers
+
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import ItemResult
+
+
+def groups_by(
+    items: "Iterable[ItemResult]", field: str, evaluators: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the numbers of the items for each value of a field, as JSON data.
+
+    `value` is the field's value, None if an item does not have it; the rest is as in
+    `summary.json`. The groups are sorted: numbers, then strings, then other values, then None.
+    """
+    numbers: dict[str, tuple[Any, Numbers]] = {}
+    for item in items:
+        value = field_of(item, field)
+        value = None if value is MISSING else value
+        text = value if isinstance(value, str) else encode(value)[0].decode()
+        known = numbers.setdefault(text, (value, Numbers(evaluators)))
+        known[1].add(item)
+    ordered = sorted(numbers.items(), key=lambda pair: _order(pair[1][0], pair[0]))
+    return [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]
+
+
+def _order(value: Any, text: str) -> tuple[int, float, str]:
+    if value is None:
+        return 3, 0.0, ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return 0, value, ""
+    return (1 if isinstance(value, str) else 2), 0.0, text
+
+
+def _group(field: str, value: Any, summary: Mapping[str, Any]) -> dict[str, Any]:
+    about_run = ("masked", "versions")
+    numbers = {name: part for name, part in summary.items() if name not in about_run}
+    return {"field": field, "value": value, **numbers}
+
+
+def sort_groups(groups: list[dict[str, Any]], by: ScoreName, *, descending: bool) -> None:
+    """Sort groups by a mean; those without one are last."""
+
+    def key(group: Mapping[str, Any]) -> tuple[bool, float]:
+        value = _mean(group, by)
+        return (value is None) != descending, 0.0 if value is None else value
+
+    groups.sort(key=key, reverse=descending)
+
+
+def _mean(group: Mapping[str, Any], by: ScoreName) -> float | None:
+    """Return a mean of a group; the lowest, if it has several."""
+    numbers = group["evaluators"][by.evaluator]
+    means: dict[str | None, float | None] = {None: numbers["mean"], **numbers.get("means", {})}
+    chosen = means.values() if by.part is None else [means.get(by.part)]
+    return min((value for value in chosen if value is not None), default=None)

@@ -1,4 +1,4 @@
-"""Runs an evaluation with an evaluator of the NeMo Agent Toolkit: `judge_nat.py URL FOLDER PROMPT`."""
+"""Runs an evaluation with an evaluator of the toolkit: `judge_nat.py URL FOLDER PROMPT`."""
 
 import sys
 

@@ -39,7 +39,9 @@ def test_every_python_block_runs(block, tmp_path):
 
 def test_every_block_that_needs_another_library_compiles():
     for document in DOCUMENTS:
-        for block in re.findall(r"```py\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+        for block in re.findall(
+            r"```py\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL
+        ):
             compile(block, str(document), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 

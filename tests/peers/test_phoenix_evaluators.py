@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 
@@ -211,6 +213,39 @@ def test_an_output_that_does_not_fit_is_a_failure_without_a_call():
         with pytest.raises(limpet.PermanentError, match="does not fit"):
             call(FaithfulnessEvaluator(llm=model(server)), None, inputs={"context": "x"})
         assert server.requests == []
+
+
+JUDGES = """
+from phoenix.evals import LLM
+from phoenix.evals.metrics import FaithfulnessEvaluator
+
+model = LLM(provider="openai", model="m", base_url="{url}", api_key="{key}")
+faithful = FaithfulnessEvaluator(llm=model)
+
+
+def answer(question):
+    return "4"
+"""
+
+
+def test_an_eval_yml_names_it_with_its_inputs(tmp_path):
+    rows = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+    (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
+    evaluator = '{python: judges:faithful, inputs: {context: "{{docs}}"}}'
+    text = f"dataset: rows.jsonl\nworkflow: judges:answer\nevaluators: {{right: {evaluator}}}\n"
+    (tmp_path / "eval.yml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "limpet", "run"]
+    with model_server({"label": "faithful", "explanation": "-"}) as server:
+        code = JUDGES.format(url=server.url, key=KEY)
+        (tmp_path / "judges.py").write_text(code, encoding="utf-8")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(server.requests) == 4
+        (tmp_path / "eval.yml").write_text(text.replace("docs", "dcos"), encoding="utf-8")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "dcos" in done.stderr
+    assert len(server.requests) == 4
 
 
 # ---- evaluate_dataframe ------------------------------------------------------------------------

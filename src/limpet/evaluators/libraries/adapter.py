@@ -164,7 +164,9 @@ class Adapter(CodeStep, Evaluator):
             raise _invalid_reply(self.name, error, usage_of(counts)) from error
         scores = as_scores(returned, self.name)
         if not isinstance(scores, Output):
-            scores = Output(scores, usage_of(counts))
+            scores = Output(scores)
+        if scores.usage is None:
+            scores = dataclasses.replace(scores, usage=usage_of(counts))
         if isinstance(scores.usage, Usage):
             observe(usage={"total_tokens": _tokens_of(scores.usage)})
         return scores

@@ -202,7 +202,7 @@ class Hostile:
 class RaisingClass:
     @property
     def __class__(self):
-        raise KeyboardInterrupt
+        raise SystemExit(3)
 
 
 class AlmostPhoenix:

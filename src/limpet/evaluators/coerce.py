@@ -64,7 +64,10 @@ def as_evaluator(
             )
         return _renamed(cast("Evaluator", thing), name, version, declared, endpoint)
     if (adapter := recognised(thing)) is not None:
-        return _renamed(adapter(thing, name, inputs), name, version, declared, endpoint)
+        adapted = adapter(thing, name, inputs)
+        if endpoint is not UNSET:
+            adapted.endpoint = endpoint  # it paces its requests itself
+        return _renamed(adapted, name, version, declared, UNSET)
     is_class = isinstance(thing, type) and (hasattr(thing, "call") or is_class_of_library(thing))
     if not callable(thing) or is_class:
         raise TypeError(_why_not(thing))

@@ -146,7 +146,7 @@ class Adapter(CodeStep, Evaluator):
         return {**parts, "inputs": plain(self._inputs.templates), **served, **version}
 
     async def open(self) -> None:
-        self._clients = Clients(self.clients())
+        self._clients = Clients(self.clients(), self.endpoint)
         await self._clients.open()
 
     async def close(self) -> None:
@@ -167,7 +167,7 @@ class Adapter(CodeStep, Evaluator):
             scores = Output(scores)
         if scores.usage is None:
             scores = dataclasses.replace(scores, usage=usage_of(counts))
-        if isinstance(scores.usage, Usage):
+        if isinstance(scores.usage, Usage) and not counts:
             observe(usage={"total_tokens": _tokens_of(scores.usage)})
         return scores
 

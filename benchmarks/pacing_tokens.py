@@ -23,6 +23,7 @@ class TokensLearned(Provider):
     name = "P12a tokens in headers, cost learned"
     count = 3000
     per_minute: ClassVar[dict[str, float]] = {"requests": 600.0, "tokens": 300_000.0}
+    told: ClassVar[bool] = True
 
     def __init__(self, seed: int = 0, count: int | None = None) -> None:
         super().__init__(seed, count)
@@ -38,6 +39,8 @@ class TokensLearned(Provider):
         return min(float(item.tokens), self.per_minute["tokens"])
 
     def usage(self, item: Item) -> dict[str, float] | None:
+        if not self.told:
+            return None
         prompt = int(PROMPT * item.tokens)
         return {
             "prompt_tokens": prompt,
@@ -236,18 +239,14 @@ class UsageUntold(TokensLearned):
     """Answers do not say what they used: only the headers tell."""
 
     name = "P12m usage untold"
-
-    def usage(self, item: Item) -> None:
-        return None
+    told = False
 
 
 class LargerUntold(Larger):
     """The same, and calls become 5 times larger."""
 
     name = "P12n usage untold, five times larger"
-
-    def usage(self, item: Item) -> None:
-        return None
+    told = False
 
 
 class NoHeaders(TokensLearned):

@@ -110,6 +110,16 @@ def test_a_missing_program_is_said_before_the_first_call(tmp_path):
     assert not project.answered(tmp_path)
 
 
+def test_a_failure_shows_what_the_program_wrote_to_stderr(tmp_path):
+    code = "import sys; print('asking the model', file=sys.stderr); sys.exit('no key')"
+    command = json.dumps([sys.executable, "-S", "-c", code])
+    project.make(tmp_path, rows=2, workflow=f"{{command: {command}}}")
+    assert project.run(tmp_path).returncode == 1
+    shown = project.run(tmp_path, "--failed", command="show").stdout
+    assert "exit status 1: no key" in shown
+    assert "stderr:\n  asking the model\n  no key" in shown
+
+
 def test_a_secret_on_stderr_or_in_an_answer_is_masked_on_disk(tmp_path):
     make(tmp_path)
     secret = "sk-proj-Ab3dEf6hIj9kLm2nOp5q"  # noqa: S105 - none

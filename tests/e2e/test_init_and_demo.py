@@ -1,7 +1,9 @@
 """What a newcomer tries first: `limpet init`, and `make demo`."""
 
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,43 @@ def test_init_makes_a_small_example_that_runs_offline(tmp_path):
     assert re.search(r"^correct +6/6 +1$", done.stdout, re.M)
 
 
+def test_init_with_a_judge_makes_an_example_whose_next_steps_work(tmp_path):
+    made = run(tmp_path, "--judge", "demo", command="init")
+    assert made.returncode == 0
+    files = ["eval.yml", "questions.jsonl", "prompts/answer.txt", "prompts/polite.txt"]
+    assert made.stdout.splitlines() == [
+        f"demo/{name}" for name in [*files, "server.py", "README.md"]
+    ]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    for name in ("eval.yml", "server.py"):
+        path = tmp_path / "demo" / name
+        path.write_text(path.read_text(encoding="utf-8").replace("8642", port), encoding="utf-8")
+
+    steps = [line.strip() for line in made.stderr.removeprefix("next: ").splitlines()]
+    go, start, then = steps
+    assert start.startswith("python server.py &")
+    ready = f"until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&-; do sleep 0.05; done"
+    script = f"{go}\n{start}\n{ready}\n{then}\ncode=$?\nkill $!\nwait\nexit $code"
+    done = subprocess.run(
+        ["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=250,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^correct +20/20 +0.85 ", done.stdout, re.M)
+    assert re.search(r"^polite +20/20 +0.65", done.stdout, re.M)
+
+
+def test_init_with_a_judge_never_writes_over_what_is_there(tmp_path):
+    (tmp_path / "server.py").write_text("mine = 1\n", encoding="utf-8")
+    done = run(tmp_path, "--judge", command="init")
+    assert done.returncode == 2
+    assert done.stderr.endswith("hint: choose another directory: limpet init --judge first\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["server.py"]
+
+
 def test_init_never_writes_over_what_is_there(tmp_path):
     (tmp_path / "app.py").write_text("mine = 1\n", encoding="utf-8")
     done = run(tmp_path, command="init")
@@ -40,9 +79,10 @@ def test_init_never_writes_over_what_is_there(tmp_path):
 
 def test_the_schema_fits_the_example_of_init_and_refuses_a_wrong_key(tmp_path):
     schema = json.loads(run(tmp_path, command="schema").stdout)
-    text = (ROOT / "src/limpet/cli/first/eval.yml").read_text(encoding="utf-8")
-    example = yaml.safe_load(text)
-    validate(example, schema)
+    for name in ("first_judge", "first"):
+        text = (ROOT / f"src/limpet/cli/{name}/eval.yml").read_text(encoding="utf-8")
+        example = yaml.safe_load(text)
+        validate(example, schema)
     with pytest.raises(ValidationError, match="workflw"):
         validate({**example, "workflw": 1}, schema)
 

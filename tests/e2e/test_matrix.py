@@ -1,5 +1,6 @@
 """`limpet run` with a matrix: variants, killed and resumed, in a terminal, and as JSON."""
 
+import csv
 import json
 import os
 import signal
@@ -301,3 +302,35 @@ def test_secrets_of_an_env_file_are_masked_on_disk(tmp_path):
     files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
     assert not any(b"4f9a8b7c6d5e4f3a2b1c" in path.read_bytes() for path in files)
     assert "[redacted]" in (tmp_path / "runs" / "vary" / "workflow_output.jsonl").read_text()
+
+
+def test_the_directory_of_a_matrix_is_shown_exported_and_verified_as_a_whole(tmp_path):
+    make(tmp_path)
+    assert run(tmp_path, "--only", "model=a").returncode == 0
+    shown = run(tmp_path, "runs/vary", command="show").stdout.splitlines()
+    assert shown[0].split()[:3] == ["model", "prompt", "correct"]
+    assert [line.split()[:2] for line in shown[2:]] == [
+        ["a", "p1.txt"], ["a", "p2.txt"], ["b", "p1.txt"], ["b", "p2.txt"],
+    ]  # fmt: skip
+    assert shown[-1].endswith("not begun")
+    first, *_ = run(tmp_path, "vary", "--json", command="show").stdout.splitlines()
+    assert json.loads(first)["values"] == {"model": "a", "prompt": "p1.txt"}
+    refused = run(tmp_path, "runs/vary", "--failed", command="show")
+    assert refused.returncode == 2
+    assert "for example runs/vary/model=a,prompt=p1.txt" in refused.stderr
+
+    assert run(tmp_path, "runs/vary", "--output", "all.csv", command="export").returncode == 0
+    with (tmp_path / "all.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    one = len((tmp_path / "rows.jsonl").read_text().splitlines())
+    assert [row["model"] for row in rows] == ["a"] * 2 * one
+    assert [row["prompt"] for row in rows] == ["p1.txt"] * one + ["p2.txt"] * one
+    assert {row["variant"] for row in rows} == {"model=a,prompt=p1.txt", "model=a,prompt=p2.txt"}
+    assert list(rows[0])[:4] == ["variant", "model", "prompt", "id"]
+
+    assert run(tmp_path, "runs/vary", command="verify").returncode == 0
+    column = tmp_path / "runs/vary/model=a,prompt=p2.txt/workflow_output.jsonl"
+    column.write_bytes(column.read_bytes() + b'{"torn')
+    torn = run(tmp_path, "runs/vary", command="verify")
+    assert torn.returncode == 1
+    assert "6 torn bytes" in torn.stdout

@@ -1,7 +1,8 @@
 """The real evaluators of openevals, autoevals and Inspect, against a real server on loopback."""
 
 import json
-from contextlib import ExitStack
+import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,114 +11,105 @@ from peers.library_environment import libraries, run, variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-SCRIPT = Path(__file__).parent / "libraries" / "judge_b.py"
-OPENEVALS = ("openevals", "openevals_sync", "openevals_langchain")
-KINDS = (*OPENEVALS, "autoevals", "autoevals_environment", "inspect", "inspect_by_name")
+SCRIPT = Path(__file__).parent / "libraries" / "judges_b.py"
+JUDGES = (
+    "openevals", "openevals_choices", "openevals_sync", "openevals_langchain",
+    "autoevals", "autoevals_environment", "inspect", "inspect_by_name",
+)  # fmt: skip
+BAD = {
+    "not JSON": lambda request: "I would rather not say",
+    "cut off": lambda request: completion('{"reasoning": "it f', finish="length"),
+    "outside the choices": lambda request: (
+        {"reasoning": "it fits", "score": 7, "reasons": "it fits", "choice": "excellent"}
+        if "response_format" in request or "tools" in request
+        else "GRADE: excellent"
+    ),
+    "refused": lambda request: completion(None, refusal="I will not judge that"),
+}
 
 
-def good(request, number=0):
+def good(request):
     """Answer as each library asks for it."""
     if "response_format" in request:
         score = 0.5 if '"enum"' in json.dumps(request["response_format"]) else True
         return {"reasoning": "it fits", "score": score}
     if "tools" in request:
-        properties = request["tools"][0]["function"]["parameters"]["properties"]
-        if "choice" not in properties:
-            return {"reasoning": "it fits", "score": True}
-        return {"reasons": "it fits", "choice": properties["choice"]["enum"][0]}
+        choice = request["tools"][0]["function"]["parameters"]["properties"].get("choice")
+        return {"reasons": "it fits", "choice": choice["enum"][0]} if choice else _SCORE
     return "it fits\nGRADE: C"
 
 
-class Evaluation:
-    def __init__(self, server, folder):
-        self.server, self.folder = server, folder
-
-    def run(self, kind, **more):
-        """Evaluate; return the requests that this made."""
-        before = len(self.server.asked)
-        python = str(libraries() / "python")
-        run(python, str(SCRIPT), kind, str(self.folder), cwd=self.folder,
-            env=variables(JUDGE_URL=self.server.url, **more))  # fmt: skip
-        return self.server.asked[before:]
-
-    def lines(self, file="judge_output.jsonl"):
-        path = self.folder / "run" / file
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-    @property
-    def others(self):
-        """How often the evaluator beside it was called."""
-        return len((self.folder / "others").read_text())
+_SCORE = {"reasoning": "it fits", "score": True}
 
 
-@pytest.fixture
-def evaluation(tmp_path):
-    with ExitStack() as started:
-        yield lambda answer: Evaluation(started.enter_context(model_server(answer)), tmp_path)
+def evaluate(server, folder, items=("one", "two"), **more):
+    """Evaluate, and return how many requests each judge made."""
+    before = len(server.asked)
+    variables_ = variables(JUDGE_URL=server.url, ITEMS=",".join(items), **more)
+    run(str(libraries() / "python"), str(SCRIPT), str(folder), cwd=folder, env=variables_)
+    return Counter(request["model"] for request in server.asked[before:])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_kept_and_an_edited_prompt_runs_its_judge_again_and_nothing_else(
-    kind, evaluation
-):
-    judged = evaluation(good)
-    assert len(judged.run(kind)) == 3
-    lines = judged.lines()
-    assert sorted(line["id"] for line in lines) == ["0", "1", "2"]
-    assert all("it fits" in line["reasoning"] for line in lines)
-    if kind.startswith("openevals"):
-        assert {line["score"] for line in lines} == {True}
-    else:
-        label = {"autoevals": "good", "autoevals_environment": "A"}.get(kind, "C")
-        assert {line["label"] for line in lines} == {label}
-    if kind != "openevals_sync":
-        assert lines[0]["_limpet"]["usage"]["total_tokens"] == 15
-    assert judged.run(kind) == []
-    if kind not in ("autoevals_environment", "inspect_by_name"):  # those have no prompt of ours
-        assert len(judged.run(kind, PROMPT="Is it good?")) == 3
-    assert judged.others == 3
-    files = [path for path in judged.folder.rglob("*") if path.is_file()]
+def lines(folder, file):
+    text = (folder / "run" / file).read_text() if (folder / "run" / file).exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def scores(folder, judge):
+    return lines(folder, f"{judge}_output.jsonl")
+
+
+def test_scores_are_kept_and_an_edited_prompt_runs_its_judge_again_and_nothing_else(tmp_path):
+    with model_server(lambda request, number: good(request)) as server:
+        assert evaluate(server, tmp_path) == dict.fromkeys(JUDGES, 2)
+        assert evaluate(server, tmp_path) == {}, "nothing changed"
+        for judge in ("openevals", "autoevals", "inspect"):
+            folder = tmp_path / judge
+            shutil.copytree(tmp_path / "run", folder / "run")
+            assert evaluate(server, folder, EDITED=judge) == {judge: 2}
+    for judge in JUDGES:
+        assert all("it fits" in line["reasoning"] for line in scores(tmp_path, judge)), judge
+    assert {line["score"] for line in scores(tmp_path, "openevals")} == {True}
+    assert {line["score"] for line in scores(tmp_path, "openevals_choices")} == {0.5}
+    labels = {"autoevals": "good", "autoevals_environment": "A", "inspect": "C"}
+    for judge, label in labels.items():
+        assert {line["label"] for line in scores(tmp_path, judge)} == {label}
+    for judge in set(JUDGES) - {"openevals_sync"}:  # nothing tells what a sync client used
+        assert scores(tmp_path, judge)[0]["_limpet"]["usage"]["total_tokens"] == 15, judge
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in files if b"sk-never-written" in path.read_bytes()]
 
 
-BAD = {
-    "no JSON": lambda request, number: "I would rather not say",
-    "cut off": lambda request, number: completion('{"reasoning": "it f', finish="length"),
-    "outside the choices": lambda request, number: (
-        {"reasoning": "it fits", "score": 7, "reasons": "it fits", "choice": "excellent"}
-        if "response_format" in request or "tools" in request
-        else "GRADE: excellent"
-    ),
-    "refused": lambda request, number: completion(None, refusal="I will not judge that"),
-}
+def test_a_bad_reply_is_a_failure_and_never_a_score(tmp_path):
+    def answer(request, number):
+        shown = json.dumps(request["messages"])
+        return next(bad(request) for item, bad in BAD.items() if item in shown)
+
+    with model_server(answer) as server:
+        asked = evaluate(server, tmp_path, BAD)
+    assert asked == dict.fromkeys(JUDGES, len(BAD)), "a bad reply is not asked for again"
+    assert [scores(tmp_path, judge) for judge in JUDGES] == [[]] * len(JUDGES)
+    failed = {
+        (line["step"], line["id"]): line["error"] for line in lines(tmp_path, "failures.jsonl")
+    }
+    assert failed.keys() == {(judge, item) for judge in JUDGES for item in BAD}
+    others = {key: error for key, error in failed.items() if error["class"] != "invalid_reply"}
+    assert others == {}
 
 
-@pytest.mark.parametrize("kind", ["openevals", "openevals_choices", "autoevals", "inspect"])
-@pytest.mark.parametrize("bad", BAD)
-def test_a_bad_reply_is_a_failure_and_never_a_score(kind, bad, evaluation):
-    judged = evaluation(BAD[bad])
-    assert len(judged.run(kind)) == 3, "a bad reply is not asked for again"
-    assert judged.lines() == []
-    failures = judged.lines("failures.jsonl")
-    assert [failure["step"] for failure in failures] == ["judge"] * 3
-    assert {failure["error"]["class"] for failure in failures} == {"invalid_reply"}
+def test_each_refusal_is_seen_by_the_pacer_because_the_library_does_not_retry(tmp_path):
+    refused = Counter()
 
-
-def test_a_score_from_the_choices_is_kept(evaluation):
-    judged = evaluation(good)
-    judged.run("openevals_choices")
-    assert [line["score"] for line in judged.lines()] == [0.5] * 3
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_refusal_is_seen_by_the_pacer_because_the_library_does_not_retry(kind, evaluation):
     def busy_at_first(request, number):
-        if number < 4:
+        refused[request["model"]] += 1
+        if refused[request["model"]] <= 4:
             return failure(429, "too many requests", headers={"Retry-After": "0"})
         return good(request)
 
-    judged = evaluation(busy_at_first)
-    requests = judged.run(kind)
-    attempts = [line["_limpet"]["attempts"] for line in judged.lines()]
-    assert len(attempts) == 3
-    assert len(requests) == sum(attempts) == 7
+    with model_server(busy_at_first) as server:
+        asked = evaluate(server, tmp_path)
+    attempts = {
+        judge: sum(line["_limpet"]["attempts"] for line in scores(tmp_path, judge))
+        for judge in JUDGES
+    }
+    assert asked == attempts == dict.fromkeys(JUDGES, 6)

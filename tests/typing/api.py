@@ -30,11 +30,16 @@ from limpet import (
     Workflow,
     aevaluate,
     amap,
+    embedding_similarity,
     evaluate,
     evaluator,
     get_executor_on_sync_context,
+    judge,
     map,  # noqa: A004 - it is one
+    pairwise,
     plan,
+    rating,
+    rubric,
 )
 
 
@@ -133,7 +138,20 @@ async def on_topic(output: str, item: Item) -> bool:
     return item.row["topic"] in output
 
 
+async def reply(messages: Any) -> dict[str, str]:
+    return {"reason": "it fits", "label": "correct"}
+
+
 def check_protocols() -> None:
     workflow: Workflow = Flow("k")
     judges: list[Evaluator] = [Judge(), short, on_topic]
+    judges += [
+        judge(reply, "Is {{output}} right?", choices={"yes": 1, "no": False, "unclear": None}),
+        judge([reply], of="correctness", votes=3, examples=[{"output": "x", "label": "correct"}]),
+        rating(reply, "How good is {{output}}?", scale=(1, 5)),
+        rubric(reply, {"polite": "Is it polite?"}),
+        pairwise(reply, against="runs/base"),
+        pairwise(reply, against={"1": "an answer"}),
+        embedding_similarity(reply),
+    ]
     evaluate([{"question": "what?"}], workflow, judges)

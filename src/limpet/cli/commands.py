@@ -93,6 +93,8 @@ _PATH = click.Path(path_type=Path)
 
 @cli.command("init")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option("--judge", is_flag=True,
+              help="An example with a prompt, a model that answers and a model that judges.")
 def _init(**given: Any) -> int:
     """Create a small working example.
 
@@ -235,7 +237,7 @@ def _list(**given: Any) -> int:
 
 @cli.command("export")
 @_RUN
-@click.option("--to", "form", required=True, help="The format.",
+@click.option("--to", "form", help="The format. Default: by the name of --output.",
               type=click.Choice(["csv", "jsonl", "parquet", "xlsx", "md", "nat"]))
 @click.option("--output", type=_PATH, metavar="PATH",
               help="The file to write, or the directory for nat. Default: stdout.")

@@ -1,54 +1,94 @@
 """`limpet export`: write the results as a table."""
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.journal.files import replace_file
-from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, nat_files, write_nat
+from limpet.report.export import (
+    Rows,
+    VariantRows,
+    as_csv,
+    as_jsonl,
+    as_markdown,
+    nat_files,
+    write_nat,
+)
 from limpet.report.live_display import busy
 from limpet.report.parquet import write_parquet
 from limpet.report.spreadsheet import MOST_LETTERS, write_xlsx
 from limpet.report.terminal import say
 from limpet.report.words import escaped
 from limpet.run.reading import RunReader, open_run
+from limpet.run.reading.find_run import choose_run, is_matrix
+from limpet.run.reading.variants import variants_in
 from limpet.text import count, harmless, one_line
 
 _LINES = {"csv": as_csv, "jsonl": as_jsonl, "md": as_markdown}
+_FORMS = ("csv", "jsonl", "parquet", "xlsx", "md")
 
 
 def command(
     run: str | None,
     *,
-    form: Literal["csv", "jsonl", "parquet", "xlsx", "md", "nat"],
+    form: str | None,
     output: Path | None,
     by_item: bool,
     force: bool,
 ) -> int:
-    """Export the results of a run."""
-    if by_item and form == "nat":
-        raise click.UsageError("--by-item cannot be combined with --to nat")
-    with open_run(run) as reader:
-        if output is None:
-            if form not in _LINES:
-                what = "a directory" if form == "nat" else "a file"
-                raise click.UsageError(f"--to {form} needs --output, {what}")
-            to_terminal = sys.stdout.isatty()
-            for line in _LINES[form](Rows(reader, by_item=by_item)):
-                sys.stdout.buffer.write(_for_terminal(form, line) if to_terminal else line)
-            return DONE
-        _check(reader, form, output, force=force)
-        try:
-            with busy(f"writing {one_line(str(output))}"):
-                _write(reader, form, output, by_item=by_item)
-        except OSError as error:
-            raise LimpetError(f"{one_line(str(output))}: cannot write: {error.strerror}") from error
-        say(f"wrote {one_line(str(output))}")
+    """Export the results of a run, or of all runs of a matrix."""
+    form = form or _form_of(output)
+    if output is None and form not in _LINES:
+        what = "a directory" if form == "nat" else "a file"
+        raise click.UsageError(f"--to {form} needs --output, {what}")
+    if form == "nat":
+        if by_item:
+            raise click.UsageError("--by-item cannot be combined with --to nat")
+        assert output is not None
+        with open_run(run) as reader:
+            _check_nat(reader, output, force=force)
+            _write(output, lambda: write_nat(reader, output))
+    elif run is not None and is_matrix(directory := choose_run(run)):
+        variants = variants_in(directory)
+        _export(lambda: VariantRows(variants, by_item=by_item), form, output, force=force)
+    else:
+        with open_run(run) as reader:
+            _export(lambda: Rows(reader, by_item=by_item), form, output, force=force)
     return DONE
+
+
+def _form_of(output: Path | None) -> str:
+    """Return the format that a file's name means."""
+    form = "" if output is None else output.suffix[1:].lower()
+    if form not in _FORMS:
+        raise click.UsageError(f"--to is missing: one of {', '.join(_FORMS)}, nat")
+    return form
+
+
+def _export(make_rows: Callable[[], Rows], form: str, output: Path | None, *, force: bool) -> None:
+    if output is None:
+        to_terminal = sys.stdout.isatty()
+        for line in _LINES[form](make_rows()):
+            sys.stdout.buffer.write(_for_terminal(form, line) if to_terminal else line)
+        return
+    if output.is_dir():
+        raise LimpetError(f"{one_line(str(output))}: is a directory", hint="name a file")
+    _check_existing(output, [output.name] if output.exists() else [], force=force)
+    _write(output, lambda: _write_table(make_rows(), form, output))
+
+
+def _write(output: Path, write: Callable[[], None]) -> None:
+    shown = one_line(str(output))
+    try:
+        with busy(f"writing {shown}"):
+            write()
+    except OSError as error:
+        raise LimpetError(f"{shown}: cannot write: {error.strerror}") from error
+    say(f"wrote {shown}")
 
 
 def _for_terminal(form: str, encoded: bytes) -> bytes:
@@ -59,30 +99,26 @@ def _for_terminal(form: str, encoded: bytes) -> bytes:
     return harmless(line).encode()
 
 
-def _check(reader: RunReader, form: str, output: Path, *, force: bool) -> None:
+def _check_nat(reader: RunReader, output: Path, *, force: bool) -> None:
     """Raise before writing if files would be lost or the target cannot work."""
     shown = one_line(str(output))
-    if form == "nat":
-        if output.exists() and not output.is_dir():
-            raise LimpetError(f"{shown}: is a file", hint="--to nat writes a directory")
-        if output.resolve() == reader.layout.home:
-            raise LimpetError(f"{shown}: is the run itself", hint="name another directory")
-        existing = [name for name in nat_files(reader) if (output / name).exists()]
-    else:
-        if output.is_dir():
-            raise LimpetError(f"{shown}: is a directory", hint="name a file")
-        existing = [output.name] if output.exists() else []
+    if output.exists() and not output.is_dir():
+        raise LimpetError(f"{shown}: is a file", hint="--to nat writes a directory")
+    if output.resolve() == reader.layout.home:
+        raise LimpetError(f"{shown}: is the run itself", hint="name another directory")
+    existing = [name for name in nat_files(reader) if (output / name).exists()]
+    _check_existing(output, existing, force=force)
+
+
+def _check_existing(output: Path, existing: Sequence[str], *, force: bool) -> None:
     if existing and not force:
         raise LimpetError(
-            f"{shown}: {one_line(existing[0])} already exists", hint="overwrite it with --force"
+            f"{one_line(str(output))}: {one_line(existing[0])} already exists",
+            hint="overwrite it with --force",
         )
 
 
-def _write(reader: RunReader, form: str, output: Path, *, by_item: bool) -> None:
-    if form == "nat":
-        write_nat(reader, output)
-        return
-    rows = Rows(reader, by_item=by_item)
+def _write_table(rows: Rows, form: str, output: Path) -> None:
     if form == "parquet":
         write_parquet(rows, output)
     elif form == "xlsx":

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -14,32 +15,53 @@ from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.text import one_line
 
-_EXAMPLE = ("eval.yml", "questions.jsonl", "app.py", "README.md")
+_FIRST = ("eval.yml", "questions.jsonl", "app.py", "README.md")
+_FIRST_JUDGE = (
+    "eval.yml",
+    "questions.jsonl",
+    "prompts/answer.txt",
+    "prompts/polite.txt",
+    "server.py",
+    "README.md",
+)
 
 
-def command(directory: Path) -> int:
+def command(directory: Path, *, judge: bool) -> int:
     """Create a small working example."""
-    existing = [name for name in _EXAMPLE if (directory / name).exists()]
+    source, example = ("first_judge", _FIRST_JUDGE) if judge else ("first", _FIRST)
+    existing = [name for name in example if (directory / name).exists()]
     if existing:
+        free = f"{'--judge ' if judge else ''}{shlex.quote(str(_free(directory)))}"
         raise LimpetError(
             f"{one_line(str(directory / existing[0]))} already exists; nothing was written",
-            hint=f"choose another directory: limpet init {shlex.quote(str(_free(directory)))}",
+            hint=f"choose another directory: limpet init {free}",
         )
+    _write(source, example, directory)
+    for name in example:
+        click.echo(str(directory / name))
+    click.echo(_next_steps(directory, judge=judge), err=True)
+    return DONE
+
+
+def _write(source: str, example: Sequence[str], directory: Path) -> None:
     own = _name_for(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name in _EXAMPLE:
-            text = (files("limpet.cli") / "first" / name).read_text(encoding="utf-8")
+        for name in example:
+            text = (files("limpet.cli") / source / name).read_text(encoding="utf-8")
             text = text.replace("name: first\n", f"name: {_in_yaml(own)}\n")
             text = text.replace("runs/first", shlex.quote(f"runs/{own}"))
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise LimpetError(f"{one_line(str(directory))}: {error.strerror}") from error
-    for name in _EXAMPLE:
-        click.echo(str(directory / name))
-    go = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
-    click.echo(f"next: {go}limpet run eval.yml", err=True)
-    return DONE
+
+
+def _next_steps(directory: Path, *, judge: bool) -> str:
+    go = "" if directory == Path() else f"cd {shlex.quote(str(directory))}"
+    if not judge:
+        return f"next: {f'{go} && ' if go else ''}limpet run eval.yml"
+    start = "python server.py &    # two small models, on this machine"
+    return "next: " + "\n      ".join(filter(None, (go, start, "limpet run eval.yml")))
 
 
 def _free(directory: Path) -> Path:

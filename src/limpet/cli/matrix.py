@@ -22,7 +22,7 @@ from limpet.journal.files import make_directory, replace_file
 from limpet.report.summary import remarks
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stderr_console
-from limpet.report.variants import VariantRow, VariantsTable, variant_numbers
+from limpet.report.variants import VariantRow, VariantsTable, variant_data
 from limpet.report.views import EventView, TalkingView, View
 from limpet.run.reading.find_run import MATRIX_FILE, is_matrix, is_run
 from limpet.text import one_line, text_of
@@ -91,7 +91,8 @@ def note_variants(directory: Path, matrix: Matrix) -> None:
     """Write which variants there are, for `limpet status` and `limpet list`."""
     make_directory(directory)
     variants = [{"name": variant.name, "values": variant.shown} for variant in matrix.variants]
-    content = json.dumps({"variants": variants}, indent=2, ensure_ascii=False)
+    listed = {"labels": dict(matrix.labels), "variants": variants}
+    content = json.dumps(listed, indent=2, ensure_ascii=False)
     replace_file(directory / MATRIX_FILE, [content.encode(errors="replace"), b"\n"])
 
 
@@ -180,11 +181,7 @@ def _data(ending: VariantEnded) -> Mapping[str, Any]:
     if ending.error is not None:
         data |= {"error": ending.error[0], "hint": ending.error[1]}
     if ending.summary is not None:
-        evaluators = ending.summary["evaluators"]
-        means = {name: numbers["mean"] for name, numbers in evaluators.items()}
-        numbers = variant_numbers(ending.summary)
-        data |= {"run": ending.run, "means": means}
-        data |= {name.replace("/", "_per_"): number for name, number in numbers.items()}
+        data |= {"run": ending.run, **variant_data(ending.summary)}
     return data
 
 

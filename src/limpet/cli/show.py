@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,8 +19,10 @@ from limpet.report.items import item_data, items_table, score_names
 from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stdout_console
+from limpet.report.variants import VariantsTable, row_on_disk, variant_data
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import NoSuchItemError
+from limpet.run.reading.find_run import NoSuchItemError, choose_run, is_matrix
+from limpet.run.reading.variants import variants_in
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, check_fields, filter_of
 from limpet.run.results.groups import groups_by, sort_groups
@@ -42,12 +45,12 @@ def command(
     **conditions: Any,
 ) -> int:
     """Show the items of a run."""
-    given = {"--failed": failed, "--by": field, "--below": limits, "--where": where}
+    given = {"--item": id_, "--failed": failed, "--by": field, "--below": limits, "--where": where}
     given |= {f"--{name}": value for name, value in conditions.items()}
-    if id_ is not None:
-        _check_alone("--item", [name for name in given if given[name]])
-    if failed:
-        _check_alone("--failed", [name for name in _NOT_OF_FAILURES if given[name]])
+    _check_combined([name for name, value in given.items() if value])
+    if run is not None and is_matrix(directory := choose_run(run)):
+        _show_matrix(directory, [name for name, value in given.items() if value], as_json=as_json)
+        return DONE
     limit = limit or conditions["worst"]
     if limit is None and not as_json and stdout_console().is_terminal:
         limit = _SCREENFUL
@@ -74,10 +77,30 @@ def command(
     return DONE
 
 
-def _check_alone(option: str, others: Sequence[str]) -> None:
-    """Raise if an option is given with others that would have no effect."""
-    if others:
-        raise click.UsageError(f"{option} cannot be combined with {others[0]}")
+def _check_combined(options: Sequence[str]) -> None:
+    """Raise if an option would have no effect beside another."""
+    for alone, others in {"--item": options, "--failed": _NOT_OF_FAILURES}.items():
+        useless = [name for name in options if name in others and name != alone]
+        if alone in options and useless:
+            raise click.UsageError(f"{alone} cannot be combined with {useless[0]}")
+
+
+def _show_matrix(directory: Path, options: Sequence[str], *, as_json: bool) -> None:
+    """Show the variants of a matrix; what is about items needs one of its runs."""
+    variants = variants_in(directory)
+    if options:
+        runs = [f", for example {variant.path}" for variant in variants if variant.has_begun]
+        example = one_line("".join(runs[:1]))
+        raise click.UsageError(f"{options[0]} needs one run of the matrix {directory}{example}")
+    labels = list(variants[0].values)
+    rows = [row_on_disk(variant, labels) for variant in variants]
+    if not as_json:
+        put(VariantsTable(labels, rows))
+        return
+    for variant, row in zip(variants, rows, strict=True):
+        numbers = {} if row.summary is None else variant_data(row.summary)
+        about = {"run": str(variant.path), "values": dict(variant.values)}
+        put_json({**about, "state": row.state or "done", **numbers})
 
 
 def _read_below(

@@ -2,6 +2,8 @@
 
 import shlex
 
+from rich.text import Text
+
 from limpet.cli.error_exit import DONE, FAILED
 from limpet.journal.verify import verify
 from limpet.report.live_display import busy
@@ -9,11 +11,24 @@ from limpet.report.soundness import soundness_data, soundness_table
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
 from limpet.run.reading import open_run
+from limpet.run.reading.find_run import choose_run, is_matrix
+from limpet.run.reading.variants import variants_in
 from limpet.text import one_line
 
 
 def command(run: str | None, *, as_json: bool) -> int:
-    """Check the files of a run."""
+    """Check the files of a run, or of all runs of a matrix."""
+    if run is None or not is_matrix(directory := choose_run(run)):
+        return _verify(run, as_json=as_json)
+    codes = []
+    for variant in filter(lambda variant: variant.has_begun, variants_in(directory)):
+        if not as_json:
+            put(Text(one_line(str(variant.path)), style="bold"))
+        codes.append(_verify(str(variant.path), as_json=as_json))
+    return max(codes, default=DONE)
+
+
+def _verify(run: str | None, *, as_json: bool) -> int:
     with open_run(run) as reader:
         path, is_running = reader.path, reader.is_running
     with busy("reading every line"):

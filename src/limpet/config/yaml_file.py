@@ -20,7 +20,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from limpet.config.errors import Findings, Place, refuse
-from limpet.text import nearest_file, one_line, quoted
+from limpet.text import nearest, nearest_file, one_line, quoted
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 100_000
@@ -136,13 +136,32 @@ def is_nat_file(path: str | pathlib.Path) -> bool:
     """Return whether a file is a configuration of the toolkit: it has `eval` at its top level.
 
     Raises:
-        ConfigError: It cannot be read, or is not YAML.
+        ConfigError: It cannot be read, is not YAML, or has only other blocks of the toolkit.
     """
     shown = one_line(str(path))
-    data = read_tree(read_text(pathlib.Path(path), shown), shown).data
+    tree = read_tree(read_text(pathlib.Path(path), shown), shown)
+    data = tree.data
     if not isinstance(data, dict) or "dataset" in data:
         return False
-    return "eval" in data or ("base" in data and "evaluators" not in data)
+    if "eval" in data or ("base" in data and "evaluators" not in data):
+        return True
+    if _TOOLKIT_BLOCKS.intersection(data):
+        _refuse_without_eval(tree)
+    return False
+
+
+_TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
+
+
+def _refuse_without_eval(tree: "Tree") -> NoReturn:
+    for key in tree.data:
+        if nearest(key, ["eval"]):
+            refuse(tree.key_place((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
+    refuse(
+        Place(tree.shown, 1),
+        "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation",
+        "add eval: with a dataset and evaluators",
+    )
 
 
 @dataclass

@@ -14,7 +14,7 @@ from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.libraries.recognised import is_class_of_library, recognised
 from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
-from limpet.evaluators.reads import checked_reads, needs_of
+from limpet.evaluators.reads import calls_of, checked_reads, needs_of
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.steps import (
@@ -126,6 +126,7 @@ class _Renamed(OwnCode, Evaluator):
         self.endpoint = endpoint
         self.reads = inner.reads
         self.needs = needs_of(inner)
+        self.calls_each = calls_of(inner)
         self._inner = inner
 
     def __repr__(self) -> str:

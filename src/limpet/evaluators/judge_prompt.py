@@ -70,6 +70,8 @@ class Prompt:
                 "prompt: shows the model nothing of an item, as it has no placeholder",
                 hint="write {{output}} where the answer goes, {{input}} and {{expected}} likewise",
             )
+        if _FIELD in self.names:
+            raise LimpetError("prompt: {{row.}} names no field", hint="write {{row.question}}")
         self.template = template
         self.rules = f"{_RULES}\n\n{reply}"
         self.examples = tuple(examples)

@@ -107,8 +107,8 @@ def object_in(reply: Reply, keys: Collection[str], part: Any = WHOLE) -> Mapping
     return parsed
 
 
-def reason_and(reply: Reply, answer: str) -> tuple[str | None, Any]:
-    """Return the reason and the answer of a reply that is an object of both.
+def reason_and(reply: Reply, answer: str, part: Any = WHOLE) -> tuple[str | None, Any]:
+    """Return the reason and the answer of a reply, or a part of it, that is an object of both.
 
     A decision endpoint gives no reason: it replies with probabilities instead.
 
@@ -116,8 +116,8 @@ def reason_and(reply: Reply, answer: str) -> tuple[str | None, Any]:
         InvalidReplyError: It is something else.
     """
     if reply.probabilities is not None:
-        return None, object_in(reply, (answer,))[answer]
-    parsed = object_in(reply, ("reason", answer))
+        return None, object_in(reply, (answer,), part)[answer]
+    parsed = object_in(reply, ("reason", answer), part)
     return string_in(reply, parsed, "reason"), parsed[answer]
 
 

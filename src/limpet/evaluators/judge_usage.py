@@ -7,7 +7,7 @@ by model, from which prices are applied.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from limpet.types import Usage
+from limpet.usage import usage_of
 
 _COUNTS = (
     "prompt_tokens",
@@ -18,31 +18,24 @@ _COUNTS = (
 )
 
 
-def plain_usage(usage: Any, model: str) -> dict[str, Any] | None:
+def plain_usage(reported: Any, model: str) -> dict[str, Any] | None:
     """Return what one call used as plain data; None if unknown.
 
     Args:
-        usage: A `Usage`, or a mapping like it.
+        reported: A `Usage`, or a client's own mapping or object. What is not a count is left out:
+            a reply that is paid for must not be lost for it.
         model: The name of the model that was called.
     """
+    usage, _ = usage_of(reported)
     if usage is None:
         return None
-    counts = {name: count for name in _COUNTS if (count := _get(usage, name)) is not None}
-    if "total_tokens" not in counts:
-        counts["total_tokens"] = sum(
-            counts.get(name, 0) for name in ("prompt_tokens", "completion_tokens")
-        )
+    counts = {name: count for name in _COUNTS if (count := getattr(usage, name)) is not None}
+    counts.setdefault("total_tokens", usage.prompt_tokens + usage.completion_tokens)
     plain: dict[str, Any] = dict(counts)
-    if (cost := _get(usage, "cost")) is not None:
-        plain["cost"] = cost
-    plain["models"] = _get(usage, "models") or {model: counts}
+    if usage.cost is not None:
+        plain["cost"] = usage.cost
+    plain["models"] = usage.models or {model: counts}
     return plain
-
-
-def _get(usage: Any, name: str) -> Any:
-    if isinstance(usage, Mapping):
-        return usage.get(name)
-    return getattr(usage, name) if isinstance(usage, Usage) else None
 
 
 def total_usage(usages: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:

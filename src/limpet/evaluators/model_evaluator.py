@@ -85,6 +85,10 @@ def models_of(model: Any) -> tuple[Model, ...]:
         ValueError: There is none, or the same model appears twice.
     """
     given = model if isinstance(model, list) else [model]
+    if any(
+        isinstance(juror, tuple) and not (juror and isinstance(juror[-1], str)) for juror in given
+    ):
+        raise TypeError("model: a tuple is a client with a model's name; for a jury, give a list")
     if not given:
         raise ValueError("model=[]: must be a model, or a list of at least one")
     models = tuple(map(as_model, given))
@@ -127,6 +131,7 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     Attributes:
         needs: What of `reads` it cannot do without.
+        calls_each: How many calls a score takes at most, if no reply is invalid.
         kind: Which evaluator it is.
         version: Increased when it asks or scores differently.
     """
@@ -139,9 +144,11 @@ class ModelEvaluator(CodeStep, Evaluator):
         self.endpoint = asked.models[0].endpoint
         self.reads: Collection[str] = prompt.reads
         self.needs = prompt.needs
+        self.calls_each = len(asked.models) * asked.votes
         self._asked = asked
         self._prompt = prompt
         self._schema = schema
+        self._digests: dict[int, str] | None = None
 
     def __repr__(self) -> str:
         models = ", ".join(model.name for model in self._asked.models)
@@ -204,7 +211,8 @@ class ModelEvaluator(CodeStep, Evaluator):
     # ---- asking ---------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        self.__dict__.pop("_digests", None)  # what a model depends on may be another by now
+        # Before the first call: the code of a model may count its calls, and then looks edited.
+        self._digests = self._digests_now()
         async with AsyncExitStack() as opened:  # closes those that are open if one fails
             for model in self._asked.models:
                 await model.open()
@@ -246,11 +254,12 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     def _identity(self, asked: Question) -> list[Any]:
         """Return what a reply depends on. The key of the data is drawn anew for each call."""
+        if self._digests is None:
+            self._digests = self._digests_now()
         model = self._digests[id(asked.model)]
         return [model, self._question_digest, asked.values, "vote", asked.vote]
 
-    @cached_property
-    def _digests(self) -> dict[int, str]:
+    def _digests_now(self) -> dict[int, str]:
         return {id(model): _model_digest(model) for model in self._asked.models}
 
     @cached_property

@@ -18,6 +18,7 @@ from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, Qu
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Reply
+from limpet.pacing.leave import asks_for_each_call
 from limpet.templates import value_as_text
 from limpet.types import Output, Score
 
@@ -144,6 +145,7 @@ class _Pairwise(ModelEvaluator):
         }
         super().__init__(name, asked, prompt, schema)
         self.reads = prompt.reads | {"output", "id"}
+        self.calls_each *= 2  # both orders
         self._against = against
 
     def _own_settings(self) -> dict[str, Any]:
@@ -156,6 +158,7 @@ class _Pairwise(ModelEvaluator):
 
     async def call(self, scored: Scored) -> Output:
         if value_as_text(scored.output) == value_as_text(self._other(scored)):
+            asks_for_each_call()  # and this time for none
             return Output({"score": Score(VALUES[TIE], TIE, "both answers are the same")})
         return await super().call(scored)
 

@@ -49,6 +49,12 @@ def needs_of(evaluator: Any) -> Collection[str]:
     return needs
 
 
+def calls_of(evaluator: Any) -> int:
+    """Return how many calls a score takes at most: its `calls_each`, if it has that."""
+    calls: int = getattr(evaluator, "calls_each", 1)
+    return calls
+
+
 def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: str | None) -> None:
     """Check that the dataset has what evaluators cannot do without.
 

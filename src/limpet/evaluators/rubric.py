@@ -6,7 +6,7 @@ from typing import Any
 
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_prompt import Prompt
-from limpet.evaluators.judge_replies import invalid, object_in, string_in
+from limpet.evaluators.judge_replies import invalid, object_in, reason_and
 from limpet.evaluators.judge_votes import Choices, Vote, majority, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
@@ -138,15 +138,10 @@ class _Rubric(ModelEvaluator):
         return {"answers": {name: self._answer(reply, parsed[name]) for name in self._criteria}}
 
     def _answer(self, reply: Reply, given: Any) -> dict[str, Any]:
-        holder = object_in(reply, ("reason", "answer"), given)
-        reason = string_in(reply, holder, "reason")
+        reason, answer = reason_and(reply, "answer", given)
         if self._steps is not None:
-            return {
-                "reason": reason,
-                "answer": checked_rating(reply, holder["answer"], self._steps),
-            }
-        answer = string_in(reply, holder, "answer")
-        if answer not in YES_OR_NO:
+            return {"reason": reason, "answer": checked_rating(reply, answer, self._steps)}
+        if not isinstance(answer, str) or answer not in YES_OR_NO:
             raise invalid(reply, f"answer must be 'yes' or 'no', not {brief(answer)}")
         return {"reason": reason, "answer": answer}
 

@@ -12,7 +12,9 @@ always late would have no deadlines at all.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
+
+FutureT = TypeVar("FutureT", bound=asyncio.Future[Any])
 
 LATE_S = 0.05
 """A timer later than this was delayed."""
@@ -47,8 +49,8 @@ class Countdown:
             self._then()
 
 
-async def wait(tasks: Iterable[asyncio.Task[Any]], seconds: float) -> set[asyncio.Task[Any]]:
-    """Wait for the tasks for at most `seconds`. Returns those that have not ended."""
+async def wait(tasks: Iterable[FutureT], seconds: float) -> set[FutureT]:
+    """Wait for tasks or futures for at most `seconds`. Returns those that have not ended."""
     loop = asyncio.get_running_loop()
     due = loop.time() + seconds
     _, late = await asyncio.wait(set(tasks), timeout=seconds)

@@ -15,7 +15,7 @@ from limpet.pacing.registry import endpoint
 from limpet.types import Usage
 
 _working_form: dict[str, str] = {}
-"""The form in which each endpoint has replied to a schema, for the rest of the process."""
+"""What `auto` has found for each endpoint: the form it accepts, for the rest of the process."""
 
 
 class Response(NamedTuple):
@@ -33,22 +33,18 @@ class Response(NamedTuple):
 
 
 class ChatModel(Model):
-    """A model behind chat completions. A subclass has `_send` and `_reading`.
+    """A model behind chat completions. A subclass has `_send` and sets `_reading`.
 
     Attributes:
         form: How a reply that fits a schema is asked for: "auto", "schema", "tool" or "text".
     """
 
     form: str = AUTO
+    _reading: Reading
 
     @abstractmethod
     async def _send(self, request: dict[str, Any]) -> Response:
         """Make one request; an HTTP 400 raises `BadRequestError`."""
-
-    @property
-    @abstractmethod
-    def _reading(self) -> Reading:
-        """Reads its replies."""
 
     async def ask(
         self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
@@ -80,7 +76,7 @@ class ChatModel(Model):
     ) -> Reply:
         async with endpoint(self.endpoint):
             response = await self._send(request)
-            if form is not None:
+            if form is not None and self.form == AUTO:
                 _working_form.setdefault(self.endpoint, form)
             try:
                 reply = self._reading.reply(

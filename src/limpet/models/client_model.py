@@ -42,7 +42,7 @@ class ClientModel(ChatModel):
         key = getattr(client, "api_key", None)
         keys = [key] if isinstance(key, str) and key else []
         self._secrets = Secrets({}, [*keys, *(() if address is None else address.secrets)], keys)
-        self._reading_ = Reading(self._where, self._secrets.show)
+        self._reading = Reading(self._where, self._secrets.show)
         if callable(getattr(client, "with_options", None)):
             client = client.with_options(max_retries=0)
         completions = client.chat.completions
@@ -68,10 +68,6 @@ class ClientModel(ChatModel):
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The client's key."""
         return self._secrets.declared
-
-    @property
-    def _reading(self) -> Reading:
-        return self._reading_
 
     async def _send(self, request: dict[str, Any]) -> Response:
         try:

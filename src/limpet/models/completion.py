@@ -77,10 +77,15 @@ class Reading:
         self, body: Any, headers: Mapping[str, str], usage: Usage | None
     ) -> Mapping[str, Any]:
         choices = body.get("choices") if isinstance(body, Mapping) else None
-        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
-            return choices[0]
-        if (error := self.error_in(body, headers)) is not None:
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        # Gateways put the error of their provider into the response, or into the choice.
+        holder = choice if isinstance(choice, Mapping) else body
+        if (error := self.error_in(holder, headers)) is not None:
             raise error
+        if isinstance(choice, Mapping):
+            if choice.get("finish_reason") == "error":
+                raise TransientError(f"{self._where}: the reply ended with an error")
+            return choice
         raise self.invalid(f"the response has no choices: {self._show(body)}", "", usage)
 
     def error_in(self, body: Any, headers: Mapping[str, str]) -> LimpetError | None:

@@ -19,10 +19,14 @@ class SharedClient:
 
     Attributes:
         client: The client.
+        models: The names of the server's models, once they have been asked for.
+        listing: Held by the call that asks for them.
     """
 
     def __init__(self, client: Client, forget: Callable[[], object]) -> None:
         self.client = client
+        self.models: list[str] | None = None
+        self.listing = asyncio.Lock()
         self._forget = forget
         self._uses = 0
         self._lock = asyncio.Lock()  # the second user waits until the first has opened it

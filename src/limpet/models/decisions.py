@@ -1,12 +1,13 @@
 """How is a decision endpoint asked, which answers with probabilities instead of text?
 
 OpenAI's is `POST …/decisions`; `transformers serve`, llama.cpp and Ollama have `POST …/systemone`.
-Each property of the schema with a closed set of values becomes a question. A decision contains no
-other text, so properties that are free text, like a reason, are left out of the reply.
+Each property of the schema with a closed set of values becomes a question, also in nested objects.
+A decision contains no other text, so properties that are free text, like a reason, are left out of
+the reply.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from limpet.errors import SetupError
@@ -20,7 +21,6 @@ from limpet.pacing.registry import endpoint
 from limpet.usage import usage_of_body
 
 _OPENAI, _SYSTEM_ONE = "/decisions", "/systemone"
-_INSTRUCTIONS = "Choose the option that fits."
 _PARTS = {"text": "input_text", "image_url": "input_image"}
 _SUM_TOLERANCE = 0.01
 _working_path: dict[str, str] = {}
@@ -31,11 +31,13 @@ class Question(NamedTuple):
     """A question with a closed set of answers.
 
     Attributes:
-        name: The property of the schema.
+        path: The property of the schema, with the objects that it is in.
+        name: The same in one word.
         instructions: What is asked.
         values: The value of each option.
     """
 
+    path: tuple[str, ...]
     name: str
     instructions: str
     values: Mapping[str, Any]
@@ -87,21 +89,32 @@ def questions_in(schema: Schema | None) -> list[Question]:
     Raises:
         SetupError: It has none.
     """
+    questions: list[Question] = []
     if schema is not None:
         check_schema(schema)
-    properties = {} if schema is None else schema.get("properties", {})
-    questions = []
-    for name, part in properties.items():
-        options = [True, False] if part["type"] == "boolean" else part.get("enum", ())
-        if options:
-            values = {_option(value): value for value in options}
-            questions.append(Question(name, part.get("description") or _INSTRUCTIONS, values))
+        questions = list(_questions((), schema))
+    if len({question.name for question in questions}) < len(questions):
+        raise SetupError('reply="decision": two questions have the same name')
     if not questions:
         raise SetupError(
             'reply="decision": there is nothing to decide',
             hint="a decision endpoint chooses from a closed set, as judge and rating ask for",
         )
     return questions
+
+
+def _questions(path: tuple[str, ...], part: Schema) -> Iterator[Question]:
+    for name, inner in part.get("properties", {}).items():
+        yield from _questions((*path, name), inner)
+    options = [True, False] if part["type"] == "boolean" else part.get("enum", ())
+    if path and options:
+        name = ".".join(path)
+        values = {_option(value): value for value in options}
+        if len(values) < len(options):
+            raise SetupError(f'reply="decision": two options of {name} have the same name')
+        yield Question(
+            path, name, part.get("description") or f"Choose the {name} that fits.", values
+        )
 
 
 def _option(value: Any) -> str:
@@ -181,7 +194,10 @@ def _reply(server: Server, response: Response, questions: Sequence[Question]) ->
             shown = server.show(answers.get(question.name))
             message = f"the decision on {question.name} cannot be used: {why}: {shown}"
             raise reading.invalid(message, shown, usage) from None
-        parsed[question.name] = question.values[max(shares, key=shares.__getitem__)]
+        holder = parsed
+        for name in question.path[:-1]:
+            holder = holder.setdefault(name, {})
+        holder[question.path[-1]] = question.values[max(shares, key=shares.__getitem__)]
         probabilities |= {prefix + option: share for option, share in shares.items()}
     model = body.get("model")
     return Reply(

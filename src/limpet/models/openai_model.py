@@ -129,7 +129,7 @@ class OpenAIModel(ChatModel):
         self._constant = {"model": model, **counted["params"]}
         self._stream = stream
         self._url = server.url(_CHAT)
-        self.__reading = Reading(server.where, server.show)
+        self._reading = Reading(server.where, server.show)
 
     def __repr__(self) -> str:
         return f"<model {self._server.where}>"
@@ -191,7 +191,3 @@ class OpenAIModel(ChatModel):
             return await self._server.post(self._url, body)
         read = functools.partial(read_stream, self._server, asyncio.get_running_loop().time())
         return await self._server.post(self._url, {**_STREAMED, **body, "stream": True}, read)
-
-    @property
-    def _reading(self) -> Reading:
-        return self.__reading

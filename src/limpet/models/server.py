@@ -63,8 +63,6 @@ class Server:
         self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[SharedClient]]
         self._clients = WeakKeyDictionary()
-        self._models: list[str] | None = None
-        self._listing = asyncio.Lock()
         self._answered = False
 
     @property
@@ -79,7 +77,9 @@ class Server:
     @property
     def secrets(self) -> Iterable[str]:
         """The key, the values of the headers and the credentials in the address."""
-        return client_for("openai_api", self._address, self._with_key(self._key.value)).secrets
+        key = self._key.value
+        others = client_for("openai_api", self._address, self._options).secrets
+        return {*others, *([] if key is None else [key])}
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
@@ -123,15 +123,15 @@ class Server:
         return CallOptions(**{**self._options, "headers": headers})
 
     @property
-    def _client(self) -> Client:
+    def _shared(self) -> SharedClient:
         opened_here = self._clients.get(asyncio.get_running_loop())
         if not opened_here:
             raise LimpetError(f"the model {self._model} is not open", hint="await its open() first")
-        return opened_here[-1].client
+        return opened_here[-1]
 
     def show(self, value: object) -> str:
         """Return text of the server for a message: on one line, shortened, without secrets."""
-        return self._client.show(value)
+        return self._shared.client.show(value)
 
     # ---- a request ------------------------------------------------------------------------------
 
@@ -152,12 +152,12 @@ class Server:
             encoded = encode_json(body)
         except ValueError as error:
             raise PermanentError(f"{self.where}: cannot be sent as JSON: {error}") from None
-        client = self._client
-        reading = functools.partial(self._read, client, read or self.json)
+        shared = self._shared
+        reading = functools.partial(self._read, shared.client, read or self.json)
         try:
-            return await client.ask("POST", url, encoded, reading, self.where)
+            return await shared.client.ask("POST", url, encoded, reading, self.where)
         except ModelMissingError as error:
-            raise await self._with_near_names(client, error) from None
+            raise await self._with_near_names(shared, error) from None
 
     async def _read(self, client: Client, read: Read, reply: HttpReply) -> Response:
         if reply.status in SUCCESSES:
@@ -191,15 +191,15 @@ class Server:
 
     # ---- which models there are -----------------------------------------------------------------
 
-    async def _with_near_names(self, client: Client, error: SetupError) -> SetupError:
+    async def _with_near_names(self, shared: SharedClient, error: SetupError) -> SetupError:
         """Return the error with the models that the server has."""
-        async with self._listing:  # many calls fail at once, and one list is enough
-            if self._models is None:
-                self._models = await self._list(client)
-        if not self._models:
+        async with shared.listing:  # many calls fail at once, and one list is enough
+            if shared.models is None:
+                shared.models = await self._list(shared.client)
+        if not shared.models:
             return error
-        known = ", ".join(client.show(name) for name in self._models[:_MOST_LISTED])
-        near = did_you_mean(self._model, self._models)
+        known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))
+        near = did_you_mean(self._model, shared.models)
         return SetupError(f"{error}{near}", hint=f"the server has {known}")
 
     async def _list(self, client: Client) -> list[str]:

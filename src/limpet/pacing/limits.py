@@ -19,6 +19,7 @@ _EPOCH_MS_FROM = 1e11
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _SCOPED = re.compile(r"x-ratelimit-([^-]+)-limit-(.+)")
+_AT_ONCE = "parallel"  # LiteLLM: a number of calls in flight, which no time refills
 SCOPE = ":"
 """Separates the owner of a limit from its name."""
 _DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
@@ -43,14 +44,23 @@ def read_limits(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
 
     limits: dict[str, Limit] = {}
     for name, limit, remaining, reset in _limit_headers(headers):
-        size, left = number(limit), number(remaining)
-        if size is None or left is None or size <= 0:
-            continue  # Azure sends -1 for unknown values
+        size, left = number(limit), _remaining(remaining)
+        if size is None or left is None or size <= 0 or _AT_ONCE in name:
+            continue
         reset_s = seconds_until(reset, now)
         limits.setdefault(name, Limit(name, size, min(left, size), min(reset_s, LONGEST_RESET_S)))
         if len(limits) == MOST_LIMITS:
             break
     return list(limits.values())
+
+
+def _remaining(text: str) -> float | None:
+    """Parse what remains: LiteLLM goes below zero; Azure sends -1 for an unknown value."""
+    left = number(text)
+    if left is None and text.strip() != "-1":
+        owed = number(text.strip().removeprefix("-"))
+        return None if owed is None else 0.0
+    return left
 
 
 def _limit_headers(headers: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:

@@ -70,19 +70,19 @@ class Charge:
         self._charged = self._used = 0.0
 
     def of(self, used: float | None) -> float:
-        """Return what a call is charged that uses as much; None: not told."""
+        """Return what a call is charged that uses as much; None or 0: not told."""
         self._follow(used)
         if not self.known:
             return 1.0
-        return max(0.0, self._charged / self._used) * (1.0 if used is None else used)
+        return max(0.0, self._charged / self._used) * (used or 1.0)
 
     def add(self, charged: float, calls: int, used: float | None) -> None:
         """Record what `calls` calls were charged that used this much each."""
         self._follow(used)
         kept = (1 - 1 / MEMORY) ** calls
         self._charged = kept * self._charged + charged
-        self._used = kept * self._used + calls * (1.0 if used is None else used)
-        self.known = self._used > 0
+        self._used = kept * self._used + calls * (used or 1.0)
+        self.known = True
 
     def _follow(self, used: float | None) -> None:
         """Begin anew when answers begin to tell what calls use."""

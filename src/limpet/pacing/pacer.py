@@ -82,7 +82,7 @@ class Pacer:
         ticket = self.acquire_nowait(cost, owner=owner)
         if ticket is not None:
             return ticket
-        waiter = _Waiter(*_priced(cost), owner)
+        waiter = _Waiter(*self._priced(cost, owner), owner)
         self._waiters.append(waiter)
         self._set_timer()
         try:
@@ -100,10 +100,14 @@ class Pacer:
         limits = self._bound()
         if self._waiters:
             return None
-        amount, costs = _priced(cost)
+        amount, costs = self._priced(cost, owner)
         if limits.wait_s(amount, costs) != 0:
             return None
         return self._issue(limits, amount, costs, owner)
+
+    def _priced(self, cost: Cost, owner: object) -> tuple[float, Mapping[str, float]]:
+        amount, costs = _priced(cost)
+        return amount * self._bound().size_of(owner), costs
 
     def _issue(
         self, limits: AdaptiveLimits, cost: float, costs: Mapping[str, float], owner: object

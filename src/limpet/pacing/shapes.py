@@ -119,9 +119,24 @@ def decoded(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def text_of(exc: BaseException) -> str:
-    """Return the exception's message, in lower case."""
+def rate_limit_types_of(exc: BaseException, headers: Mapping[str, str]) -> set[str]:
+    """Return which kind of limit a proxy says was exceeded: in a header, the body or the error."""
+    body = get(exc, "body")
+    holders = (headers, exc, body, get(body, "error"))
+    types = (get(holder, "rate_limit_type") for holder in holders)
+    return {str(kind).lower() for kind in types if isinstance(kind, str)}
+
+
+def texts_of(exc: BaseException) -> Iterator[str]:
+    """Yield the exception's message and the response's text, in lower case.
+
+    Wrappers like litellm keep only the text of the provider's answer. httpx and requests store the
+    bytes they have read in `_content`; their public properties would read from the network.
+    """
     try:
-        return str(exc)[:TEXT_LIMIT].lower()
+        yield str(exc)[:TEXT_LIMIT].lower()
     except Exception:  # noqa: BLE001 - __str__ may raise anything
-        return ""
+        yield ""
+    raw = get(get(exc, "response"), "_content")
+    if isinstance(raw, bytes):
+        yield decoded(raw[:TEXT_LIMIT]).lower()

@@ -40,8 +40,20 @@ QUOTA_WORDS = (
     "billing_not_active",
     "perday",  # Gemini: GenerateRequestsPerDayPerProject
     "per_day",  # OpenAI: "on requests per day (RPD)"
+    "budget_exceeded",  # LiteLLM, as are the next
+    "budget_has_been_exceeded",
 )
-AT_ONCE_WORDS = ("max_parallel_requests", "concurrent requests", "concurrent connections")
+AT_ONCE_TYPES = frozenset({"max_parallel_requests", "concurrent_requests"})  # LiteLLM
+AT_ONCE_WORDS = (
+    "limit type: max_parallel_requests",  # LiteLLM, a key; the next: a model
+    "all max_parallel_requests slots in use",
+    "concurrent requests",
+    "concurrent connections",
+)
+# LiteLLM's older limiter names all its limits, whichever was crossed.
+_PARALLEL = re.compile(
+    r"current max_parallel_requests: (\d{1,9}), max_parallel_requests: (\d{1,9})"
+)
 THROTTLE_CODES = frozenset(
     {
         "throttling",
@@ -298,19 +310,19 @@ def _is_outage(exc: BaseException, status: int | None) -> bool:
 
 
 def _says_quota(exc: BaseException) -> bool:
-    # Wrappers like litellm keep only the text of the provider's answer. httpx and requests store
-    # the bytes they have read in `_content`; their public properties would read from the network.
-    raw = shapes.get(shapes.get(exc, "response"), "_content")
-    texts = [*shapes.codes_of(exc), *shapes.gemini_quota_ids(exc), shapes.text_of(exc)]
-    if isinstance(raw, bytes):
-        texts.append(shapes.decoded(raw[: shapes.TEXT_LIMIT]).lower())
+    texts = [*shapes.codes_of(exc), *shapes.gemini_quota_ids(exc), *shapes.texts_of(exc)]
     normalized = [re.sub("[- ]", "_", text) for text in texts]
     return any(word in text for word in QUOTA_WORDS for text in normalized)
 
 
 def _says_at_once(exc: BaseException, headers: Mapping[str, str]) -> bool:
-    limit_type = headers.get("rate_limit_type", "").lower()  # LiteLLM
-    texts = (limit_type, *shapes.codes_of(exc), shapes.text_of(exc))
+    types = shapes.rate_limit_types_of(exc, headers)
+    if types:
+        return bool(AT_ONCE_TYPES.intersection(types))
+    texts = [*shapes.codes_of(exc), *shapes.texts_of(exc)]
+    counts = [found.groups() for text in texts if (found := _PARALLEL.search(text))]
+    if counts:
+        return any(int(current) >= int(most) for current, most in counts)
     return any(word in text for word in AT_ONCE_WORDS for text in texts)
 
 

@@ -6,6 +6,8 @@ from limpet.pacing.limits import number
 
 LEARN = 0.05
 """Weight of a call in the mean."""
+MOST_TOKENS = 1e9
+"""More than this in a call is not believed."""
 
 # Lower case, without separators: promptTokenCount and prompt_token_count are the same.
 _NAMES = {
@@ -28,7 +30,7 @@ def tokens_in(usage: object) -> dict[str, float]:
         amounts = (plain.get(name) for name in names)
         amount = next((amount for amount in amounts if amount is not None), None)
         if amount is not None:
-            found[dimension] = amount
+            found[dimension] = min(amount, MOST_TOKENS)
     parts = found.get("input-tokens", 0.0) + found.get("output-tokens", 0.0)
     if parts:
         found.setdefault("tokens", parts)

@@ -15,6 +15,7 @@ from limpet.journal.files import make_directory
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
+from limpet.run.reading.variants import VariantRun
 from limpet.run.results.output_files import write_outputs
 from limpet.run.results.table import Key, Table, cells_of, means_of
 
@@ -39,9 +40,11 @@ class Rows:
 
     def __init__(self, reader: RunReader, *, by_item: bool = False) -> None:
         self._reader = reader
+        self._count(Table(reader.evaluators, by_item=by_item), by_item=by_item)
+
+    def _count(self, table: Table, *, by_item: bool) -> None:
         self._by_item = by_item
         self._length = 0
-        table = Table(reader.evaluators, by_item=by_item)
         for cells in self._cells():
             table.add(cells)
             self._length += 1
@@ -60,9 +63,38 @@ class Rows:
             yield [cells.get(key) for key in self.columns]
 
     def _cells(self) -> Iterator[dict[Key, Any]]:
+        return self._cells_in(self._reader)
+
+    def _cells_in(self, reader: RunReader) -> Iterator[dict[Key, Any]]:
         if self._by_item:
-            return map(means_of, self._reader.trials_of_items())
-        return map(cells_of, self._reader.items())
+            return map(means_of, reader.trials_of_items())
+        return map(cells_of, reader.items())
+
+
+class VariantRows(Rows):
+    """The results of all runs of a matrix. The first columns say which variant it is.
+
+    Args:
+        variants: The variants; those that have not begun have no rows.
+        by_item: One row for each item, with means over its trials.
+    """
+
+    def __init__(self, variants: Iterable[VariantRun], *, by_item: bool = False) -> None:
+        self._variants = [variant for variant in variants if variant.has_begun]
+        evaluators: dict[str, None] = {}
+        for variant in self._variants:
+            with RunReader(variant.path) as reader:
+                evaluators |= dict.fromkeys(reader.evaluators)
+        labels = dict.fromkeys(label for variant in self._variants for label in variant.values)
+        self._count(Table(evaluators, by_item=by_item, first=("variant", *labels)), by_item=by_item)
+
+    def _cells(self) -> Iterator[dict[Key, Any]]:
+        for variant in self._variants:
+            about: dict[Key, Any] = {("variant", "variant"): variant.path.name}
+            about |= {("variant", label): value for label, value in variant.values.items()}
+            with RunReader(variant.path) as reader:
+                for cells in self._cells_in(reader):
+                    yield about | cells
 
 
 def as_jsonl(rows: Rows) -> Iterator[bytes]:

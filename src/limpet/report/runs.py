@@ -1,6 +1,5 @@
 """Which runs exist, and what is their state?"""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +11,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from limpet.errors import JournalError, LimpetError
+from limpet.errors import LimpetError
 from limpet.report.score_table import INDENT, wrapped
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago
 from limpet.run.reading import RunReader
-from limpet.run.reading.find_run import MATRIX_FILE, is_run, runs_in
+from limpet.run.reading.variants import variants_in
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import label_counts, mean
 from limpet.run.tags import tags_of
@@ -112,15 +111,9 @@ def _note(line: RunLine) -> str:
 
 def variant_lines(directory: Path) -> list[RunLine]:
     """Summarise the runs of a matrix: those in its file, also if not begun, and older ones."""
-    try:
-        listed = json.loads((directory / MATRIX_FILE).read_bytes())["variants"]
-        paths = [directory / str(variant["name"]) for variant in listed]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise JournalError(f"{one_line(str(directory))}: unreadable: {text_of(error)}") from error
-    older = [path for path in runs_in(directory) if path not in paths]
     return [
-        line_of(path) if is_run(path) else RunLine(str(path), "not begun")
-        for path in (*paths, *older)
+        line_of(variant.path) if variant.has_begun else RunLine(str(variant.path), "not begun")
+        for variant in variants_in(directory)
     ]
 
 

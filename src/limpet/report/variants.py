@@ -9,6 +9,8 @@ from rich.table import Table
 
 from limpet.report.score_table import GAP, NONE
 from limpet.report.tables import cell, plain_table
+from limpet.run.reading import RunReader
+from limpet.run.reading.variants import VariantRun
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import score_words
 from limpet.text import one_line
@@ -101,6 +103,34 @@ def _means(summary: Mapping[str, Any] | None) -> dict[str, str]:
         for name, numbers in (summary or {}).get("evaluators", {}).items()
         for part, words in score_words(numbers).items()
     }
+
+
+def variant_data(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the means of a variant by the names of the scores, and its numbers, as JSON data."""
+    means: dict[str, float | None] = {}
+    for name, numbers in summary["evaluators"].items():
+        several = numbers.get("means", {})
+        if numbers["mean"] is not None or not several:
+            means[name] = numbers["mean"]
+        means |= {str(ScoreName(name, part)): value for part, value in several.items()}
+    more = variant_numbers(summary)
+    return {"means": means} | {name.replace("/", "_per_"): number for name, number in more.items()}
+
+
+def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:
+    """Return the row of a variant from the files of its run, also if that has not begun."""
+    # One that the matrix no longer has is known by its name alone.
+    values = [variant.values.get(label, "") for label in labels]
+    if not variant.values:
+        values[0] = variant.path.name
+    if not variant.has_begun:
+        return VariantRow(values, None, "not begun")
+    with RunReader(variant.path) as reader:
+        return VariantRow(values, reader.summary(), "" if _is_over(reader) else reader.state)
+
+
+def _is_over(reader: RunReader) -> bool:
+    return reader.state in ("finished", "limited")
 
 
 def variant_numbers(summary: Mapping[str, Any] | None) -> dict[str, float]:

@@ -9,7 +9,8 @@ not the end of its pipes; whatever is left of the group is then killed. A call t
 a timeout or a stop, sends SIGTERM to the group and soon SIGKILL. Output beyond the bound is
 dropped, and ends the call.
 
-Still open. A process that starts a session of its own leaves the group, and is not killed.
+Still open. A process that starts a group or a session of its own leaves the group, and is not
+killed.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
+
+from limpet.executors.countdown import wait
 
 TERM_GRACE_S = 0.5
 """How long a group has to end after SIGTERM. A cancelled call itself has a second."""
@@ -184,8 +187,8 @@ async def run_process(
         written = await _Input.write(input_fd, stdin)
         await process.done
         if not process.is_too_large:
-            await asyncio.wait({process.stdout_ended}, timeout=_STDOUT_GRACE_S)
-            await asyncio.wait({process.closed}, timeout=_STDERR_GRACE_S)
+            await wait({process.stdout_ended}, _STDOUT_GRACE_S)
+            await wait({process.closed}, _STDERR_GRACE_S)
         is_held_open = not process.stdout_ended.done()
         groups.end(group)
         await asyncio.wait({process.exited}, timeout=_KILLED_S)

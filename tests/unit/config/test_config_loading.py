@@ -379,7 +379,11 @@ def yaml_blocks():
 
 
 @pytest.mark.parametrize("block", yaml_blocks())
-def test_every_example_of_the_reference_page_loads(block, folder):
+def test_every_example_of_the_reference_page_loads(block, folder, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-example")
+    (folder / "prompts").mkdir()
+    for name in ("answer", "tone", "quality"):
+        (folder / "prompts" / f"{name}.txt").write_text("{{input}} {{output}}")
     for needed in GOOD.splitlines():
         if not re.search(rf"^{needed.partition(':')[0]}:", block, re.MULTILINE):
             block += f"{needed}\n"

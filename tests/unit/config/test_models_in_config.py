@@ -184,7 +184,10 @@ REFUSED = {
     ),
     "a model twice in a jury": (
         JUDGED % "judge: [grader, grader], of: correctness",
-        "eval.yml:6: evaluators.right.judge: m appears twice; to ask it several times, use votes=2",
+        (
+            "eval.yml:6: evaluators.right.judge: grader appears twice; to ask it several times, "
+            "use votes=2"
+        ),
         None,
     ),
     "a rating without a prompt": (

@@ -66,6 +66,29 @@ def test_a_file_with_eval_at_its_top_is_the_toolkits(text, theirs):
     assert is_nat_file("some.yml") is theirs
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("llms: {}\nevl: {}\n", "some.yml:2: unknown key 'evl'", "did you mean 'eval'?"),
+        ("llms: {}\nworkflow: {}\n", "some.yml:1: has no 'eval'", "add eval:"),
+    ],
+)
+def test_a_file_of_the_toolkit_without_eval_is_not_taken_for_an_eval_yml(text, message, hint):
+    Path("some.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        is_nat_file("some.yml")
+    assert message in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_an_unset_variable_in_the_toolkits_blocks_is_noted_where_they_are_used(monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    text = START.replace("nvapi-123456789", "'${NO_SUCH_KEY}'")
+    note = "llms.nim.api_key: ${NO_SUCH_KEY} is not set in the environment"
+    assert any(note in line for line in loaded(text, Flags()).notes)
+    assert not any(note in line for line in loaded(text, SERVED).notes)
+
+
 # ---- the keys -----------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from model_server import failure, model_server, raw
 
+import limpet
 from limpet.errors import InvalidReplyError, LimpetError, SetupError
 from limpet.models import openai_api
 from limpet.models.decisions import _working_path
@@ -91,6 +92,49 @@ def test_several_questions_are_one_call():
             reply = deciding(server, schema)
         assert reply.parsed == {"good": True, "rating": 3}
         assert reply.probabilities["good.true"] == reply.probabilities["rating.3"] == 0.75
+
+
+def test_questions_in_nested_objects_are_answered_there():
+    one = {"type": "object", "properties": {"reason": {"type": "string"}, "answer": LABEL}}
+    schema = {"type": "object", "properties": {"tone": one, "facts": one}}
+    with model_server({"tone.answer": "correct", "facts.answer": "incorrect"}) as server:
+        reply = deciding(server, schema)
+    assert reply.parsed == {"tone": {"answer": "correct"}, "facts": {"answer": "incorrect"}}
+    assert reply.probabilities["facts.answer.incorrect"] == 0.75
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda model: limpet.judge(model, "Good? {{output}}", choices={"yes": 1, "no": 0}),
+        lambda model: limpet.rubric(model, {"polite": "Is it polite?", "true": "Is it true?"}),
+    ],
+)
+def test_judges_decide_without_reasons(make, tmp_path):
+    rows = [{"id": "a", "question": "Why?", "answer": "So."}]
+    with model_server("yes") as server:
+        model = openai_api(server.url, model="m", key=None, reply="decision")
+        result = limpet.evaluate(
+            rows, lambda question: "So.", [make(model)], run=tmp_path / "run", show=False
+        )
+    assert len(server.asked) == 1
+    assert "1 of 1 completed" in repr(result)
+    assert " 1 (n=1)" in repr(result)
+
+
+def test_options_and_questions_that_cannot_be_told_apart_are_refused():
+    for schema in (
+        {"type": "object", "properties": {"a": {"type": "number", "enum": [1, 1]}}},
+        {
+            "type": "object",
+            "properties": {
+                "a.b": LABEL,
+                "a": {"type": "object", "properties": {"b": LABEL}},
+            },
+        },
+    ):
+        with model_server() as server, pytest.raises(SetupError, match="the same name"):
+            deciding(server, schema)
 
 
 def test_images_are_sent_in_the_endpoints_own_words():

@@ -128,7 +128,7 @@ def test_models_of_one_server_share_their_connections():
     async def ask_both(one, other):
         for model in (one, other):
             await model.open()
-        shared = one._server._client is other._server._client
+        shared = one._server._shared is other._server._shared
         await one.close()
         text = (await other.ask(ASK)).text
         await other.close()
@@ -225,6 +225,19 @@ def test_many_calls_to_a_missing_model_ask_once_which_there_are():
     assert [request.method for request in server.requests].count("GET") == 1
 
 
+def test_a_model_that_is_missing_is_said_the_same_way_in_every_run():
+    async def ask_often(model):
+        await model.open()
+        asked = [model.ask(ASK) for _ in range(5)]
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        await model.close()
+        return {type(result) for result in results}
+
+    with model_server(models=("m-large",)) as server:
+        model = at(server)
+        assert [asyncio.run(ask_often(model)) for _ in range(3)] == [{SetupError}] * 3
+
+
 def test_a_wrong_path_is_a_setup_error_with_a_hint():
     error = refused(raw(b"404 page not found", 404), SetupError)
     assert "/v1" in error.hint
@@ -265,6 +278,15 @@ def test_an_error_in_a_response_of_status_200_is_a_failure():
     assert classify(error).kind is FailureKind.RATE_LIMIT
     error = refused(raw({"error": {"message": "upstream"}}))
     assert classify(error).kind is FailureKind.TRANSIENT
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_that_ended_with_an_error_is_a_failure(stream):
+    ended = completion("The answer is", finish="error")
+    assert classify(refused(ended, settings={"stream": stream})).kind is FailureKind.TRANSIENT
+    error = {"message": "overloaded", "code": 503}
+    choice = {"message": {"content": "The ans"}, "error": error, "finish_reason": "error"}
+    assert "503" in str(refused(raw({"choices": [choice]}, 201), settings={"stream": stream}))
 
 
 @pytest.mark.parametrize("answer", [CUT_OFF, DISCONNECT, failure(503), raw(b"", 200)])
@@ -353,6 +375,13 @@ def test_each_form_can_be_named():
     with model_server(FITS) as server:
         assert asking(at(server, reply="text"), schema=SCHEMA).parsed == FITS
     assert server.asked[0].keys() == {"model", "messages"}
+
+
+def test_a_named_form_says_nothing_about_auto():
+    with model_server(FITS) as server:
+        asking(at(server, reply="text"), schema=SCHEMA)
+        asking(at(server), schema=SCHEMA)
+    assert "response_format" in server.asked[1]
 
 
 def test_a_named_form_does_not_fall_back():
@@ -478,6 +507,15 @@ def test_a_function_that_asks_a_model_counts_its_settings_and_not_its_key():
 
     assert parts(key="sk-secret-a") == parts(key="sk-secret-b", headers={"X": "sk-secret-c"})
     assert parts() != parts(params={"temperature": 0})
+
+
+def test_a_key_with_a_line_break_is_said_by_the_name_of_its_variable(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "sk-one\nsk-two")
+    model = openai_api("http://127.0.0.1:9/v1", model="m", key="${MY_KEY}")
+    assert model.secrets
+    with pytest.raises(SetupError, match="MY_KEY") as caught:
+        asyncio.run(model.open())
+    assert "sk-one" not in str(caught.value)
 
 
 def test_the_endpoint_is_one_for_each_server_and_model():

@@ -179,6 +179,21 @@ async def test_hostile_headers_never_make_it_wait_beyond_a_bound():
         assert now() - at <= 61
 
 
+@pytest.mark.parametrize("amount", [0, 1e300, 1.7e308, float("nan"), -5, "many"])
+@in_virtual_time
+async def test_hostile_usage_never_makes_it_wait_beyond_a_bound(amount):
+    pacer = Pacer()
+    usage = {"prompt_tokens": amount, "completion_tokens": amount}
+    for left in (500, 100, 0, 900, 0):
+        headers = {
+            "x-ratelimit-limit-tokens": "1000",
+            "x-ratelimit-remaining-tokens": str(left),
+        }
+        at = now()
+        (await pacer.acquire()).ok(headers=headers, usage=usage)
+        assert now() - at <= 61
+
+
 @in_virtual_time
 async def test_usage_is_added_up():
     pacer = Pacer()

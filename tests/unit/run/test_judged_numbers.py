@@ -1,5 +1,7 @@
 """What a summary says of votes, orders, cut-off answers and what calls will cost."""
 
+import pytest
+
 import limpet
 
 ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
@@ -64,3 +66,22 @@ def test_a_damaged_summary_costs_no_plan(tmp_path):
         (run / "summary.json").write_text(text)
         plan = limpet.plan(ROWS, shout, [judge("right", lambda n: 0, tokens=3)], run=run)
         assert str(plan).endswith("→ 4 calls of right")
+
+
+def test_the_plan_says_how_many_calls_several_votes_take(tmp_path):
+    async def never(messages, **params):
+        raise AssertionError("nothing is called")
+
+    judged = limpet.judge(never, "Is {{output}} right?", votes=3)
+    plan = limpet.plan(ROWS, shout, {"right": judged}, run=tmp_path / "run")
+    assert str(plan).endswith("→ 4 calls of workflow, 4 of right (up to 12 calls)")
+
+
+def test_a_column_that_a_judge_needs_is_missed_before_the_first_call(tmp_path):
+    async def never(messages, **params):
+        raise AssertionError("nothing is called")
+
+    judged = limpet.judge(never, "Is {{output}} faithful to {{context}}?")
+    with pytest.raises(limpet.DatasetError, match="needs the column 'context'"):
+        limpet.evaluate(ROWS, shout, [judged], run=tmp_path / "run", show=False)
+    assert not (tmp_path / "run").exists()

@@ -1,5 +1,6 @@
 """Judges in runs, against a server: what is asked, what is paid for, what is a failure."""
 
+import asyncio
 import json
 
 import pytest
@@ -174,6 +175,30 @@ def test_a_refused_call_is_tried_again_and_the_other_votes_are_not(tmp_path):
     assert summary_of(result)["mean"] == 1
 
 
+def test_a_vote_that_hangs_does_not_cost_the_others(tmp_path):
+    asked_again = asyncio.Event()
+
+    async def hang():
+        await asked_again.wait()
+        return CORRECT
+
+    def answer(request, number):
+        if number == 3:
+            asked_again.set()
+        return hang() if number == 1 else CORRECT
+
+    def evaluate(server, **options):
+        judge = limpet.judge(grader(server), PROMPT, votes=3)
+        return run(tmp_path, judge, rows=ROWS[:1], **options)
+
+    with model_server(answer) as server:
+        result = evaluate(server, timeout=2)
+        assert summary_of(result)["failed"] == {"timeout": 1}
+        result = evaluate(server)
+    assert len(server.asked) == 4
+    assert summary_of(result)["mean"] == 1
+
+
 def test_a_rubric_gives_several_scores(tmp_path):
     reply = {"polite": {"reason": "r", "answer": "yes"}, "short": {"reason": "r", "answer": "no"}}
     questions = {"polite": "Is it polite?", "short": "Is it short?"}
@@ -272,3 +297,24 @@ def test_an_attack_in_an_answer_reaches_the_judge_as_data(tmp_path):
         content = asked["messages"][-1]["content"]
         key = content.splitlines()[0].removeprefix("Key of the data: ")
         assert f"<data-{key}>{attack}</data-{key}>" in content
+
+
+CALLS = []
+
+
+def test_a_model_that_counts_its_calls_is_not_asked_twice(tmp_path):
+    async def answer(question):
+        CALLS.append(question)  # before the first call of the judge
+        return question.upper()
+
+    async def counting(messages):
+        CALLS.append(messages)
+        return CORRECT
+
+    def evaluate(**options):
+        judge = limpet.judge(counting, PROMPT, **options)
+        limpet.evaluate(ROWS, answer, [judge], run=tmp_path / "run", show=False)
+
+    evaluate()
+    evaluate(choices={"correct": 2, "incorrect": 1})
+    assert len(CALLS) == 8

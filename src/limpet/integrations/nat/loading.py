@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import shown, substitute
-from limpet.config.errors import Findings, Place, refuse
+from limpet.config.errors import Findings, Place, named, refuse
 from limpet.config.overrides import override
 from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.integrations.nat.config import NatConfig
@@ -48,7 +48,21 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
 
     evaluation = read_eval(substitute(tree.data.get("eval"), say), findings, flags.dataset)
     evaluation.notes.extend(notes)
-    return NatConfig(file.parent.resolve() / file.name, tree, evaluation, flags, original)
+    config = NatConfig(file.parent.resolve() / file.name, tree, evaluation, flags, original)
+    if config.toolkit.runs_workflow or config.toolkit.evaluators:
+        config.notes.extend(_unset_variables(tree))
+    return config
+
+
+def _unset_variables(tree: Tree) -> list[str]:
+    """Return a note for each variable in the toolkit's own blocks that it would take as empty."""
+    notes: list[str] = []
+
+    def note(path: KeyPath, text: str, hint: str) -> None:
+        notes.append(f"{tree.place(path)}: {named(path)}{text}; {hint}")
+
+    substitute({key: value for key, value in tree.data.items() if key != "eval"}, note)
+    return notes
 
 
 # ---- base: other.yml --------------------------------------------------------------------------

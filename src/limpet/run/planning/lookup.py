@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from limpet.evaluators.protocol import Evaluator
+from limpet.evaluators.reads import calls_of
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
@@ -76,6 +77,7 @@ class Lookup:
         self._columns, self._column = columns, columns[WORKFLOW]
         self._layout, self._run_file = layout, run_file
         self._counts = {step: _Count() for step in columns}
+        self._calls_each = {step.name: calls_of(step) for step in request.evaluators}
         self._missing, self._unscored = array("Q"), array("Q")
         self._divide()
         self.plan = self._planned()
@@ -221,5 +223,6 @@ class Lookup:
             new=calls,
             changed=(*changed, *sorted(count.files)),
             calls=calls + count.missing,
+            calls_each=self._calls_each[name],
             forced=count.forced,
         )

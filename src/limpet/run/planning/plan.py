@@ -56,7 +56,8 @@ class StepPlan:
         retried: How many cells failed before and are retried.
         earlier: How many cells have only results of an earlier version, and run again.
         changed: The names of what changed in the step since its results were made.
-        calls: How many calls it will make.
+        calls: How many cells it will run.
+        calls_each: How many calls each of them takes at most.
         forced: How many cells are on disk, and run again because of a redo.
         differences: What exactly changed, if known.
         made_again: The answers that are made again without asking, because the workflow changed;
@@ -74,6 +75,7 @@ class StepPlan:
     earlier: int = 0
     changed: tuple[str, ...] = ()
     calls: int = 0
+    calls_each: int = 1
     forced: int = 0
     differences: "tuple[Difference, ...]" = ()
     made_again: Effort | None = None
@@ -82,14 +84,15 @@ class StepPlan:
 
     @property
     def expected_cost(self) -> str:
-        """What its calls will cost if they cost what the last results did; empty: unknown."""
-        if not self.calls:
-            return ""
+        """How many calls its cells take, and what they will cost if they cost what the last did."""
+        words: list[str] = []
+        if self.calls_each > 1:
+            words.append(f"up to {_count(self.calls * self.calls_each, 'call')}")
         if self.cost_each is not None:
-            return f"about ${money(self.calls * self.cost_each)}"
-        if self.tokens_each is not None:
-            return f"about {_count(round(self.calls * self.tokens_each), 'token')}"
-        return ""
+            words.append(f"about ${money(self.calls * self.cost_each)}")
+        elif self.tokens_each is not None:
+            words.append(f"about {_count(round(self.calls * self.tokens_each), 'token')}")
+        return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

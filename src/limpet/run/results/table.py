@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # it makes tables
     from limpet.run.results.evaluation_result import ItemResult
 
 Key = tuple[str, ...] | tuple[str, str, str | None, str]
-"""What a cell is: `("own", name)`, `("score", evaluator, part, fact)`, `("fact", step, name)` or
-`("row", field)`. The part is None where an evaluator gives one score; the step of the workflow's
-facts is empty."""
+"""What a cell is: `("own", name)`, `("score", evaluator, part, fact)`, `("fact", step, name)`,
+`("row", field)` or, of a variant of a matrix, `("variant", label)`. The part is None where an
+evaluator gives one score; the step of the workflow's facts is empty."""
 VALUE = "value"
 _FACTS = (VALUE, "label", "reason", "metadata", "n", "labels")
 _BY_ITEM = ("id", "input", "expected", "trials", "completed", "failed", "seconds", "attempts")
@@ -36,9 +36,13 @@ class Table:
     Args:
         evaluators: The names of the evaluators, in order.
         by_item: Have one row for each item, with means over its trials.
+        first: What a variant of a matrix varies: columns before all others.
     """
 
-    def __init__(self, evaluators: Iterable[str], *, by_item: bool = False) -> None:
+    def __init__(
+        self, evaluators: Iterable[str], *, by_item: bool = False, first: Sequence[str] = ()
+    ) -> None:
+        self._first = first
         self._own = _BY_ITEM if by_item else COLUMNS
         self._parts: dict[str, dict[str | None, set[str]]] = {name: {} for name in evaluators}
         self._facts: dict[str, dict[str, None]] = {"": {}}
@@ -64,10 +68,11 @@ class Table:
         fields: list[Key] = [("row", name) for name in self._fields]
         values = [key for keys in scores for key in keys if key[-1] == VALUE]
         rest = [key for keys in (*scores, *facts) for key in keys if key[-1] != VALUE]
-        names = _unique_names([*own, *of_workflow, *values, *rest, *fields])
+        first: list[Key] = [("variant", name) for name in self._first]
+        names = _unique_names([*own, *of_workflow, *values, *rest, *first, *fields])
         by_evaluator = [key for pair in zip(scores, facts, strict=True) for keys in pair
                         for key in keys]  # fmt: skip
-        return {key: names[key] for key in (*own, *by_evaluator, *of_workflow, *fields)}
+        return {key: names[key] for key in (*first, *own, *by_evaluator, *of_workflow, *fields)}
 
     def _score_keys(self, evaluator: str) -> list[Key]:
         parts = self._parts[evaluator] or {None: {VALUE}}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ from limpet.evaluators import as_evaluator, judge
 from limpet.evaluators.judge_prompt import Prompt
 from limpet.evaluators.reads import check_needs
 from limpet.models import Reply
-from limpet.types import Score
+from limpet.types import Score, Usage
 
 PROMPT = "Is {{output}} the same as {{expected}}?"
 GRADES = {"good": 1, "fair": 0.5, "bad": 0}
@@ -146,6 +147,24 @@ def test_it_is_asked_again_at_most_so_often(reasks):
     assert len(model.asked) == reasks + 1
     assert caught.value.usage["total_tokens"] == 15 * (reasks + 1)
     assert caught.value.usage["models"]["scripted"]["prompt_tokens"] == 10 * (reasks + 1)
+
+
+@pytest.mark.parametrize(
+    ("usage", "total"),
+    [
+        (None, None),
+        (Usage(3, 4), 7),
+        ({"input_tokens": 3, "output_tokens": 4}, 7),
+        ({"prompt_tokens": "many", "completion_tokens": 4}, 4),
+        ("many", None),
+        (SimpleNamespace(prompt_tokens=3, completion_tokens=4, total_tokens=9), 9),
+        (Usage(3, 4, cost=0.5, models={"m-1": {"prompt_tokens": 3}}), 7),
+    ],
+)
+def test_a_reply_is_not_lost_for_what_it_says_it_used(usage, total):
+    output = output_of(judge(ScriptedModel([said("correct", usage=usage)]), PROMPT))
+    assert output.value["score"].label == "correct"
+    assert (output.usage and output.usage["total_tokens"]) == total
 
 
 def test_other_errors_are_not_asked_again_here():
@@ -305,6 +324,7 @@ def test_a_dataset_that_lacks_what_the_prompt_shows_is_an_error_before_a_call():
         ("Is {{}} right?", "is not a placeholder"),
         ("Is {output} right?", "no placeholder"),
         ("", "no placeholder"),
+        ("Is {{row.}} right?", "names no field"),
     ],
 )
 def test_a_prompt_that_cannot_be_filled_is_an_error_at_once(prompt, words):
@@ -587,6 +607,8 @@ def test_it_can_be_renamed():
         ({"examples": ["Rome"]}, "must be a dict"),
         ({"model": []}, "at least one"),
         ({"model": 3}, "model"),
+        ({"model": (always("correct"), always("correct", name="b"))}, "for a jury, give a list"),
+        ({"model": ()}, "for a jury, give a list"),
         ({"name": "a b"}, "letters"),
         ({"model": [always("correct"), always("correct")]}, "appears twice"),
         (

@@ -153,7 +153,7 @@ class Adapter(CodeStep, Evaluator):
         return {**parts, "inputs": plain(self._inputs.templates), **served, **version}
 
     async def open(self) -> None:
-        self._clients = Clients(self.clients())
+        self._clients = Clients(self.clients(), self.endpoint)
         await self._clients.open()
 
     async def close(self) -> None:
@@ -171,8 +171,10 @@ class Adapter(CodeStep, Evaluator):
             raise _invalid_reply(self.name, error, usage_of(counts)) from error
         scores = as_scores(returned, self.name)
         if not isinstance(scores, Output):
-            scores = Output(scores, usage_of(counts))
-        if isinstance(scores.usage, Usage):
+            scores = Output(scores)
+        if scores.usage is None:
+            scores = dataclasses.replace(scores, usage=usage_of(counts))
+        if isinstance(scores.usage, Usage) and not counts:
             observe(usage={"total_tokens": _tokens_of(scores.usage)})
         return scores
 

@@ -42,7 +42,7 @@ def good(kind):
     """Return the script of a server that answers as a library asks for it."""
 
     def faithfulness(request, number):
-        if "verdict" not in json.dumps(request["tools"]):
+        if "verdict" not in json.dumps(request):
             return {"statements": ["s", "t"]}
         fits = {"statement": "s", "reason": "it fits", "verdict": 1}
         return {"statements": [fits, {**fits, "verdict": 0}]}

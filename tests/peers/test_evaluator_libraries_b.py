@@ -1,4 +1,4 @@
-"""The real evaluators of openevals, autoevals and Inspect, against a real server on loopback."""
+"""The real evaluators of openevals, autoevals, Inspect and the toolkit, against a server."""
 
 import json
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from model_server import completion, failure, model_server
 from peers.library_environment import libraries, run, variables
+from peers.nat_environment import environment_variables, nat_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -113,3 +114,35 @@ def test_each_refusal_is_seen_by_the_pacer_because_the_library_does_not_retry(tm
         for judge in JUDGES
     }
     assert asked == attempts == dict.fromkeys(JUDGES, 6)
+
+
+def test_an_evaluator_of_the_toolkit_asks_once_and_its_zero_for_a_failure_is_a_failure(tmp_path):
+    def answer(request, number):
+        if number < 2:
+            return failure(429, "too many requests", headers={"Retry-After": "0"})
+        is_good = "answer to good" in request["messages"][-1]["content"]
+        return json.dumps({"score": 0.75, "reasoning": "mostly"}) if is_good else "no JSON"
+
+    script = SCRIPT.with_name("judge_nat.py")
+
+    def evaluate_again(prompt):
+        before = len(server.asked)
+        command = (
+            str(nat_environment() / "python"),
+            str(script),
+            server.url,
+            str(tmp_path),
+            prompt,
+        )
+        run(*command, cwd=tmp_path, env=environment_variables())
+        return len(server.asked) - before
+
+    with model_server(answer) as server:
+        assert evaluate_again("Is it right?") == 4
+        (score,) = scores(tmp_path, "judge")
+        (failed,) = lines(tmp_path, "failures.jsonl")
+        assert (score["id"], score["score"]) == ("good", 0.75)
+        assert (failed["id"], failed["error"]["class"]) == ("bad", "invalid_reply")
+        assert score["_limpet"]["attempts"] + len(failed["attempts"]) == 4
+        assert evaluate_again("Is it right?") == 1, "only what failed runs again"
+        assert evaluate_again("Is it good?") == 2

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
+from contextlib import asynccontextmanager
 
 import pandas as pd
 import pytest
@@ -106,10 +109,10 @@ def test_the_users_evaluator_is_left_as_it_was(tmp_path):
     with model_server(GOOD) as server:
         evaluator = judge(server)
         limiters = list(evaluator.llm._rate_limiters)
-        hooks = evaluator.llm._async_client.client._client.event_hooks
+        client = evaluator.llm._async_client.client._client
         run(tmp_path, evaluator)
     assert evaluator.llm._rate_limiters == limiters != []
-    assert hooks["response"] == []
+    assert "send" not in vars(client)
 
 
 def test_a_second_run_in_the_same_process_pays_once(tmp_path):
@@ -125,6 +128,29 @@ def test_judges_of_one_model_share_a_pacer_with_each_other(tmp_path):
     with model_server(GOOD) as server:
         one, two = as_evaluator(judge(server)), as_evaluator(judge(server, name="other"))
         assert one.endpoint == two.endpoint == f"{server.url.removesuffix('/v1')} m"
+
+
+def test_each_request_of_a_score_asks_the_pacer(tmp_path, monkeypatch):
+    class Twice(ClassificationEvaluator):
+        async def _async_evaluate(self, eval_input):
+            await super()._async_evaluate(eval_input)
+            return await super()._async_evaluate(eval_input)
+
+    asked = []
+
+    @asynccontextmanager
+    async def endpoint(key):
+        asked.append(key)
+        yield
+
+    monkeypatch.setattr("limpet.evaluators.libraries.clients.endpoint", endpoint)
+    with model_server(GOOD) as server:
+        choices = {"good": 1, "bad": 0}
+        twice = Twice(name="two", llm=model(server), prompt_template="{output}", choices=choices)
+        result = run(tmp_path, twice, as_evaluator(judge(server), endpoint="mine"))
+    assert Counter(asked) == {as_evaluator(twice).endpoint: 8, "mine": 4}
+    assert result.summary["evaluators"]["two"]["usage"]["total_tokens"] == 8 * 15
+    assert result.summary["evaluators"]["right"]["usage"]["total_tokens"] == 4 * 15
 
 
 def test_no_key_is_in_the_fingerprint_nor_on_disk(tmp_path):
@@ -211,6 +237,39 @@ def test_an_output_that_does_not_fit_is_a_failure_without_a_call():
         with pytest.raises(limpet.PermanentError, match="does not fit"):
             call(FaithfulnessEvaluator(llm=model(server)), None, inputs={"context": "x"})
         assert server.requests == []
+
+
+JUDGES = """
+from phoenix.evals import LLM
+from phoenix.evals.metrics import FaithfulnessEvaluator
+
+model = LLM(provider="openai", model="m", base_url="{url}", api_key="{key}")
+faithful = FaithfulnessEvaluator(llm=model)
+
+
+def answer(question):
+    return "4"
+"""
+
+
+def test_an_eval_yml_names_it_with_its_inputs(tmp_path):
+    rows = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+    (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")
+    evaluator = '{python: judges:faithful, inputs: {context: "{{docs}}"}}'
+    text = f"dataset: rows.jsonl\nworkflow: judges:answer\nevaluators: {{right: {evaluator}}}\n"
+    (tmp_path / "eval.yml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "limpet", "run"]
+    with model_server({"label": "faithful", "explanation": "-"}) as server:
+        code = JUDGES.format(url=server.url, key=KEY)
+        (tmp_path / "judges.py").write_text(code, encoding="utf-8")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert len(server.requests) == 4
+        (tmp_path / "eval.yml").write_text(text.replace("docs", "dcos"), encoding="utf-8")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "dcos" in done.stderr
+    assert len(server.requests) == 4
 
 
 # ---- evaluate_dataframe ------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from limpet.arguments import members_missing, members_text
 from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
-from limpet.evaluators.libraries.recognised import recognised
+from limpet.evaluators.libraries.recognised import is_class_of_library, recognised
 from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.reads import calls_of, checked_reads, needs_of
 from limpet.executors.details import UNSET, Unset
@@ -64,8 +64,12 @@ def as_evaluator(
             )
         return _renamed(cast("Evaluator", thing), name, version, declared, endpoint)
     if (adapter := recognised(thing)) is not None:
-        return _renamed(adapter(thing, name, inputs), name, version, declared, endpoint)
-    if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):
+        adapted = adapter(thing, name, inputs)
+        if endpoint is not UNSET:
+            adapted.endpoint = endpoint  # it paces its requests itself
+        return _renamed(adapted, name, version, declared, UNSET)
+    is_class = isinstance(thing, type) and (hasattr(thing, "call") or is_class_of_library(thing))
+    if not callable(thing) or is_class:
         raise TypeError(_why_not(thing))
     return FunctionEvaluator(thing, name, version, endpoint, declared, inputs=inputs)
 

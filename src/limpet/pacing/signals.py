@@ -202,9 +202,29 @@ def _first_recognised(
         else:
             signal = _signal_of(error, wall_clock)
         if signal is not None:
-            return signal
+            return _with_details(signal, error.__cause__, wall_clock)
         error = error.__cause__
     return None
+
+
+def _with_details(
+    signal: Signal, cause: BaseException | None, wall_clock: Callable[[], float]
+) -> Signal:
+    """Return a refusal with the wait and the limits that only its cause tells.
+
+    Wrappers often keep the status and drop the headers.
+    """
+    tells_all = signal.retry_after_s is not None or signal.limits or signal.at_once
+    if signal.kind is not FailureKind.RATE_LIMIT or tells_all:
+        return signal
+    for _ in range(_CHAIN_LIMIT):
+        if cause is None:
+            break
+        inner = _signal_of(cause, wall_clock)
+        if inner is not None and inner.kind is FailureKind.RATE_LIMIT:
+            return inner
+        cause = cause.__cause__
+    return signal
 
 
 def _gravest(signals: list[Signal]) -> Signal | None:

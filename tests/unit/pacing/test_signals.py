@@ -112,6 +112,21 @@ def test_the_cause_is_asked_when_the_exception_tells_nothing():
     assert classify(wrapped(error(response=retry))) == Signal(RATE_LIMIT, 3)
 
 
+def test_a_wrapper_with_the_status_alone_has_the_wait_of_its_cause():
+    class ModelRateLimitError(Exception):  # pydantic-ai: no headers
+        status_code = 429
+
+    class Refused(Exception):
+        status_code, headers = 429, {"retry-after": "7"}
+
+    wrapped = ModelRateLimitError()
+    wrapped.__cause__ = Refused()
+    assert classify(wrapped).retry_after_s == 7
+    wrapped.__cause__ = ValueError()
+    wrapped.__cause__.__cause__ = wrapped
+    assert classify(wrapped).kind is FailureKind.RATE_LIMIT
+
+
 def test_a_chain_of_causes_that_bites_its_tail_ends():
     one, two = RuntimeError(), RuntimeError()
     one.__cause__, two.__cause__ = two, one

@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 from limpet.errors import InvalidReplyError
 from limpet.evaluators.inputs import Inputs
 from limpet.evaluators.libraries.clients import Clients, usage_of
-from limpet.evaluators.libraries.shapes import endpoint_of, plain, valid_name, version_of
+from limpet.evaluators.libraries.shapes import endpoint_of, get, plain, valid_name, version_of
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.pacing.signals import recognised
 from limpet.pacing.ticket import observe
+from limpet.secrets.known import maskable
 from limpet.text import one_line, text_of
 from limpet.types import Output, Usage
 
@@ -135,6 +136,12 @@ class Adapter(CodeStep, Evaluator):
     # ---- the evaluator --------------------------------------------------------------------------
 
     @property
+    def secrets(self) -> Collection[str]:  # type: ignore[override]  # it is only read
+        """The keys of its clients: a server may repeat one in a message."""
+        keys = [get(client, "api_key") for client in self.clients()]
+        return maskable(key for key in keys if isinstance(key, str))
+
+    @property
     def stated(self) -> Mapping[str, str]:
         return {part: digest(value) for part, value in self.described.items()}
 
@@ -146,7 +153,7 @@ class Adapter(CodeStep, Evaluator):
         return {**parts, "inputs": plain(self._inputs.templates), **served, **version}
 
     async def open(self) -> None:
-        self._clients = Clients(self.clients())
+        self._clients = Clients(self.clients(), self.endpoint)
         await self._clients.open()
 
     async def close(self) -> None:
@@ -164,8 +171,10 @@ class Adapter(CodeStep, Evaluator):
             raise _invalid_reply(self.name, error, usage_of(counts)) from error
         scores = as_scores(returned, self.name)
         if not isinstance(scores, Output):
-            scores = Output(scores, usage_of(counts))
-        if isinstance(scores.usage, Usage):
+            scores = Output(scores)
+        if scores.usage is None:
+            scores = dataclasses.replace(scores, usage=usage_of(counts))
+        if isinstance(scores.usage, Usage) and not counts:
             observe(usage={"total_tokens": _tokens_of(scores.usage)})
         return scores
 

@@ -98,7 +98,8 @@ class AutoevalsScorer(Adapter):
         await super().close()
 
     def clients(self) -> list[Any]:
-        return [get(self._scorer, "client", "openai")]
+        given = get(self.theirs, "client") or get(self, "_scorer", "client")
+        return [get(given, "openai") or given]
 
     async def score(self, values: Mapping[str, Any]) -> Any:
         named = dict(values)

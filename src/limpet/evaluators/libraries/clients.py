@@ -1,23 +1,26 @@
-"""What do the responses say that another library's evaluator receives and does not pass on?
+"""How is each request paced that another library's evaluator makes, and what did it use?
 
-Most libraries keep only the text of a reply. Their clients are OpenAI's or Anthropic's, built on
-httpx: while an evaluator is open, a hook reads the headers and the usage of each response. Clients
-of another kind are left alone: then there is no usage, and nothing else changes.
+Most libraries keep only the text of a reply, and some make several requests for one score. Their
+clients are OpenAI's or Anthropic's, built on httpx: while an evaluator is open, each request waits
+until the pacer allows it, and the headers and the usage of each response are read. Clients of
+another kind are left alone: then the score is paced as one call.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get
+from limpet.pacing.registry import endpoint
 from limpet.pacing.ticket import observe
 from limpet.types import Usage
 
 _Counts = list[Mapping[str, Any]]
-_current: ContextVar[tuple["Clients", _Counts] | None] = ContextVar(
-    "limpet_responses", default=None
+_current: ContextVar[tuple[str | None, _Counts] | None] = ContextVar(
+    "limpet_requests", default=None
 )
 
 
@@ -26,53 +29,86 @@ class Clients:
 
     Args:
         clients: The clients of the model's API, in any form. Several evaluators may share one.
+        key: The endpoint that their requests are paced with; None: none.
     """
 
-    def __init__(self, clients: Iterable[Any] = ()) -> None:
+    def __init__(self, clients: Iterable[Any] = (), key: str | None = None) -> None:
         found = {id(http): http for http in map(_http_client, clients) if http is not None}
         self._http = list(found.values())
+        self._key = key
+        self._overrides = Overrides()
 
     async def open(self) -> None:
-        """Add the hooks, and close connections of an earlier event loop.
+        """Pace the clients, and close connections of an earlier event loop.
 
         The client would send a request over them, fail when the response is there, and pay for it
         twice.
         """
         for http in self._http:
             await _close_idle(http)
-            http.event_hooks["response"].append(self._note)
+            self._overrides.set(http, "send", _paced(http.send))
 
     async def close(self) -> None:
-        """Remove the hooks, and close the connections of this event loop."""
+        """Leave the clients as they were, and close the connections of this event loop."""
+        self._overrides.restore()
         for http in self._http:
-            if self._note in http.event_hooks["response"]:
-                http.event_hooks["response"].remove(self._note)
             await _close_idle(http)
 
     @contextmanager
     def counting(self) -> Iterator[_Counts]:
-        """Collect the usage of each response to this task within the block."""
+        """Pace the requests of this task within the block, and collect the usage of each."""
         counts: _Counts = []
-        token = _current.set((self, counts))
+        token = _current.set((self._key, counts))
         try:
             yield counts
         finally:
             _current.reset(token)
 
-    async def _note(self, response: Any) -> None:
-        owner, counts = _current.get() or (None, [])
-        if owner is not self or not response.is_success:
-            return  # an error has its headers with it
-        observe(headers=response.headers)
-        if not response.headers.get("content-type", "").startswith("application/json"):
-            return
+
+class _UnsuccessfulError(Exception):
+    """Tells the pacer of a response that the client will make an exception of."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__()
+        self.response = response
+
+
+def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Return a function that sends a request when the pacer allows it, if an evaluator makes it."""
+    if getattr(send, "is_paced", False):
+        return send  # for another evaluator with the same client
+
+    async def paced(*args: Any, **options: Any) -> Any:
+        current = _current.get()
+        if current is None:
+            return await send(*args, **options)
+        key, counts = current
         try:
-            body = json.loads(await response.aread())
-        except ValueError:  # the library will say so
-            return
-        usage = body.get("usage") if isinstance(body, dict) else None
-        if isinstance(usage, dict):
-            counts.append(usage)
+            async with nullcontext() if key is None else endpoint(key):
+                response = await send(*args, **options)
+                await _note(response, counts)
+        except _UnsuccessfulError as error:
+            return error.response
+        return response
+
+    paced.is_paced = True  # type: ignore[attr-defined]  # read above
+    return paced
+
+
+async def _note(response: Any, counts: _Counts) -> None:
+    if not response.is_success:
+        raise _UnsuccessfulError(response)
+    observe(headers=response.headers)
+    if not response.headers.get("content-type", "").startswith("application/json"):
+        return
+    try:
+        body = json.loads(await response.aread())
+    except ValueError:  # the library will say so
+        return
+    usage = body.get("usage") if isinstance(body, dict) else None
+    if isinstance(usage, dict):
+        counts.append(usage)
+        observe(usage={"total_tokens": _tokens(usage)})
 
 
 def usage_of(counts: _Counts) -> Usage | None:
@@ -85,7 +121,12 @@ def usage_of(counts: _Counts) -> Usage | None:
 
     prompt = total("prompt_tokens", "input_tokens")
     completion = total("completion_tokens", "output_tokens")
-    return Usage(prompt, completion, total("total_tokens") or prompt + completion)
+    return Usage(prompt, completion, sum(map(_tokens, counts)))
+
+
+def _tokens(count: Mapping[str, Any]) -> int:
+    parts = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
+    return _number(count, "total_tokens") or sum(_number(count, *names) for names in parts)
 
 
 def _number(count: Mapping[str, Any], *names: str) -> int:
@@ -96,8 +137,7 @@ def _number(count: Mapping[str, Any], *names: str) -> int:
 def _http_client(client: Any) -> Any:
     """Return the httpx client in a client of an API; None if there is none."""
     for candidate in (client, get(client, "_client"), get(client, "client", "_client")):
-        hooks = get(candidate, "event_hooks")
-        if isinstance(hooks, dict) and "response" in hooks and get(candidate, "aclose"):
+        if callable(get(candidate, "send")) and get(candidate, "aclose", "__call__") is not None:
             return candidate
     return None
 

@@ -6,9 +6,10 @@ one: the last to close restores it.
 """
 
 from collections.abc import MutableMapping
+from inspect import getattr_static
 from typing import Any
 
-from limpet.evaluators.libraries.shapes import get
+from limpet.evaluators.libraries.shapes import get, has
 
 _MISSING = object()
 _Key = tuple[int, str]
@@ -45,13 +46,16 @@ class Overrides:
 def _read(holder: Any, name: str) -> Any:
     if isinstance(holder, MutableMapping):
         return holder.get(name, _MISSING)
-    return get(holder, name)
+    is_inherited = name not in (get(holder, "__dict__") or {name})
+    is_slot = has(getattr_static(type(holder), name, None), "__set__")
+    return _MISSING if is_inherited and not is_slot else get(holder, name)
 
 
 def _write(holder: Any, name: str, value: Any) -> None:
-    if not isinstance(holder, MutableMapping):
-        setattr(holder, name, value)
-    elif value is _MISSING:
-        holder.pop(name, None)
-    else:
+    is_mapping = isinstance(holder, MutableMapping)
+    if value is _MISSING:
+        (holder.pop if is_mapping else holder.__delattr__)(name)
+    elif is_mapping:
         holder[name] = value
+    else:
+        setattr(holder, name, value)

@@ -33,8 +33,15 @@ ADAPTERS: tuple[type[Adapter], ...] = (
 
 def recognised(thing: Any) -> type[Adapter] | None:
     """Return the adapter for an evaluator of another library; None if it comes from none."""
-    if issubclass(type(thing), type):
-        return None
+    return None if issubclass(type(thing), type) else _first_fitting(thing)
+
+
+def is_class_of_library(thing: Any) -> bool:
+    """Return whether a class makes evaluators of another library."""
+    return issubclass(type(thing), type) and _first_fitting(thing) is not None
+
+
+def _first_fitting(thing: Any) -> type[Adapter] | None:
     for adapter in ADAPTERS:
         try:
             if adapter.fits(thing):

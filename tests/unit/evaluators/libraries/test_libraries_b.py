@@ -141,6 +141,13 @@ def test_a_sync_function_written_for_langsmith_is_taken_and_its_code_counts():
     assert "" in as_evaluator(same).code
 
 
+@pytest.mark.parametrize(("key", "masked"), [("sk-secret-key", ["sk-secret-key"]), ("none", [])])
+def test_the_key_of_its_client_is_masked_unless_it_is_a_word(key, masked, monkeypatch):
+    monkeypatch.setattr(Client, "api_key", key, raising=False)
+    assert list(as_evaluator(judging(lambda values: True)).secrets) == masked
+    assert list(as_evaluator(Classifier(len)).secrets) == masked
+
+
 # ---- autoevals ---------------------------------------------------------------------------------
 
 

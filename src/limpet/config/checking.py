@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, is_from_environment, shown, typed
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import EvalFile, PromptSection, workflow_section
+from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workflow_section
 from limpet.config.values import Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
@@ -68,10 +68,8 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
 def _check_together(content: EvalFile, findings: Findings) -> None:
     """Report values that are valid alone, and contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
-    args = getattr(content.workflow, "args", None)
-    if args is not None and getattr(content.workflow, "python", None) is None:
-        hint = "others get their own: body for http, input_key for nat, argv for command"
-        findings.add(("workflow", "args"), "works only with python", hint)
+    if isinstance(content.workflow, WorkflowSection):
+        _check_args(content.workflow, findings)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:
         text = f"must be at least concurrency, {least}, not {most}"
@@ -81,6 +79,12 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
     if backoff.cap < backoff.base:
         text = f"must be at least base, {backoff.base:g}, not {backoff.cap:g}"
         findings.add(("retry", "backoff", "cap"), text, "cap is the longest wait")
+
+
+def _check_args(workflow: WorkflowSection, findings: Findings) -> None:
+    if workflow.args is not None and workflow.python is None:
+        hint = "others get their own: body for http, input_key for nat, argv for command"
+        findings.add(("workflow", "args"), "works only with python", hint)
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:

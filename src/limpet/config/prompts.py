@@ -74,11 +74,7 @@ def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
     told = [key for key in CONVERSATIONS if key in given]
     misspelt = any(nearest(key, CONVERSATIONS) for key in given if key not in PROMPT_KEYS)
     if not told and not misspelt:
-        findings.add(
-            _AT,
-            f"needs {', '.join(CONVERSATIONS[:-1])} or {CONVERSATIONS[-1]}",
-            f"write {_EXAMPLE}",
-        )
+        findings.add(_AT, "needs prompt, prompt_file or messages", f"write {_EXAMPLE}")
     for key in told[1:]:
         findings.add((*_AT, key), f"cannot be used with {told[0]}: keep one of them")
     for key in given if "openai" not in given else ():
@@ -108,7 +104,8 @@ def check_workflow(
     section = content.workflow
     if told.get("prompt") is not None:
         section = section.model_copy(update={"prompt": told["prompt"]})
-    if section.prompt or section.messages:
+    is_told_once = sum(key in given for key in CONVERSATIONS) == 1
+    if is_told_once and (section.prompt is not None or section.messages is not None):
         prompt_workflow(section, given, models, folder_of_files(content.dataset, folder), findings)
     return content.model_copy(update={"workflow": section})
 

@@ -60,6 +60,16 @@ REFUSED = {
         "eval.yml:2: workflow.prompt_file: cannot be used with prompt: keep one of them",
         None,
     ),
+    "a prompt and messages": (
+        ASKED % 'prompt: hi, messages: "{{history}}"',
+        "eval.yml:2: workflow.messages: cannot be used with prompt: keep one of them",
+        None,
+    ),
+    "no messages": (
+        ASKED % "messages: []",
+        "eval.yml:2: workflow.messages: must be a list of messages",
+        None,
+    ),
     "a prompt's file that is not there": (
         ASKED % "prompt_file: note.txt",
         "eval.yml:2: workflow.prompt_file: note.txt does not exist",

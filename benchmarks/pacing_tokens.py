@@ -161,13 +161,13 @@ class Lagging(TokensLearned):
 
     def __init__(self, seed: int = 0, count: int | None = None) -> None:
         super().__init__(seed, count)
-        self.told: deque[tuple[float, dict[str, str]]] = deque()
+        self.said: deque[tuple[float, dict[str, str]]] = deque()
 
     def headers(self, now: float) -> dict[str, str]:
-        self.told.append((now, super().headers(now)))
-        while len(self.told) > 1 and self.told[1][0] <= now - 5:
-            self.told.popleft()
-        return self.told[0][1]
+        self.said.append((now, super().headers(now)))
+        while len(self.said) > 1 and self.said[1][0] <= now - 5:
+            self.said.popleft()
+        return self.said[0][1]
 
 
 class CountsAtTheEnd(TokensLearned):

@@ -1,13 +1,17 @@
-"""The tutorial's first page is walked, command by command, and says what really comes out."""
+"""The tutorial's pages are walked, command by command, and say what really comes out."""
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial" / "first-evaluation.md"
+JUDGE_PAGE = PAGE.with_name("your-first-judge.md")
 SLEEP = "sleep 4;"
 HALF_DONE = "until [ $(cat runs/*/short_output.jsonl | wc -l) -ge 9 ]; do sleep 0.05; done 2>&-;"
 STEP = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
@@ -36,24 +40,51 @@ def hasten(app):
     app.write_text(text.replace("uniform(0.2, 1.0)", "uniform(0.1, 0.3)"), encoding="utf-8")
 
 
+def walk(step, folder, script=None):
+    """Run a command of a page, and check that each line it promises comes out."""
+    command, said = step
+    settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["/bin/bash", "-c", script or command],
+        cwd=folder, env=settings, capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    out = done.stdout + done.stderr
+    for line in said.splitlines():
+        found = re.search(rf"^\s*{as_pattern(line)}\s*$", out, re.MULTILINE)
+        assert found, f"{command}\npromises: {line}\nand says:\n{out}"
+
+
 def test_the_tutorial_says_what_really_comes_out(tmp_path):
     steps = STEP.findall(PAGE.read_text(encoding="utf-8"))
     assert len(steps) == 9
     assert sum(SLEEP in command for command, _ in steps) == 1
     folder = tmp_path
-    settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for command, said in steps:
-        script = f"{command.replace(SLEEP, HALF_DONE)}\nwait 2>/dev/null"
-        done = subprocess.run(
-            ["/bin/bash", "-c", script],
-            cwd=folder, env=settings, capture_output=True, text=True, timeout=250, check=False,
-        )  # fmt: skip
-        out = done.stdout + done.stderr
-        for line in said.splitlines():
-            found = re.search(rf"^\s*{as_pattern(line)}\s*$", out, re.MULTILINE)
-            assert found, f"{command}\npromises: {line}\nand says:\n{out}"
+    for step in steps:
+        walk(step, folder, f"{step[0].replace(SLEEP, HALF_DONE)}\nwait 2>/dev/null")
         folder = tmp_path / "first"
         hasten(folder / "app.py")
+
+
+def test_the_page_of_the_judge_says_what_really_comes_out(tmp_path):
+    make, start, *others = STEP.findall(JUDGE_PAGE.read_text(encoding="utf-8"))
+    assert len(others) == 7
+    walk(make, tmp_path)
+    folder = tmp_path / "demo"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    for path in (folder / "eval.yml", folder / "server.py"):
+        path.write_text(path.read_text(encoding="utf-8").replace("8642", port), encoding="utf-8")
+    assert start[0] == "python server.py &"
+    with subprocess.Popen(
+        [sys.executable, "server.py"], cwd=folder, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout.readline() == start[1].replace("8642", port)
+            for step in others:
+                walk(step, folder)
+        finally:
+            server.terminate()
 
 
 def test_its_eval_yml_is_that_of_init():
@@ -63,3 +94,9 @@ def test_its_eval_yml_is_that_of_init():
     lines = [line.split("#")[0].rstrip() for line in made.splitlines()]
     lines = [re.sub(r": +", ": ", line) for line in lines if line and line != "name: first"]
     assert shown == lines
+
+
+def test_the_judge_s_eval_yml_is_that_of_init():
+    shown = re.search(r"```yaml\n(.*?)```", JUDGE_PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    made = (ROOT / "src/limpet/cli/first_judge/eval.yml").read_text(encoding="utf-8")
+    assert {"name": "first", **yaml.safe_load(shown)} == yaml.safe_load(made)

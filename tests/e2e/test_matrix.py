@@ -334,3 +334,31 @@ def test_the_directory_of_a_matrix_is_shown_exported_and_verified_as_a_whole(tmp
     torn = run(tmp_path, "runs/vary", command="verify")
     assert torn.returncode == 1
     assert "6 torn bytes" in torn.stdout
+
+
+def test_a_changed_workflow_is_asked_about_per_variant_and_stop_stops_the_whole(tmp_path):
+    make(tmp_path)
+    app = APP.replace("return KEPT", "import limpet\n    return limpet.Output(KEPT", 1).replace(
+        "question.split()[-1]\n", "question.split()[-1], usage=limpet.Usage(cost=9))\n"
+    )
+    (tmp_path / "app.py").write_text(app)
+    assert run(tmp_path, "--only", "prompt=p1.txt").returncode == 0
+    (tmp_path / "app.py").write_text(app.replace("KEPT + question", "KEPT + '' + question"))
+    made = len(calls(tmp_path))
+
+    def answered(*answers):
+        only = ["--only", "prompt=p1.txt"]
+        screen = Terminal([*COMMAND, "run", *only], cwd=tmp_path, columns=100, lines=80)
+        try:
+            for number, answer in enumerate(answers, 1):
+                screen.wait_for("(?s)" + r"redo, keep or stop\?.*" * number)
+                screen.press(answer + "\r")
+            return screen.wait(), screen.said
+        finally:
+            screen.close()
+
+    code, said = answered("stop")
+    assert (code, len(calls(tmp_path))) == (2, made)
+    assert "not run" in said
+    code, said = answered("keep", "redo")
+    assert (code, len(calls(tmp_path))) == (0, made + 3)

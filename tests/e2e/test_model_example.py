@@ -77,6 +77,6 @@ def test_the_example_asks_a_model_and_counts_tokens_and_cost(folder, model):
 def test_without_a_key_it_says_so_before_any_call(folder, model):
     url = f"http://127.0.0.1:{model.server_port}/v1"
     done = run(folder, env={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": url})
-    assert done.returncode != 0
-    assert "OPENAI_API_KEY is not set" in done.stderr
+    assert done.returncode == 2
+    assert "workflow.key: the value of ${OPENAI_API_KEY} is empty" in done.stderr
     assert model.asked == []

@@ -410,7 +410,7 @@ def test_export_as_csv_has_the_columns_of_to_dataframe(home):
 
 
 def test_a_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path):
-    answers = ["=cmd()", "+1", "-1", "@x", "\tx", "\rx", "x=1"]
+    answers = ["=cmd()", "+1+1", "-1+cmd()", "@x", "\tx", "\rx", "x=1"]
 
     def workflow(question):
         return -5 if question == "7" else answers[int(question)]

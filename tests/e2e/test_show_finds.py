@@ -225,6 +225,19 @@ def test_means_by_a_field(home, columns):
     assert first["evaluators"]["judge"]["means"]["quality"] == pytest.approx(0.3)
 
 
+def test_a_label_that_no_score_has_names_those_there_are(home):
+    done = ready_limpet.run(["show", "judged", "--label", "rud"], cwd=home, env=os.environ)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "no item matches; labels: kind, rude, good, bad\n"
+
+
+def test_fields_are_found_in_the_answers_if_the_items_are_damaged(home):
+    (home / "runs/judged/items.jsonl").write_text("garbage\n")
+    groups = {group["value"]: group["n"] for group in found(home, "judged", "--by", "lang")}
+    assert groups == {"de": 3, "fr": 4, None: 1}  # q7 has no answer
+    assert ids(home, "judged", "--where", "lang=de") == ["q1", "q3", "q5"]
+
+
 def test_list_has_the_counts_of_labels_and_the_means_of_several_scores(home):
     done = ready_limpet.run(["list"], cwd=home, env=os.environ)
     line = next(line for line in done.stdout.splitlines() if line.startswith("runs/judged"))

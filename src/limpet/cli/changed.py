@@ -58,13 +58,17 @@ def can_ask() -> bool:
     return stderr_console().is_terminal and sys.stdin is not None and sys.stdin.isatty()
 
 
+class ChoseToStopError(LimpetError):
+    """The user chose to stop, which is meant for all variants of a matrix."""
+
+
 def answer_to(question: LimpetError, changed: FunctionChangedError, kept: Plan | None) -> OnChange:
     """Ask what to do about a changed workflow.
 
     An answer decides only about the answers of earlier versions, so it may cost less than --redo.
 
     Raises:
-        LimpetError: The user chose to stop.
+        ChoseToStopError: The user chose to stop.
     """
     say(str(question), "yellow", wrap=False)
     say(_choices("redo", changed.plan, "keep", kept), wrap=False)
@@ -76,4 +80,4 @@ def answer_to(question: LimpetError, changed: FunctionChangedError, kept: Plan |
         return "redo"
     if answer == "keep":
         return "keep"
-    raise LimpetError("the workflow changed: nothing was run", hint=question.hint)
+    raise ChoseToStopError("the workflow changed: nothing was run", hint=question.hint)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from limpet.cli.changed import ChoseToStopError
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, report_error, say_error
 from limpet.cli.run_ending import Ended, early_stop_hint, shown_path
 from limpet.cli.shown_command import command_to_resume, this_command
@@ -121,7 +122,8 @@ def _run_variant(variant: Variant, run: RunVariant, new_view: NewView, here: Pat
     except BaseException as error:  # noqa: BLE001 - this process ends here
         code = report_error(error)
         shown = (text_of(error), error.hint if isinstance(error, LimpetError) else None)
-        is_final = code >= STOPPED or not isinstance(error, LimpetError)
+        is_final = code >= STOPPED or isinstance(error, ChoseToStopError)
+        is_final = is_final or not isinstance(error, LimpetError)
         return VariantEnded(variant, code, stops_all=code if is_final else 0, error=shown)
     _say_ended(ended, view)
     result = ended.result

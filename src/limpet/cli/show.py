@@ -61,7 +61,7 @@ def command(
         conditions["below"] = _read_below(limits, conditions["evaluator"], reader.evaluators)
         if conditions["worst"] and not (conditions["sort"] or conditions["evaluator"]):
             _check_only(reader.evaluators, f"--worst {conditions['worst']}", "--sort")
-        read = partial(reader.items, whole=False)
+        read = partial(reader.items, whole=not reader.knows_rows)
         wanted = filter_of(read, reader.evaluators, where=_read_where(where), **conditions)
         if failed:
             _show_failures(reader, wanted, limit, as_json=as_json)
@@ -162,7 +162,7 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
         reasons = wanted.evaluator is not None
         put(items_table(chosen, names, trials=reader.trials > 1, reasons=reasons))
     else:
-        none = "no item matches" if wanted.selects else "no items"
+        none = f"no item matches{_labels_known(reader, wanted)}" if wanted.selects else "no items"
         say(none if len(reader) else "no items yet")
     if wanted.worst is None:
         if wanted.selects:  # counting the rest means reading it
@@ -174,10 +174,24 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
         say(line, "dim")
 
 
+def _labels_known(reader: RunReader, wanted: Filter) -> str:
+    """Return the end of a message: which labels there are, if the wanted one is none of them."""
+    if wanted.label is None:
+        return ""
+    known: dict[str, None] = {}
+    for numbers in reader.summary()["evaluators"].values():
+        for labels in (numbers.get("labels", {}), *numbers.get("labels_by_score", {}).values()):
+            known |= dict.fromkeys(labels)
+    if wanted.label in known:
+        return ""
+    return f"; labels: {', '.join(map(one_line, list(known)[:_SCREENFUL])) or 'none'}"
+
+
 def _show_groups(
     reader: RunReader, wanted: Filter, field: str, limit: int | None, *, as_json: bool
 ) -> None:
-    items = wanted.ordered(wanted.matching(reader.items(whole=bool(wanted.grep))), wanted.worst)
+    whole = bool(wanted.grep) or not reader.knows_rows
+    items = wanted.ordered(wanted.matching(reader.items(whole=whole)), wanted.worst)
     groups = groups_by(items, field, reader.evaluators)
     if wanted.sort is not None:
         sort_groups(groups, wanted.sort, descending=wanted.descending)
@@ -201,7 +215,8 @@ def _say_more_groups(groups: Sequence[object], limit: int | None) -> None:
 
 def _show_failures(reader: RunReader, wanted: Filter, limit: int | None, *, as_json: bool) -> None:
     step = None if wanted.evaluator is None else wanted.evaluator.evaluator
-    groups = grouped(wanted.matching(reader.items(whole=bool(wanted.grep))), step)
+    whole = bool(wanted.grep) or not reader.knows_rows
+    groups = grouped(wanted.matching(reader.items(whole=whole)), step)
     if as_json:
         for group in groups[:limit]:
             put_json(group_data(group))

@@ -29,10 +29,12 @@ class ConfiguredDataset(Dataset):
     Attributes:
         tree: The file.
         columns: Other columns that it names, each with its path.
+        expecting: The paths of prompts that show the expected answer.
     """
 
     tree: Tree = field(kw_only=True, repr=False)  # it may hold secrets
     columns: Columns = field(default=(), kw_only=True)
+    expecting: tuple[KeyPath, ...] = field(default=(), kw_only=True)
 
     def load(self) -> LoadedDataset:
         """Read the dataset.
@@ -52,6 +54,9 @@ class ConfiguredDataset(Dataset):
             if column not in loaded.columns:
                 hint = hint_near(column, loaded.columns)
                 findings.add(path, no_column(quoted(column), loaded.columns), hint)
+        for path in self.expecting if loaded.roles.expected is None else ():
+            text = f"shows {{{{expected}}}}, but {no_column('for it', loaded.columns)}"
+            findings.add(path, text, "name the column of expected answers: dataset.expected")
         findings.raise_any()
         return loaded
 

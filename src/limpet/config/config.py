@@ -89,9 +89,9 @@ class Config:
         """
         findings, folder = Findings(self._tree), self.path.parent
         models = prepared_models(self._models, folder, findings)
-        with_judges, columns = prepared_judges(self._evaluators, models, findings)
+        with_judges, columns, expecting = prepared_judges(self._evaluators, models, findings)
         columns += columns_of_inputs(with_judges)
-        dataset = prepared_dataset(self._content, self._keep, columns, folder, findings)
+        dataset = prepared_dataset(self._content, self._keep, columns, expecting, folder, findings)
         workflow = prepared_workflow(self._content, models, folder, findings)
         evaluators = prepared_evaluators(with_judges, folder, findings)
         declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
@@ -224,4 +224,6 @@ def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
     for client in clients:
         if isinstance(client, dict) and isinstance(client.get("openai"), str):
             client["openai"] = without_query(client["openai"])
+            if isinstance(client.get("key"), str):
+                client["key"] = hidden(client["key"])  # without a default
     return public

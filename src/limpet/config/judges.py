@@ -99,11 +99,16 @@ class JudgeSection:
         jury = [model for model in found if model is not None]
         return jury if isinstance(names, list) else jury[0]
 
+    @property
+    def at_prompt(self) -> KeyPath:
+        """The path of its prompt in the file."""
+        return (*self.path, self.prompt_key)
+
     def columns(self, evaluator: Evaluator) -> Iterator[tuple[KeyPath, str]]:
         """Yield the columns that its prompt names, each with its path."""
         for part in sorted(evaluator.reads):
             if part.startswith(_ROW):
-                yield (*self.path, self.prompt_key), part.removeprefix(_ROW)
+                yield self.at_prompt, part.removeprefix(_ROW)
 
 
 def check_judge(

@@ -11,7 +11,7 @@ from typing import Any
 
 from limpet.config.errors import Place, refuse
 from limpet.config.matrix import MATRIX
-from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind
+from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind, long_model
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
@@ -113,6 +113,8 @@ def _expanded(path: KeyPath, value: Any) -> Any:
         return long_form(str(path[0]), value)
     if len(path) == 2 and path[0] == "evaluators":  # noqa: PLR2004 - an evaluator by its name
         return long_evaluator(value)
+    if len(path) == 2 and path[0] == "models":  # noqa: PLR2004 - a model by its name
+        return long_model(value)
     if len(path) == 2 and path[0] == "workflow":  # noqa: PLR2004 - a kind of workflow
         return long_kind(str(path[1]), value)
     return value

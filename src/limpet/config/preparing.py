@@ -56,10 +56,20 @@ def prepared_dataset(
     content: EvalFile,
     keep: Mapping[str, Any] | None,
     columns: Columns,
+    expecting: tuple[KeyPath, ...],
     folder: Path,
     findings: Findings,
 ) -> Dataset | None:
-    """Return the dataset; `keep` is its filter in long form, `columns` are more that are named."""
+    """Return the dataset.
+
+    Args:
+        content: The file.
+        keep: Its filter in long form.
+        columns: The columns that evaluators name.
+        expecting: The paths of prompts that show the expected answer.
+        folder: The folder of the file.
+        findings: Collects the problems.
+    """
     section = content.dataset
     if section.path is not None:
         source: Any = located(section.path, folder)
@@ -73,7 +83,8 @@ def prepared_dataset(
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
     columns += columns_of_placeholders(content.workflow)
     columns += columns_of_evaluators(content.evaluators or {})
-    return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
+    named: dict[str, Any] = {"tree": findings.tree, "columns": columns, "expecting": expecting}
+    return ConfiguredDataset(source, filter=keep, **named, **options)
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
@@ -262,14 +273,21 @@ def prepared_models(named: Models, folder: Path, findings: Findings) -> Models:
 
 def prepared_judges(
     evaluators: Mapping[str, Any], named: Models, findings: Findings
-) -> tuple[dict[str, Any], Columns]:
-    """Return the evaluators with those that ask a model created, and the columns these name."""
+) -> tuple[dict[str, Any], Columns, tuple[KeyPath, ...]]:
+    """Return the evaluators with those that ask a model created.
+
+    Beside them, the columns that their prompts name, and the paths of prompts that show the
+    expected answer.
+    """
     prepared, columns = dict(evaluators), list[tuple[KeyPath, str]]()
+    expecting: list[KeyPath] = []
     for name, section in evaluators.items():
         if isinstance(section, JudgeSection):
             prepared[name] = evaluator = section.created(named, findings)
-            columns += () if evaluator is None else section.columns(evaluator)
-    return prepared, tuple(columns)
+            if evaluator is not None:
+                columns += section.columns(evaluator)
+                expecting += [section.at_prompt] if "expected" in evaluator.reads else []
+    return prepared, tuple(columns), tuple(expecting)
 
 
 def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:

@@ -44,7 +44,7 @@ def read_prompt(text: Any, path: KeyPath, folder: Path, findings: Findings) -> s
         return None
     file, name = located(text, folder), one_line(written_as(text))
     try:
-        content = file.read_text(encoding="utf-8").removesuffix("\n")  # the editor's
+        content = file.read_text(encoding="utf-8-sig").removesuffix("\n")  # the editor's
     except FileNotFoundError:
         findings.add(path, f"{name} does not exist", hint_of_missing(text, file))
     except (OSError, ValueError) as error:

@@ -6,7 +6,7 @@ short forms are added as alternatives.
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import create_model
 
@@ -16,13 +16,19 @@ from limpet.config.model import EvalFile, ModelSection, PythonEvaluator
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
 from limpet.config.values import VARIABLE
 from limpet.evaluators.by_name import BUILT_INS
+from limpet.evaluators.ready_prompts import READY
 
 _MODEL_NAMES = {
     "description": "A model under models, or several: a jury.",
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
 }
-_STRINGS = ("prompt", "prompt_file", "against")
-"""What a judge has in a file as a string, whatever its constructor takes."""
+_IN_FILES: dict[str, Any] = {
+    "prompt": str,
+    "prompt_file": str,
+    "against": str,
+    "of": Literal[tuple(READY)],
+}
+"""What the keys of a judge hold in a file, where that is not what its constructor takes."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -118,7 +124,7 @@ def _created(kind: str, create: Callable[..., Any], key: str, names: list[str]) 
     """
     parameters = inspect.signature(create).parameters
     fields: dict[str, Any] = {
-        name: (str, None) if name in _STRINGS else (parameters[name].annotation, None)
+        name: (_IN_FILES[name], None) if name in _IN_FILES else (parameters[name].annotation, None)
         for name in names
     }
     schema = create_model(kind, **fields).model_json_schema()

@@ -66,6 +66,9 @@ _USUALLY = (
     ("unknown escape", "in double quotes, write a backslash as \\\\; or use single quotes"),
 )
 
+_PLACEHOLDER_HINT = 'a string with {{…}} needs quotes: "{{column}}"'
+_UNQUOTED = re.compile(r"[:,\[] *\{\{|: +[^\"'#]*\{\{")
+
 
 # ---- the file ---------------------------------------------------------------------------------
 
@@ -264,7 +267,10 @@ def _refuse_syntax(error: Exception, at: Callable[[int], Place], text: str, line
     mark = error.problem_mark or error.context_mark
     problem = one_line(error.problem or error.context or "").removeprefix("but ")
     hint = next((meaning for sign, meaning in _USUALLY if sign in problem), None)
-    refuse(at(mark.line + 1 if mark else line), f"not valid YAML: {problem}", hint)
+    number = mark.line + 1 if mark else line
+    if any(map(_UNQUOTED.search, text.split("\n")[number - 1 : number])):
+        hint = _PLACEHOLDER_HINT
+    refuse(at(number), f"not valid YAML: {problem}", hint)
 
 
 def read_scalar(word: str) -> Any:
@@ -344,7 +350,8 @@ class _Builder:
             if _is_merge(key):
                 continue
             if not isinstance(key, ScalarNode):
-                self._findings.add_at(place, "a key must be a string, not a list or mapping")
+                hint = _PLACEHOLDER_HINT if isinstance(key, MappingNode) else None
+                self._findings.add_at(place, "a key must be a string, not a list or mapping", hint)
                 continue
             # As it was written: a column may be called `on`, and an evaluator `no`.
             name = key.value

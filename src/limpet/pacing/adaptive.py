@@ -30,7 +30,6 @@ here has been tried against a live provider.
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S
@@ -38,6 +37,7 @@ from limpet.pacing.bucket import TELLING_S
 from limpet.pacing.ceiling import Ceiling
 from limpet.pacing.chance import SOON, Refusal
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
+from limpet.pacing.large_calls import LargeCalls
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
 from limpet.pacing.traffic import MINUTE_S, Sent
@@ -52,9 +52,6 @@ LONGEST_PACE_S = 120.0
 """Longest wait of a single call for its turn, however large its estimated cost."""
 LARGE = 1.2
 """Multiple of the mean cost above which a call may be refused while others pass."""
-OFTEN, LARGEST = 3, 64.0
-"""Refusals of a call from which it may be larger than others; how many times at most."""
-MOST_OWNERS = 1000
 MANY_EXPLAINED, OF_CALLS = 3, 100
 """Refusals that headers may explain, of about this many calls."""
 OUTAGE = 10
@@ -66,6 +63,7 @@ class AdaptiveLimits(KnownLimits):
 
     Attributes:
         in_flight: Calls in flight.
+        large_calls: Which calls may be larger than others.
         mirrors: Copies of the provider's buckets, by name.
         usage: What a call uses.
         steady_latency_s: The latency without the final calls, where only slow ones remain.
@@ -76,6 +74,7 @@ class AdaptiveLimits(KnownLimits):
     def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
         super().__init__(clock, max_in_flight)
         self.in_flight = 0
+        self.large_calls = LargeCalls()
         self.usage = Usage()
         self.mirrors = Mirrors(self.usage.mean)
         self.steady_latency_s = 1.0
@@ -86,20 +85,8 @@ class AdaptiveLimits(KnownLimits):
         self._explained_at = -math.inf  # the last refusal that a bucket's copy explains
         self._explained = 0.0  # how many of them lately
         self._failing: set[object] = set()  # owners of failures since the last success
-        self._refused_before: Counter[object] = Counter()  # by owner, until it is answered
         self._cut_short = False  # the last wait was shorter than the server asked
         self._window_before = 0.0  # the window before refusals that may be random
-
-    def size_of(self, owner: object) -> float:
-        """Return how many times larger than others a call may be, by how often it was refused.
-
-        A bucket that is kept nearly empty refuses a large call again and again while small ones
-        pass. So such a call waits until more has come in.
-        """
-        refusals = self._refused_before.get(owner, 0)
-        if refusals < OFTEN:
-            return 1.0
-        return min(2.0 ** (refusals - OFTEN + 1), LARGEST)
 
     # ---- may a call start? ----------------------------------------------------------------
 
@@ -191,7 +178,7 @@ class AdaptiveLimits(KnownLimits):
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()
-        self._refused_before.pop(sent.owner, None)
+        self.large_calls.answered(sent.owner)
         self._answers += 1
         newest = max(LEAST_LATENCY_S, now - sent.at)
         self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
@@ -226,9 +213,7 @@ class AdaptiveLimits(KnownLimits):
         now = self.clock()
         self.in_flight -= 1
         sent.refused = True
-        self._refused_before[sent.owner] += 1
-        if len(self._refused_before) > MOST_OWNERS:  # those that gave up
-            del self._refused_before[next(iter(self._refused_before))]
+        self.large_calls.refused(sent.owner)
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
         if at_once:

@@ -107,7 +107,7 @@ class Pacer:
 
     def _priced(self, cost: Cost, owner: object) -> tuple[float, Mapping[str, float]]:
         amount, costs = _priced(cost)
-        return amount * self._bound().size_of(owner), costs
+        return amount * self._bound().large_calls.size_of(owner), costs
 
     def _issue(
         self, limits: AdaptiveLimits, cost: float, costs: Mapping[str, float], owner: object

@@ -131,11 +131,16 @@ def wrapped(scores: Mapping[str, str], width: int, column: int) -> Iterator[Rend
 
 
 def _in_one(row: _Row) -> str:
-    if len(row.reasons) == 1:
-        return next(iter(row.reasons.values()))
-    return "; ".join(f"{name}: {reason}" for name, reason in row.reasons.items())
+    return "; ".join(f"{name}{reason}" for name, reason in _named_reasons(row))
 
 
 def _reasons(row: _Row) -> Iterator[RenderableType]:
+    for name, reason in _named_reasons(row):
+        yield Text.assemble((name, "cyan"), reason)
+
+
+def _named_reasons(row: _Row) -> Iterator[tuple[str, str]]:
+    """Yield each reason after the name of its score, unless the row has only one."""
+    is_only = len(row.reasons) == 1 and len(row.scores) <= 1
     for name, reason in row.reasons.items():
-        yield Text.assemble((f"{name}: " if len(row.reasons) > 1 else "", "cyan"), reason)
+        yield "" if is_only else f"{name}: ", reason

@@ -4,14 +4,14 @@ import asyncio
 import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
-from limpet.types import Item, Output, Usage
+from limpet.models.schema import check_schema
+from limpet.types import Item, Output
 from limpet.workflows.conversation import Conversation, Messages, Rendered
 from limpet.workflows.protocol import Workflow
 
@@ -68,6 +68,8 @@ def openai(
     for argument, value in (("params", params), ("schema", schema)):
         if value is not None and not isinstance(value, Mapping):
             raise LimpetError(f"{argument}={value!r}: must be a mapping")
+    if schema is not None:
+        check_schema(schema)
     if url is not None:
         client: Model = openai_api(url, model=model, **options)
     elif options:
@@ -174,7 +176,7 @@ def _event(
         "input": messages,
         "output": value,
     }
-    if isinstance(reply.usage, Usage):
-        counts = asdict(reply.usage)
-        event["usage"] = {name: counts[name] for name in _COUNTS if counts[name]}
+    if reply.usage is not None:
+        counts = {name: getattr(reply.usage, name) for name in _COUNTS}
+        event["usage"] = {name: count for name, count in counts.items() if count}
     return event

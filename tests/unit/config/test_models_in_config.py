@@ -1,5 +1,6 @@
 """What is wrong with a model, a prompt or a judge is said with its line, before any call."""
 
+import asyncio
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from unit.config.refusals import a_folder, refusal  # noqa: F401 - a fixture
 
 from limpet.config import json_schema, load_config
 from limpet.errors import ConfigError
+from limpet.evaluators import Scored
 
 DATA = "dataset: questions.jsonl\n"
 ASKED = DATA + "workflow: {openai: http://localhost:1/v1, model: m, %s}\n"
@@ -358,3 +360,64 @@ def test_a_key_cannot_vary(folder):
     )
     with pytest.raises(ConfigError, match=r"cannot vary workflow\.key: its values are secrets"):
         load_matrix("eval.yml")
+
+
+def test_inputs_fill_the_parameters_of_an_evaluator(folder):
+    (folder / "own_scores.py").write_text(
+        "def overlap(context, answer):\n    return answer in context\n"
+    )
+    (folder / "eval.yml").write_text(
+        DATA + "workflow: json:dumps\nevaluators:\n"
+        "  inside:\n    python: own_scores:overlap\n"
+        "    inputs: {context: 'It says {{question}}', answer: '{{output}}'}\n"
+    )
+    ready = load_config("eval.yml").prepare()
+    evaluator = ready.evaluators["inside"]
+    item = ready.dataset.load().items[0]
+    scored = Scored("x", None, item.input, item)
+    assert asyncio.run(evaluator.call(scored))["score"].value is True
+    config = load_config("eval.yml", ["evaluators.inside.inputs.context='{{qestion}}'"])
+    said = r"evaluators\.inside\.inputs\.context: .*'qestion'"
+    with pytest.raises(ConfigError, match=said):
+        config.prepare().dataset.load()
+
+
+def test_a_prompt_that_shows_an_expected_answer_needs_a_column_of_them(folder):
+    (folder / "eval.yml").write_text(JUDGED % "judge: grader, of: correctness")
+    (folder / "app.py").write_text("def answer(question): return 'x'\n")
+    config = load_config("eval.yml", ["workflow=json:dumps"])
+    said = (
+        r"^eval.yml:6: evaluators.right.of: shows \{\{expected\}\}, but there is no column for it"
+    )
+    with pytest.raises(ConfigError, match=said):
+        config.prepare().dataset.load()
+    (folder / "questions.jsonl").write_text('{"id": "1", "question": "x", "answer": "y"}\n')
+    assert len(config.prepare().dataset.load()) == 1
+
+
+def test_the_default_of_a_key_is_not_kept(folder):
+    (folder / "eval.yml").write_text(ASKED % 'prompt: hi, key: "${NOT_SET:-sk-default-12345}"')
+    config = load_config("eval.yml")
+    assert "sk-default" not in json.dumps(config.public)
+    assert "sk-default-12345" in config.prepare().workflow.secrets
+
+
+def test_a_schema_that_cannot_be_held_to_is_said(folder):
+    told, _ = refusal(ASKED % "prompt: hi, schema: {type: object, patternProperties: {}}")
+    assert told.startswith("eval.yml:2: workflow.schema: 'patternProperties' is not supported")
+
+
+def test_a_set_goes_below_a_model_in_short(folder):
+    (folder / "eval.yml").write_text(DATA + "workflow: app:answer\nmodels: {a: own:ask}\n")
+    config = load_config("eval.yml", ["models.a.python=other:ask"])
+    assert config.public["models"]["a"] == {"python": "other:ask"}
+
+
+@pytest.mark.parametrize(
+    "prompt", ["{{question}}", "{{question}} please", "Answer: {{question}}", "[{{a}}]"]
+)
+def test_a_placeholder_without_quotes_is_said(prompt):
+    text = DATA + f"workflow:\n  openai: http://x/v1\n  model: m\n  prompt: {prompt}\n"
+    said, hint = refusal(text)
+    assert said.startswith("eval.yml:5: ")
+    assert hint == 'a string with {{…}} needs quotes: "{{column}}"'

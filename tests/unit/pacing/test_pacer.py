@@ -11,6 +11,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet import Pacer
 from limpet.pacing import PacerRegistry
+from limpet.pacing.large_calls import LargeCalls
 
 
 def now():
@@ -192,6 +193,31 @@ async def test_hostile_usage_never_makes_it_wait_beyond_a_bound(amount):
         at = now()
         (await pacer.acquire()).ok(headers=headers, usage=usage)
         assert now() - at <= 61
+
+
+def test_a_call_refused_again_and_again_is_taken_for_a_large_one_until_it_is_answered():
+    calls = LargeCalls()
+    sizes = []
+    for _ in range(5):
+        calls.refused("large")
+        calls.refused("large")  # nothing passed in between: no news
+        sizes.append(calls.size_of("large"))
+        calls.answered("another")
+    assert sizes == [1, 1, 2, 4, 8]
+    assert calls.size_of("another") == 1
+    calls.answered("large")
+    assert calls.size_of("large") == 1
+
+
+def test_calls_that_gave_up_are_forgotten():
+    calls = LargeCalls()
+    for _ in range(3):
+        calls.refused("gave up")
+        calls.answered("another")
+    assert calls.size_of("gave up") == 2
+    for number in range(2000):
+        calls.refused(number)
+    assert calls.size_of("gave up") == 1
 
 
 @in_virtual_time

@@ -30,7 +30,7 @@ def test_scores_without_a_reason_show_none(tmp_path, width):
     result = limpet.evaluate(ROWS, lambda question: question, [judge], run=tmp_path, show=False)
     names = score_names(result.items, ["judge"])
     text = "\n".join(drawn(items_table(result.items, names, trials=False, reasons=True), width))
-    assert "so so" in text
+    assert "quality: so so" in text
     assert "{}" not in text
 
 

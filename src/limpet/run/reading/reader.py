@@ -275,9 +275,15 @@ class RunReader(RunFiles):
 
         Args:
             places: The places of the items to read; None: all.
-            whole: Decode the answers, too; else only the facts about them.
+            whole: Decode the answers, too; else only the facts about them and, unless `items.jsonl`
+                is missing or damaged, their rows.
         """
         return self._items.read(self._items.asked.cells(places), whole=whole)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows can be read without the answers, from `items.jsonl`."""
+        return self._items.asked.file is not None
 
     def trials_of_items(self) -> Iterator[list[ItemResult]]:
         """Yield all trials of each item, in the order of the dataset, in bounded memory."""

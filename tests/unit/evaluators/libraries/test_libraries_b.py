@@ -279,7 +279,7 @@ def test_what_inspect_could_not_score_is_a_failure(score, error):
     graded.__registry_info__ = SimpleNamespace(type="scorer", name="graded")
     graded.__registry_params__ = {}
     with pytest.raises(error):
-        as_evaluator(graded)._read(score and SimpleNamespace(**score))
+        as_evaluator(graded)._read(score and SimpleNamespace(**score), "yes")
 
 
 # ---- the NeMo Agent Toolkit ---------------------------------------------------------------------

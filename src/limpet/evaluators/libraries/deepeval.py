@@ -7,13 +7,14 @@ of the score: editing it runs nothing again.
 import copy
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get, has, loaded, openai_address, plain, settings_of
+from limpet.secrets.known import maskable
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
@@ -86,6 +87,13 @@ class DeepEvalMetric(Adapter):
         if address is None and type(model).__name__ in ("OpenAIModel", "GPTModel"):
             address = openai_address()
         return address, get(self.theirs, "evaluation_model")
+
+    @property
+    def secrets(self) -> Collection[str]:  # type: ignore[override]  # it is only read
+        """The key of its model."""
+        key = get(self.theirs, "model", "api_key")
+        reveal = get(key, "get_secret_value")  # pydantic's
+        return maskable([reveal() if callable(reveal) else str(key)]) if key else ()
 
     def clients(self) -> Iterable[Any]:
         return [self._http]

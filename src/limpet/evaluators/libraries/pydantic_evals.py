@@ -68,7 +68,7 @@ class PydanticEvaluator(Adapter):
         return get(self._model, "base_url"), get(self._model, "model_name")
 
     def clients(self) -> Iterable[Any]:
-        return [get(self._entered, "client")]
+        return [get(self._entered or self._model, "client")]
 
     async def open(self) -> None:
         """Enter the model, which otherwise makes a client for each call and closes it."""

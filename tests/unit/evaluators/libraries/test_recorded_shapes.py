@@ -201,6 +201,14 @@ def test_without_deepeval_there_is_no_metric_of_it():
         as_evaluator(Metric(), inputs=DOCS)
 
 
+def test_the_key_of_deepevals_model_is_a_secret(deepeval):
+    key = SimpleNamespace(get_secret_value=lambda: "sk-of-deepeval-1234")
+    model = SimpleNamespace(api_key=key, base_url="http://localhost:1")
+    evaluator = as_evaluator(Metric(model), inputs=DOCS)
+    assert "sk-of-deepeval-1234" in evaluator.secrets
+    assert "sk-of-deepeval-1234" not in str(evaluator.described)
+
+
 # ---- pydantic-evals -----------------------------------------------------------------------------
 
 
@@ -277,6 +285,11 @@ def test_a_judge_of_pydantic_evals_reads_what_it_shows_and_does_not_retry():
     assert as_evaluator(LLMJudge(rubric="wrong?")).fingerprint != as_evaluator(judge).fingerprint
 
 
+def test_the_key_of_pydantic_ais_model_is_a_secret():
+    model = SimpleNamespace(client=SimpleNamespace(api_key="sk-of-pydantic-1234"))
+    assert "sk-of-pydantic-1234" in as_evaluator(LLMJudge(model=model)).secrets
+
+
 def test_an_empty_result_of_pydantic_evals_is_a_failure():
     with pytest.raises(PermanentError, match="empty dict"):
         called(Custom({}))
@@ -332,7 +345,9 @@ def test_an_input_that_ragas_rejects_is_a_failure_that_is_not_retried():
 
 def test_ragas_retries_are_off_while_it_is_open():
     client = SimpleNamespace(max_retries=2, base_url="http://localhost:1/v1")
+    client.api_key = "sk-of-ragas-1234"
     llm = SimpleNamespace(client=SimpleNamespace(client=client), model="m", model_args={"top_p": 1})
+    assert "sk-of-ragas-1234" in as_evaluator(Faithful(llm), inputs=CONTEXTS).secrets
     seen = []
 
     class Seeing(Faithful):

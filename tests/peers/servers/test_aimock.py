@@ -4,7 +4,6 @@ import json
 import re
 import urllib.request
 from collections import defaultdict
-from itertools import pairwise
 
 import pytest
 from peers.servers.starting import aimock
@@ -17,12 +16,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 VERDICT = json.dumps({"reason": "the same", "label": "correct"})
 ROWS = [{"id": str(n), "input": f"question {n}", "expected": "yes"} for n in range(20)]
 ANSWER = {"match": {}, "response": {"content": VERDICT}}
+REFUSAL = {"error": {"message": "too many requests", "type": "rate_limit_error"}, "status": 429}
 
 
-def evaluate(url, folder, **options):
+def evaluate(url, folder, rows=ROWS, **options):
     judge = limpet.judge(openai_api(url, model="gpt-4.1-mini", key=None), of="correctness")
     return limpet.evaluate(
-        ROWS, lambda question: "yes", evaluators={"right": judge}, run=folder / "run", **options
+        rows, lambda question: "yes", evaluators={"right": judge}, run=folder / "run", **options
     )
 
 
@@ -55,14 +55,19 @@ def failures(folder):
 
 
 def test_refusals_with_their_headers_are_obeyed_and_every_cell_finishes(tmp_path):
-    with aimock(tmp_path, [ANSWER], chaos={"rateLimitRate": 0.3}) as url:
-        evaluate(url, tmp_path)
+    refused = [f"question {number}" for number in (2, 5, 8)]
+    fixtures = [
+        {"match": {"userMessage": question, "sequenceIndex": 0}, "response": REFUSAL}
+        for question in refused
+    ]
+    with aimock(tmp_path, [*fixtures, ANSWER]) as url:
+        evaluate(url, tmp_path, ROWS[:10])
         requests = by_item(asked(url))
-    assert labels(tmp_path) == ["correct"] * 20
+    assert labels(tmp_path) == ["correct"] * 10
     assert failures(tmp_path) == []
-    pairs = [pair for tries in requests.values() for pair in pairwise(tries)]
-    assert pairs, "nothing was refused"
-    for (status, refused_at), (_, asked_again_at) in pairs:
+    assert sorted(item for item, tries in requests.items() if len(tries) > 1) == refused
+    for item in refused:
+        (status, refused_at), (_, asked_again_at) = requests[item]
         assert status == 429
         assert asked_again_at - refused_at >= 0.99, "Retry-After: 1"
 

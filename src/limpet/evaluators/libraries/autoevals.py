@@ -102,6 +102,9 @@ class AutoevalsScorer(Adapter):
         return [get(given, "openai") or given]
 
     async def score(self, values: Mapping[str, Any]) -> Any:
+        for name in _variables(get(self.theirs, "messages")):
+            if name in values and values[name] is None:
+                raise PermanentError(f"the prompt names {name}, and the item has none")
         named = dict(values)
         output, expected = named.pop("output"), named.pop("expected", None)
         if self._is_async:
@@ -174,8 +177,8 @@ def _attributes(scorer: Any) -> dict[str, Any]:
     return held
 
 
-def _variables(messages: list[Any]) -> Iterator[str]:
-    for message in messages:
+def _variables(messages: Any) -> Iterator[str]:
+    for message in messages if isinstance(messages, list) else ():
         content = message.get("content") if isinstance(message, Mapping) else None
         if isinstance(content, str):
             yield from _VARIABLE.findall(content)

@@ -132,9 +132,9 @@ class InspectScorer(Adapter):
             if type(error).__name__ == "RetryError" and error.__cause__ is not None:
                 raise error.__cause__ from None  # tenacity's, which says nothing
             raise
-        return Output(self._read(returned), usage=_usage())
+        return Output(self._read(returned, values["output"]), usage=_usage())
 
-    def _read(self, returned: Any) -> Any:
+    def _read(self, returned: Any, output: Any) -> Any:
         if returned is None:
             raise PermanentError(f"{self.name} returned no score")
         value, reason, why = (get(returned, part) for part in ("value", "reason", "explanation"))
@@ -143,8 +143,8 @@ class InspectScorer(Adapter):
         if isinstance(value, float) and math.isnan(value):
             raise PermanentError(f"{self.name} has no score: {one_line(reason or why or 'NaN')}")
         if isinstance(value, Mapping):
-            return {str(part): _as_score(each, returned) for part, each in value.items()}
-        return _as_score(value, returned)
+            return {str(part): _as_score(each, returned, output) for part, each in value.items()}
+        return _as_score(value, returned, output)
 
 
 def _prepare(roles: Mapping[str, Any]) -> None:
@@ -181,9 +181,10 @@ def _target(expected: Any) -> Any:
     return loaded("inspect_ai.scorer", "Target")(texts or value_as_text(expected))
 
 
-def _as_score(value: Any, returned: Any) -> Score:
+def _as_score(value: Any, returned: Any, output: Any) -> Score:
     extra = {part: get(returned, part) for part in ("answer", "reason")}
-    metadata = {part: found for part, found in extra.items() if found is not None} or None
+    known = (None, output)  # the output is on disk already
+    metadata = {part: found for part, found in extra.items() if found not in known} or None
     explanation = get(returned, "explanation")
     if isinstance(value, str):
         return Score(_VALUES.get(value), label=value, explanation=explanation, metadata=metadata)

@@ -14,9 +14,9 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError, TransientError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
-from limpet.evaluators.libraries.impatient import address_and_model, without_retries
+from limpet.evaluators.libraries.impatient import address_and_model, described, without_retries
 from limpet.evaluators.libraries.refusals import outspoken, refusals
-from limpet.evaluators.libraries.shapes import get, has
+from limpet.evaluators.libraries.shapes import get, has, settings_of
 from limpet.nat_trace import nat_steps
 from limpet.text import one_line
 from limpet.types import Score
@@ -35,7 +35,7 @@ _FIELDS = {
     "trajectory": "{{trace}}",
     "full_dataset_entry": "{{row}}",
 }
-_PARTS = ("judge_llm_prompt", "default_scoring", "default_score_weights", "input_obj_field")
+_UNCOUNTED = ("llm", "metric", "max_concurrency", "tqdm_desc", "llm_retry_control_params")
 _REFUSED = re.compile(r"\b429\b|RateLimit|Too Many Requests", re.IGNORECASE)
 _RAISED = "Evaluator error: "
 _UNREADABLE = "Error in evaluator from parsing judge LLM response"
@@ -58,10 +58,10 @@ class NatEvaluator(Adapter):
         return Fields(tuple(_FIELDS), optional=("expected_trajectory",), defaults=_FIELDS)
 
     def parts(self) -> Mapping[str, Any]:
-        stated = {part: get(self.theirs, part) for part in _PARTS}
-        metric, (_, model) = get(self.theirs, "metric"), address_and_model(get(self.theirs, "llm"))
-        stated |= {"model": model, "metric": get(metric, "name")}
-        return {part: value for part, value in stated.items() if value is not None}
+        stated = settings_of(self.theirs, without=_UNCOUNTED)
+        llm, metric = get(self.theirs, "llm"), get(self.theirs, "metric")
+        stated |= {} if llm is None else {"model": described(llm)}
+        return stated | ({} if metric is None else {"metric": settings_of(metric)})
 
     def model(self) -> tuple[Any, Any] | None:
         return address_and_model(get(self.theirs, "llm"))

@@ -224,6 +224,12 @@ def test_the_prompt_of_autoevals_counts_and_its_key_does_not():
     assert first.endpoint == "http://localhost:8000 m"
 
 
+def test_a_prompt_of_autoevals_that_names_an_expected_answer_needs_one():
+    theirs = Classifier(pytest.fail, "Is {{output}} the same as {{expected}}?")
+    with pytest.raises(PermanentError, match="names expected, and the item has none"):
+        scores_of(theirs, expected=None)
+
+
 def test_a_field_that_autoevals_prompt_names_must_be_filled():
     theirs = Classifier(lambda values: "good", "Does {{output}} meet {{criteria}}?")
     with pytest.raises(TypeError, match="criteria"):
@@ -273,7 +279,7 @@ def test_what_inspect_could_not_score_is_a_failure(score, error):
     graded.__registry_info__ = SimpleNamespace(type="scorer", name="graded")
     graded.__registry_params__ = {}
     with pytest.raises(error):
-        as_evaluator(graded)._read(score and SimpleNamespace(**score))
+        as_evaluator(graded)._read(score and SimpleNamespace(**score), "yes")
 
 
 # ---- the NeMo Agent Toolkit ---------------------------------------------------------------------
@@ -316,7 +322,11 @@ def test_an_evaluator_of_the_toolkit_scores_one_item_at_a_time():
 
 def test_the_toolkits_prompt_counts():
     first, second = (as_evaluator(Toolkit({}, prompt)) for prompt in ("a", "b"))
+    assert first.stated == as_evaluator(Toolkit({}, "a")).stated
     assert first.stated != second.stated
+    own = Toolkit({}, "a")
+    own.strictness = 3
+    assert as_evaluator(own).stated != first.stated, "a setting of the user's own class"
 
 
 FAILED = {"error": "Evaluator error: Error code: 429 - too many"}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from limpet.errors import InvalidReplyError, PermanentError
 from limpet.evaluators.judge_usage import plain_usage
-from limpet.pacing.leave import Leave, take_leave
+from limpet.pacing.leave import Leave, current_leave, take_leave
 
 Vector = Sequence[float]
 _MOST_CALLS = 64
@@ -45,6 +45,7 @@ class Embedded(NamedTuple):
 class _Call:
     texts: tuple[str, ...]
     done: asyncio.Future[Embedded]
+    leave: Leave
 
 
 class EmbeddingBatches:
@@ -59,7 +60,7 @@ class EmbeddingBatches:
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """Return the vectors of some texts."""
         loop = asyncio.get_running_loop()
-        call = _Call(tuple(texts), loop.create_future())
+        call = _Call(tuple(texts), loop.create_future(), current_leave())
         self._calls.append(call)
         if len(self._calls) >= _MOST_CALLS:
             self._flush()
@@ -88,7 +89,9 @@ class EmbeddingBatches:
             task.add_done_callback(self._sending.discard)
 
     async def _send(self, calls: Sequence[_Call]) -> None:
-        take_leave(Leave())  # the request belongs to no single cell
+        take_leave(leave := Leave())  # the request belongs to no single cell
+        for call in calls:
+            call.leave.share(leave)
         try:
             await self._answer(calls)
         except PermanentError as error:

@@ -184,8 +184,11 @@ class Flight:
             # The time that its calls waited for the pacer is not its own.
             remaining_s += attempt.leave.waited_s(now)
             if attempt.leave.is_waiting:
-                soonest_s = min(soonest_s, max(remaining_s, _LOOK_AGAIN_S))
-            elif remaining_s > 0:
+                # A call that hangs may hold what the cell's other calls wait for.
+                call_s = attempt.leave.oldest_call_s(now)
+                own_s = max(remaining_s, _LOOK_AGAIN_S)
+                remaining_s = self._timeout_s - call_s if call_s else own_s
+            if remaining_s > 0:
                 soonest_s = min(soonest_s, remaining_s)
             elif attempt.cancelled is None:
                 self.cancel(attempt.index, Cancelled.TIMEOUT)

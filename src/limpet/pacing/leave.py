@@ -28,7 +28,7 @@ class Leave:
     """
 
     __slots__ = (
-        "_charged", "_failed", "_open", "_owner", "_ticket", "_waited_s", "_waiting",
+        "_charged", "_failed", "_open", "_owner", "_shared", "_ticket", "_waited_s", "_waiting",
         "_waiting_since", "makes_own", "overdue",
     )  # fmt: skip
 
@@ -37,8 +37,10 @@ class Leave:
         self.makes_own = False
         self._ticket = ticket  # not used by a call yet
         self._owner = object() if ticket is None else ticket.owner
-        # Invariant: tickets that are not settled; one that is missing here was settled for it.
-        self._open: set[Ticket] = set()
+        # Invariant: tickets that are not settled, oldest first, with the loop's time at which they
+        # came into use; one that is missing here was settled for it.
+        self._open: dict[Ticket, float] = {}
+        self._shared: Leave | None = None
         self._failed: Ticket | None = None
         self._charged = True
         self._waiting = 0
@@ -58,14 +60,20 @@ class Leave:
         if ticket is None:
             with self._paused():
                 ticket = await pacer.acquire(cost, owner=self._owner)
-        self._open.add(ticket)
+        self._open[ticket] = asyncio.get_running_loop().time()
         return ticket
+
+    def share(self, leave: "Leave") -> None:
+        """Have the cell's next call made by another leave, for several cells at once."""
+        if self._shared is not None:
+            self._waited_s += self._shared.waited_s(asyncio.get_running_loop().time())
+        self._shared = leave
 
     def end(self, ticket: Ticket, error: BaseException | None = None) -> None:
         """Settle the ticket of a call that ended, unless the attempt was given up before."""
         if ticket not in self._open:
             return
-        self._open.remove(ticket)
+        del self._open[ticket]
         if error is None:
             ticket.ok()
         elif isinstance(error, TimeoutError) or self.overdue:
@@ -106,6 +114,9 @@ class Leave:
             self._failed, self._charged = ticket, ticket.settle(signal)
         elif not (signal.pushback or signal.outage):
             return True  # the calls were answered: the fault is in what came after
+        elif self._shared is not None:
+            shared = self._shared
+            self._failed, self._charged = shared._failed, shared._charged  # noqa: SLF001
         return self._charged
 
     def timed_out(self) -> bool:
@@ -118,11 +129,9 @@ class Leave:
 
     def void(self) -> None:
         """The attempt was cancelled: it says nothing about the endpoint."""
-        if self._ticket is not None:
-            self._open.add(self._ticket)
-            self._ticket = None
-        for ticket in self._open:
+        for ticket in [*self._open, *([] if self._ticket is None else [self._ticket])]:
             ticket.void()
+        self._ticket = None
         self._open.clear()
 
     def _take(self) -> Ticket | None:
@@ -148,11 +157,16 @@ class Leave:
     @property
     def is_waiting(self) -> bool:
         """Whether a call of the cell waits until it may start."""
-        return self._waiting > 0
+        return self._waiting > 0 or (self._shared is not None and self._shared.is_waiting)
+
+    def oldest_call_s(self, now: float) -> float:
+        """Return how long the oldest call in flight has taken; 0 if there is none."""
+        return now - next(iter(self._open.values()), now)
 
     def waited_s(self, now: float) -> float:
         """Return for how long the cell's calls waited, in seconds of the loop's time."""
-        return self._waited_s + (now - self._waiting_since if self._waiting else 0.0)
+        shared_s = 0.0 if self._shared is None else self._shared.waited_s(now)
+        return self._waited_s + shared_s + (now - self._waiting_since if self._waiting else 0.0)
 
 
 _current: ContextVar[Leave | None] = ContextVar("limpet_leave", default=None)

@@ -168,3 +168,39 @@ async def test_an_error_after_the_calls_counts_against_the_cell():
     assert len(tries) == 3
     assert isinstance(done[0].error, ValueError)
     assert registry.get("server").state.failed == 0
+
+
+@in_virtual_time
+async def test_a_call_that_hangs_reaches_its_limit_while_another_of_its_cell_waits():
+    registry = PacerRegistry(max_in_flight=2)
+    pacer = registry.get("server")
+
+    async def call():
+        async with endpoint("server"):
+            await asyncio.sleep(1_000_000)
+
+    async def three_votes(_):
+        await asyncio.gather(call(), call(), call())
+
+    with pacing_with(registry):
+        done = await finished(executor_of(three_votes, pacer, timeout=5, max_retries=0), [0])
+    assert [type(cell.error) for cell in done] == [TimeoutError]
+    assert asyncio.get_running_loop().time() < 60
+    assert (pacer.state.in_flight, pacer.state.waiting) == (0, 0)
+
+
+@in_virtual_time
+async def test_calls_of_a_cell_that_take_turns_do_not_reach_its_limit():
+    # Five votes of a second each, one at a time, and a limit of 3 s for each.
+    registry = PacerRegistry(max_in_flight=1)
+
+    async def call():
+        async with endpoint("server"):
+            await asyncio.sleep(1)
+
+    async def five_votes(_):
+        await asyncio.gather(*(call() for _ in range(5)))
+
+    with pacing_with(registry):
+        done = await finished(executor_of(five_votes, timeout=3, max_retries=0), range(3))
+    assert [cell.error for cell in done] == [None] * 3

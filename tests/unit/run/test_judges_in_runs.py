@@ -4,7 +4,8 @@ import asyncio
 import json
 
 import pytest
-from model_server import completion, failure, model_server
+from e2e.servers import on_a_thread
+from model_server import ModelServer, completion, failure, model_server
 
 import limpet
 from limpet.models import openai_api
@@ -255,6 +256,20 @@ def test_vectors_are_fetched_for_many_items_at_once(tmp_path):
     assert len(server.asked) < 60
     used = sum(len(asked["input"]) for asked in server.asked)
     assert summary["usage"]["total_tokens"] == used
+
+
+def test_refused_requests_for_vectors_use_up_no_retries(tmp_path):
+    refusals = iter(range(5))
+
+    class Refusing(ModelServer):
+        def _embeddings(self, asked):
+            if next(refusals, None) is not None:
+                return failure(429, headers={"Retry-After": "0"})
+            return super()._embeddings(asked)
+
+    with on_a_thread(Refusing()) as server:
+        result = run(tmp_path, limpet.embedding_similarity(grader(server)))
+    assert summary_of(result, "embedding_similarity")["completed"] == 4
 
 
 def test_a_decision_endpoint_gives_a_label_without_a_reason(tmp_path):

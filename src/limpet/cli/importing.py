@@ -44,7 +44,7 @@ def command(
 def _into_nat(file: Path, config: NatConfig) -> ImportReport:
     config.prepare()
     rows = list(rows_of_file(file))  # before its directory is moved
-    make_room = functools.partial(config.set_foreign_aside, _say, imported=True)
+    make_room = functools.partial(config.earlier.set_foreign_aside, _say, imported=True)
     return import_rows(rows, file.name, config.target(), before=make_room)
 
 

@@ -265,7 +265,7 @@ def _view(out: TextIO, flags: _Flags, variant: Variant | None = None) -> View:
 def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
     if not isinstance(config, NatConfig):
         return plan_prepared(prepared)
-    with config.to_plan() as run:
+    with config.earlier.to_plan() as run:
         return plan_prepared(replace(prepared, run=run))
 
 
@@ -306,7 +306,7 @@ def _run(
         say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)
     well = True
     if isinstance(config, NatConfig):
-        config.begin(_warn if isinstance(view, (TalkingView, EventView)) else _say_nothing)
+        config.earlier.begin(_warn if isinstance(view, (TalkingView, EventView)) else _say_nothing)
 
         def finish(result: EvaluationResult) -> bool:
             nonlocal well

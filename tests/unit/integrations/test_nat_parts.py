@@ -350,10 +350,10 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
     module = sys.modules["nat.utils.data_models.schema_validator"]
     with monkeypatch.context() as patch, pytest.raises(limpet.LimpetError, match="no such ki"):
         patch.setattr(module, "validate_schema", fail)
-        load_nat_config("config.yml", Flags()).begin(print)
+        load_nat_config("config.yml", Flags()).earlier.begin(print)
     assert run_directory.is_finished(tmp_path / "out")
     assert list(tmp_path.glob("out.*")) == []
-    load_nat_config("config.yml", Flags()).begin(print)
+    load_nat_config("config.yml", Flags()).earlier.begin(print)
     assert [run_directory.is_finished(one) for one in tmp_path.glob("out.*")] == [True]
     assert toolkit.configs == []  # nothing was built for that
 

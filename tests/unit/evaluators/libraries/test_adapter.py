@@ -108,7 +108,7 @@ def test_a_field_that_the_item_lacks_is_a_failure_of_that_item():
         asyncio.run(evaluator.call(SCORED))
 
 
-@pytest.mark.parametrize("returned", [None, float("nan"), float("inf"), {}, object()], ids=repr)
+@pytest.mark.parametrize("returned", [None, float("nan"), float("inf"), {}, print], ids=str)
 def test_what_is_not_a_score_is_a_failure(returned):
     with pytest.raises(PermanentError):
         called(returned)

@@ -85,3 +85,19 @@ def test_a_column_that_a_judge_needs_is_missed_before_the_first_call(tmp_path):
     with pytest.raises(limpet.DatasetError, match="needs the column 'context'"):
         limpet.evaluate(ROWS, shout, [judged], run=tmp_path / "run", show=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_replies_that_cannot_be_used_are_paid_for_and_counted(tmp_path):
+    async def prose(messages, **params):
+        return limpet.models.Reply("It is fine.", usage=limpet.Usage(10, 2))
+
+    judged = limpet.judge(prose, "Is {{output}} right?", reasks=1)
+    options = {"run": tmp_path / "run", "show": False, "early_stop": False}
+    result = limpet.evaluate(ROWS, shout, {"right": judged}, **options)
+    loaded = limpet.load_run(tmp_path / "run")
+    for summary in (result.summary, loaded.summary):
+        numbers = summary["evaluators"]["right"]
+        assert (numbers["completed"], numbers["failed"]) == (0, {"invalid_reply": 4})
+        assert numbers["mean"] is None
+        assert numbers["usage"]["total_tokens"] == 4 * 2 * 12  # asked twice each
+    assert [item.score_usage["right"]["usage"]["total_tokens"] for item in loaded.items] == [24] * 4

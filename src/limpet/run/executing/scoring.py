@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from limpet.errors import InvalidReplyError
 from limpet.evaluators.ballots import casting_into
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
@@ -23,6 +24,7 @@ from limpet.run.record_fields import SAW_MASKED, SCORED
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.text import one_line
 from limpet.types import Output
+from limpet.usage import usage_of
 
 _QUEUE_SIZE = 256
 
@@ -115,8 +117,16 @@ class ScoringStep:
         return read_scores(returned, self.name, self._remarks)
 
     def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
-        used = usage_facts(output_of(done), self._prices)
+        used = usage_facts(output_of(done) or _paid_for_nothing(done.error), self._prices)
         return {**done.input.facts, **(used or {})}
+
+
+def _paid_for_nothing(error: Exception | None) -> Output | None:
+    """Return what replies used that could not be used: they are paid for all the same."""
+    if not isinstance(error, InvalidReplyError):
+        return None
+    usage, _ = usage_of(error.usage)
+    return Output(None, usage)
 
 
 def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:

@@ -131,6 +131,8 @@ class ItemsReader:
             failed = self.failures.latest.get((name, key.hex()))
             if failed is not None and evaluator.counts(key, failed.generation):
                 item.score_errors[name] = self.failures.record(failed).get("error") or {}
+                if "usage" in failed.facts:
+                    item.score_usage[name] = failed.facts
                 item.note_masked(name, failed.facts)
 
     def pending_redo(

@@ -97,6 +97,8 @@ class _Totals:
             failed = self._failures.get((name, key.hex()))
             if failed is not None and evaluator.counts(key, failed.generation):
                 scores.add_failure(failed.facts)
+                if "usage" in failed.facts:
+                    scores.add_usage(failed.facts)
                 scores.note_masked(failed.facts)
                 self.numbers.masked += bool(failed.facts.get(MASKED))
 

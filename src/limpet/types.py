@@ -107,6 +107,12 @@ class Item:
     row: Mapping[str, Any] = field(default_factory=dict)
 
 
+USAGE_COUNTS = (
+    "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens",
+)  # fmt: skip
+"""What of a `Usage` is a number of tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a call used.

@@ -7,15 +7,8 @@ by model, from which prices are applied.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from limpet.types import USAGE_COUNTS
 from limpet.usage import usage_of
-
-_COUNTS = (
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-)
 
 
 def plain_usage(reported: Any, model: str) -> dict[str, Any] | None:
@@ -29,7 +22,7 @@ def plain_usage(reported: Any, model: str) -> dict[str, Any] | None:
     usage, _ = usage_of(reported)
     if usage is None:
         return None
-    counts = {name: count for name in _COUNTS if (count := getattr(usage, name)) is not None}
+    counts = {name: count for name in USAGE_COUNTS if (count := getattr(usage, name)) is not None}
     counts.setdefault("total_tokens", usage.prompt_tokens + usage.completion_tokens)
     plain: dict[str, Any] = dict(counts)
     if usage.cost is not None:

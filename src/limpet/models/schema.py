@@ -13,6 +13,7 @@ from typing import Any
 
 from limpet.errors import SetupError
 from limpet.text import one_line
+from limpet.transport.parsing import finite, integer, refuse
 
 Schema = Mapping[str, Any]
 _NOTES = frozenset({"title", "description"})
@@ -155,24 +156,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(f"not JSON ({name})")
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError(f"not JSON that can be kept ({number[:40]} is too large a number)")
-    return value
-
-
-def _integer(number: str) -> int:
-    try:
-        return int(number)
-    except ValueError:
-        raise ValueError(f"not JSON that can be read (a number has {len(number)} digits)") from None
-
-
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite, parse_int=_integer
+    object_pairs_hook=_unique, parse_constant=refuse, parse_float=finite, parse_int=integer
 )  # made once: making it takes longer than most replies

@@ -39,25 +39,28 @@ def _parsed(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_integer)
+        return json.loads(text, parse_constant=refuse, parse_float=finite, parse_int=integer)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, at character {error.pos})") from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
 
 
-def _refuse(name: str) -> Any:
+def refuse(name: str) -> Any:
+    """Refuse `NaN` and the infinities, which are not JSON."""
     raise ValueError(f"not JSON ({name})")
 
 
-def _finite(number: str) -> float:
+def finite(number: str) -> float:
+    """Return a number that a float can hold."""
     value = float(number)
     if math.isinf(value):
         raise ValueError(f"not JSON that can be kept ({number[:40]} is too large a number)")
     return value
 
 
-def _integer(number: str) -> int:
+def integer(number: str) -> int:
+    """Return an integer of any size that Python reads."""
     try:
         return int(number)
     except ValueError:

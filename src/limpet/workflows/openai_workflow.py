@@ -11,17 +11,9 @@ from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
 from limpet.models.schema import check_schema
-from limpet.types import Item, Output
+from limpet.types import USAGE_COUNTS, Item, Output
 from limpet.workflows.conversation import Conversation, Messages, Rendered
 from limpet.workflows.protocol import Workflow
-
-_COUNTS = (
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-)
 
 
 def openai(
@@ -178,6 +170,6 @@ def _event(
         "output": value,
     }
     if reply.usage is not None:
-        counts = {name: getattr(reply.usage, name) for name in _COUNTS}
+        counts = {name: getattr(reply.usage, name) for name in USAGE_COUNTS}
         event["usage"] = {name: count for name, count in counts.items() if count}
     return event

@@ -8,18 +8,11 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from limpet.types import Output, Usage
+from limpet.types import USAGE_COUNTS, Output, Usage
 
 Prices = Mapping[str, Mapping[str, float]]
 """By model, the price of a million tokens: `prompt`, `completion`, and `cached` if that is less."""
 
-_COUNTS = (
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-    "total_tokens",
-)
 _KINDS = ("prompt", "completion", "cached")
 _MILLION = 1_000_000
 _MOST = sys.float_info.max
@@ -51,7 +44,7 @@ def usage_facts(output: Output | None, prices: Prices | None) -> dict[str, Any] 
     usage = None if output is None else output.usage
     if not isinstance(usage, Usage):
         return None
-    counts = {name: getattr(usage, name) for name in _COUNTS}
+    counts = {name: getattr(usage, name) for name in USAGE_COUNTS}
     if counts["total_tokens"] is None:
         counts["total_tokens"] = usage.prompt_tokens + usage.completion_tokens
     cost = usage.cost

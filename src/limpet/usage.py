@@ -60,6 +60,9 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
     """Return the usage in a `Usage`, a mapping or a client's own object, and what is wrong."""
     if reported is None or (isinstance(reported, Mapping) and not reported):
         return None, []
+    is_usage = isinstance(reported, Usage)
+    if type(reported) is Usage:  # as a dict it is read faster
+        reported = {name: getattr(reported, name) for name in Usage.__slots__}
     counts, wrong = _counts_in(reported)
     more: dict[str, Any] = {}
     for name, read in (("cost", _cost), ("models", _models), ("times", _times)):
@@ -69,7 +72,7 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
                 more[name] = read(value)
             except Exception:  # noqa: BLE001 - a foreign mapping may raise anything
                 wrong.append(f"{name}, of type {type(value).__name__}, is not valid")
-    if not counts and not more and not isinstance(reported, Usage):
+    if not counts and not more and not is_usage:
         kind = type(reported).__name__
         return None, wrong or [f"of type {kind}, it has no token count under a known name"]
     return Usage(**{"prompt_tokens": 0, "completion_tokens": 0, **counts, **more}), wrong
@@ -79,10 +82,10 @@ def _counts_in(reported: object) -> tuple[Counts, list[str]]:
     """Return the token counts under our names, and what of them is not a count."""
     counts: Counts = {}
     wrong: list[str] = []
-    is_dict = type(reported) is dict
+    known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     for name, places in _PLACES.items():
         for place in places:
-            if is_dict and _OUTERMOST[place] not in reported:  # type: ignore[operator] # a dict
+            if known is not None and known.get(_OUTERMOST[place]) is None:
                 continue
             count = _count(reported, place, wrong)
             if count is not None:
@@ -102,6 +105,8 @@ def _count(reported: object, place: str, wrong: list[str]) -> int | None:
 
 
 def _is_count(value: Any) -> bool:
+    if type(value) is int:
+        return 0 <= value < _LARGEST
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
@@ -113,9 +118,8 @@ def _is_count(value: Any) -> bool:
 def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
     try:
         for part in place.split("."):
-            holder = (
-                holder.get(part) if isinstance(holder, Mapping) else getattr(holder, part, None)
-            )
+            is_mapping = type(holder) is dict or isinstance(holder, Mapping)
+            holder = holder.get(part) if is_mapping else getattr(holder, part, None)
             if holder is None:
                 return None
     except BaseException as error:  # a foreign property may raise anything
@@ -212,7 +216,8 @@ def _sum(parts: Iterable[Counts]) -> Counts:
 
 
 def _all_counts(reported: Mapping[str, Any]) -> Counts:
-    counts = _sum([_counts_in(reported)[0]])
+    found, _ = _counts_in(reported)
+    counts = {name: found.get(name, 0) for name in _PLACES}
     counts["total_tokens"] = counts["total_tokens"] or (
         counts["prompt_tokens"] + counts["completion_tokens"]
     )

@@ -165,7 +165,7 @@ class _Judge(ModelEvaluator):
         return {"label": label, "reason": reason}
 
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:
-        votes = [Vote[str](vote["label"], vote["reason"]) for vote in ballots]
+        votes: list[Vote[str]] = [Vote(vote["label"], vote["reason"]) for vote in ballots]
         score = majority(votes, self._choices, self._jurors)
         if len(ballots) == 1 and "probabilities" in ballots[0]:
             score = replace(score, metadata={"probabilities": ballots[0]["probabilities"]})

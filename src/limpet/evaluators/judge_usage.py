@@ -36,6 +36,8 @@ def total_usage(usages: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | 
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
+    if len(known) == 1:
+        return {**known[0], "models": known[0].get("models") or {}}
     total: dict[str, Any] = {}
     models: dict[str, dict[str, int]] = {}
     for usage in known:

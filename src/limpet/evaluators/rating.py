@@ -114,5 +114,5 @@ class _Rating(ModelEvaluator):
         return {"rating": checked_rating(reply, number, self._steps), "reason": reason}
 
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:
-        votes = [Vote[int](vote["rating"], vote["reason"]) for vote in ballots]
+        votes: list[Vote[int]] = [Vote(vote["rating"], vote["reason"]) for vote in ballots]
         return {"score": mean(votes, self._jurors)}

@@ -6,6 +6,7 @@ an error, never a score: a NaN would poison a mean, and a forgotten `return` wou
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
@@ -19,6 +20,8 @@ from limpet.text import one_line
 from limpet.types import Output, Score
 
 _LABELS = (str, type(None))
+_NUMBERS = (bool, int, float)
+_MOST = sys.float_info.max
 _DO = "return a number, a bool, a label, a dict of scores or a Score"
 
 
@@ -48,8 +51,8 @@ def _scores(value: Any, name: str) -> Scores:
 
 
 def _as_score(value: Any, who: str) -> Score:
-    if type(value) is Score and type(value.value) is bool and type(value.label) in _LABELS:
-        return value  # the usual case
+    if type(value) is Score and _is_usual(value):
+        return value
     value = _unwrapped(value)
     if isinstance(value, Score):
         return _checked(value, who)
@@ -58,6 +61,13 @@ def _as_score(value: Any, who: str) -> Score:
             raise PermanentError(f"{who} returned an empty string, which is not a label; {_DO}")
         return Score(None, label=base_value(str, value))
     return Score(_number(value, who))
+
+
+def _is_usual(score: Score) -> bool:
+    """Return whether a score is of plain types, so that there is nothing to check or convert."""
+    value = score.value
+    is_plain = type(value) in _NUMBERS and type(score.label) in _LABELS
+    return is_plain and value is not None and -_MOST <= value <= _MOST  # False for NaN
 
 
 def _unwrapped(value: Any) -> Any:

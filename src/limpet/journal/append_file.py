@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +49,13 @@ class Job:
 
 def new_future() -> "asyncio.Future[Any]":
     """Return a future of the running loop. Readers never need one, so asyncio is imported late."""
-    future: asyncio.Future[Any] = import_module("asyncio").get_running_loop().create_future()
+    future: asyncio.Future[Any] = _asyncio().get_running_loop().create_future()
     return future
+
+
+@cache
+def _asyncio() -> Any:
+    return import_module("asyncio")
 
 
 class AppendFile:

@@ -84,7 +84,8 @@ class Pacer:
             return ticket
         waiter = _Waiter(*self._priced(cost, owner), owner)
         self._waiters.append(waiter)
-        self._set_timer()
+        if len(self._waiters) == 1:  # the timer is for the first
+            self._set_timer(self._bound().wait_s(waiter.cost, waiter.costs))
         try:
             return await waiter.future
         except asyncio.CancelledError:
@@ -118,32 +119,30 @@ class Pacer:
 
     def _grant(self) -> None:
         """Issue tickets to waiting calls, in order, and set a timer for the rest."""
-        limits = self._bound()
+        limits, wait = self._bound(), None
         while self._waiters:
             first = self._waiters[0]
             if first.future.done():  # cancelled, but not yet woken to remove itself
                 self._waiters.popleft()
                 continue
-            if limits.wait_s(first.cost, first.costs) != 0:
+            wait = limits.wait_s(first.cost, first.costs)
+            if wait != 0:
                 break
             self._waiters.popleft()
             first.future.set_result(self._issue(limits, first.cost, first.costs, first.owner))
-        self._set_timer()
+        self._set_timer(wait)
 
     def _grant_when_due(self, due: float) -> None:
         assert self._loop is not None
         self._bound().timer_late_s = max(0.0, self._loop.time() - due)
         self._grant()
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, wait: float | None) -> None:
+        """Wake the first waiting call after so many seconds; None: when another call has ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._waiters:
-            return
-        limits, first = self._bound(), self._waiters[0]
-        wait = limits.wait_s(first.cost, first.costs)
-        if wait is not None:
+        if self._waiters and wait is not None:
             assert self._loop is not None
             # Slightly later than needed: a timer may fire a tick early.
             due = self._loop.time() + wait + 1e-6

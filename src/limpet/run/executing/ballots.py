@@ -80,7 +80,7 @@ class ScoreBallots:
         """Return the ballot of this identity from disk; else ask, record it, and return it."""
         asks_for_each_call()  # a ballot on disk needs none
         work_item = self._scoring.work_item
-        key = digest("ballot", identity, work_item.trial, work_item.identity)
+        key = digest("ballot", identity, work_item.trial, work_item.identity.hex())
         column = await self._step.column()
         if key in column and column.reaches(key, self._generation):
             entry = await asyncio.to_thread(column.read, key)

@@ -248,25 +248,28 @@ class _Counts:
 
     def add(self, counts: Sequence[Mapping[str, Any]]) -> None:
         names = list(counts[0]) if counts else []
-        if all(list(some) == names for some in counts):  # most calls report the same
+        if len(counts) > 1 and all(list(some) == names for some in counts):  # most are the same
             for name, *values in zip(names, *[some.values() for some in counts], strict=True):
-                self._add(name, values)
+                self._add_all(name, values)
         else:
             for some in counts:
                 for name, value in some.items():
-                    self._add(name, [value])
+                    self._add(name, value)
 
-    def _add(self, name: str, values: Sequence[Any]) -> None:
+    def _add_all(self, name: str, values: Sequence[Any]) -> None:
         if {*map(type, values)} == {int} and is_bounded(min(values)) and is_bounded(max(values)):
             self._whole[name] = self._whole.get(name, 0) + sum(values)
             return
         for value in values:
-            if not isinstance(value, (int, float)) or not is_bounded(value):
-                continue
-            if type(value) is int:
-                self._whole[name] = self._whole.get(name, 0) + value
-            else:
-                self._floats.setdefault(name, array("d")).append(value)
+            self._add(name, value)
+
+    def _add(self, name: str, value: Any) -> None:
+        if not isinstance(value, (int, float)) or not is_bounded(value):
+            return
+        if type(value) is int:
+            self._whole[name] = self._whole.get(name, 0) + value
+        else:
+            self._floats.setdefault(name, array("d")).append(value)
 
     def totals(self) -> dict[str, float]:
         """Return the sums that a float can hold."""

@@ -11,6 +11,7 @@ from limpet.errors import (
     QuotaExhaustedError,
     SetupError,
 )
+from limpet.pacing.leave import current_leave
 from limpet.types import Score
 
 TIE = "tie"
@@ -37,6 +38,9 @@ class Vote(NamedTuple, Generic[AnswerT]):
 async def all_of(votes: Sequence[Awaitable[T]]) -> list[T]:
     """Await the votes at the same time, each to its end: those that succeed are recorded.
 
+    After an error that is not permanent, votes that wait for the pacer are given up: it may make
+    them wait for an hour, and nobody would hear of the error until then.
+
     Raises:
         Exception: One failed. Of several errors, one that stops the run is raised, else one that
             is permanent: after any other the cell is tried again, and would ask again for a vote
@@ -44,13 +48,23 @@ async def all_of(votes: Sequence[Awaitable[T]]) -> list[T]:
     """
     if len(votes) == 1:
         return [await votes[0]]
-    results = await asyncio.gather(*votes, return_exceptions=True)
+    results = await asyncio.gather(*map(_to_its_end, votes), return_exceptions=True)
     errors = [result for result in results if isinstance(result, BaseException)]
-    for kinds in (_STOP, (PermanentError,), (BaseException,)):
+    for kinds in (_STOP, (PermanentError,), (Exception,), (BaseException,)):
         for error in errors:
             if isinstance(error, kinds):
                 raise error
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+async def _to_its_end(vote: Awaitable[T]) -> T:
+    try:
+        return await vote
+    except PermanentError:
+        raise
+    except Exception:
+        current_leave().give_up_waiting()
+        raise
 
 
 def majority(votes: Sequence[Vote[str]], choices: Choices, jurors: Sequence[str]) -> Score:

@@ -51,14 +51,16 @@ class Reading:
             raise self.invalid("the reply has no message", "", usage)
         text, finish = _text_of(message.get("content")), choice.get("finish_reason")
         finish = finish if isinstance(finish, str) else None
-        arguments = _arguments_of(message)
+        called = _arguments_of(message)
         if refusal := message.get("refusal"):
             raise self.invalid(f"the model refuses: {self._show(refusal)}", str(refusal), usage)
         if finish == "content_filter":
             raise self.invalid("a content filter stopped the reply", text or "", usage)
         parsed = None
         if schema is not None:
-            given = text if arguments is None else arguments
+            if len(set(called)) > 1:
+                raise self.invalid(f"{len(called)} replies at once", "\n".join(called), usage)
+            given = called[0] if called else text
             parsed = self.parsed(given or "", schema, usage, finish)
         elif text is None and finish != "length" and not message.get("tool_calls"):
             raise self.invalid("the reply has no text", "", usage)
@@ -79,9 +81,9 @@ class Reading:
         choices = body.get("choices") if isinstance(body, Mapping) else None
         choice = choices[0] if isinstance(choices, list) and choices else None
         # Gateways put the error of their provider into the response, or into the choice.
-        holder = choice if isinstance(choice, Mapping) else body
-        if (error := self.error_in(holder, headers)) is not None:
-            raise error
+        for holder in (body, choice):
+            if (error := self.error_in(holder, headers)) is not None:
+                raise error
         if isinstance(choice, Mapping):
             if choice.get("finish_reason") == "error":
                 raise TransientError(f"{self._where}: the reply ended with an error")
@@ -146,13 +148,18 @@ def _text_of(content: Any) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _arguments_of(message: Mapping[str, Any]) -> str | None:
-    """Return the arguments of the call of our tool; None if it was not called."""
+def _arguments_of(message: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of each call of our tool."""
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping) and function.get("name") == TOOL:
-            arguments = function.get("arguments")
-            # Some servers send the value itself.
-            return arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return None
+    functions = [
+        call.get("function")
+        for call in (calls if isinstance(calls, list) else ())
+        if isinstance(call, Mapping)
+    ]
+    given = [
+        function.get("arguments")
+        for function in functions
+        if isinstance(function, Mapping) and function.get("name") == TOOL
+    ]
+    # Some servers send the value itself.
+    return [value if isinstance(value, str) else json.dumps(value) for value in given]

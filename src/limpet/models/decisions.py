@@ -7,6 +7,7 @@ the reply.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -189,7 +190,7 @@ def _reply(server: Server, response: Response, questions: Sequence[Question]) ->
     for question in questions:
         prefix = "" if len(questions) == 1 else f"{question.name}."
         try:
-            shares = _shares(answers.get(question.name), question)
+            chosen, shares = _decision(answers.get(question.name), question)
         except ValueError as why:
             shown = server.show(answers.get(question.name))
             message = f"the decision on {question.name} cannot be used: {why}: {shown}"
@@ -197,7 +198,7 @@ def _reply(server: Server, response: Response, questions: Sequence[Question]) ->
         holder = parsed
         for name in question.path[:-1]:
             holder = holder.setdefault(name, {})
-        holder[question.path[-1]] = question.values[max(shares, key=shares.__getitem__)]
+        holder[question.path[-1]] = question.values[chosen]
         probabilities |= {prefix + option: share for option, share in shares.items()}
     model = body.get("model")
     return Reply(
@@ -216,12 +217,14 @@ def _answers_by_name(body: Any) -> Mapping[str, Any]:
     if isinstance(answers, Mapping):  # /systemone
         return answers
     entries = answers if isinstance(answers, list) else []
-    named = [entry for entry in entries if isinstance(entry, Mapping)]
-    return {entry["name"]: entry for entry in named if isinstance(entry.get("name"), str)}
+    mappings = [entry for entry in entries if isinstance(entry, Mapping)]
+    named = [entry for entry in mappings if isinstance(entry.get("name"), str)]
+    times = Counter(entry["name"] for entry in named)
+    return {entry["name"]: entry for entry in named if times[entry["name"]] == 1}
 
 
-def _shares(answer: Any, question: Question) -> dict[str, float]:
-    """Return the probability of each option.
+def _decision(answer: Any, question: Question) -> tuple[str, dict[str, float]]:
+    """Return the option that was chosen, and the probability of each.
 
     Raises:
         ValueError: The answer does not have them; the message says why.
@@ -239,8 +242,7 @@ def _shares(answer: Any, question: Question) -> dict[str, float]:
         raise ValueError("a probability is not a number from 0 to 1")
     if not math.isclose(sum(given.values()), 1, abs_tol=_SUM_TOLERANCE):
         raise ValueError("its probabilities do not add up to 1")
-    if _option(answer.get("choice")) != max(given, key=given.__getitem__):
-        chosen = given.get(_option(answer.get("choice")))
-        if chosen != max(given.values()):  # otherwise a tie
-            raise ValueError("its choice is not the most probable option")
-    return dict(given)
+    chosen = _option(answer.get("choice"))
+    if given.get(chosen) != max(given.values()):  # of several, any may be chosen
+        raise ValueError("its choice is not the most probable option")
+    return chosen, dict(given)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from limpet.pacing.pacer import Cost, Pacer
 from limpet.pacing.signals import Signal, classify
@@ -28,8 +29,8 @@ class Leave:
     """
 
     __slots__ = (
-        "_charged", "_failed", "_open", "_owner", "_shared", "_ticket", "_waited_s", "_waiting",
-        "_waiting_since", "makes_own", "overdue",
+        "_charged", "_failed", "_gave_up", "_open", "_owner", "_shared", "_ticket", "_waited_s",
+        "_waiting", "_waiting_since", "makes_own", "overdue",
     )  # fmt: skip
 
     def __init__(self, ticket: Ticket | None = None) -> None:
@@ -43,15 +44,22 @@ class Leave:
         self._shared: Leave | None = None
         self._failed: Ticket | None = None
         self._charged = True
-        self._waiting = 0
+        self._gave_up = False
+        self._waiting: set[asyncio.Task[Any] | None] = set()
         self._waiting_since = 0.0
         self._waited_s = 0.0
 
     # ---- calls ----------------------------------------------------------------------------------
 
     async def acquire(self, pacer: Pacer, cost: Cost) -> Ticket:
-        """Wait until a call of the cell may start."""
+        """Wait until a call of the cell may start.
+
+        Raises:
+            CancelledError: The cell gave up its calls that have not started.
+        """
         self.makes_own = True
+        if self._gave_up:
+            raise asyncio.CancelledError
         ticket, self._ticket = self._ticket, None
         if ticket is not None and ticket.pacer is not pacer:
             # Held while it waits elsewhere, it could block who waits the other way round.
@@ -62,6 +70,13 @@ class Leave:
                 ticket = await pacer.acquire(cost, owner=self._owner)
         self._open[ticket] = asyncio.get_running_loop().time()
         return ticket
+
+    def give_up_waiting(self) -> None:
+        """Cancel the calls that have not started: the attempt fails, and is made again."""
+        self._gave_up = True
+        for task in self._waiting:
+            if task is not None:
+                task.cancel()
 
     def share(self, leave: "Leave") -> None:
         """Have the cell's next call made by another leave, for several cells at once."""
@@ -88,11 +103,11 @@ class Leave:
         now = asyncio.get_running_loop().time
         if not self._waiting:
             self._waiting_since = now()
-        self._waiting += 1
+        self._waiting.add(task := asyncio.current_task())
         try:
             yield
         finally:
-            self._waiting -= 1
+            self._waiting.remove(task)
             if not self._waiting:
                 self._waited_s += now() - self._waiting_since
 
@@ -157,7 +172,7 @@ class Leave:
     @property
     def is_waiting(self) -> bool:
         """Whether a call of the cell waits until it may start."""
-        return self._waiting > 0 or (self._shared is not None and self._shared.is_waiting)
+        return bool(self._waiting) or (self._shared is not None and self._shared.is_waiting)
 
     def oldest_call_s(self, now: float) -> float:
         """Return how long the oldest call in flight has taken; 0 if there is none."""

@@ -213,3 +213,23 @@ def test_a_tie_is_decided_by_the_first():
 def test_an_error_of_status_200_is_no_decision():
     with model_server(raw({"error": "boom"})) as server, pytest.raises(LimpetError, match="boom"):
         deciding(server)
+
+
+def decision(choice, **shares):
+    probabilities = [{"value": value, "probability": share} for value, share in shares.items()]
+    answer = {"name": "label", "type": "choice", "choice": choice}
+    return {**answer, "probabilities": probabilities}
+
+
+def test_of_two_options_that_are_as_probable_the_choice_counts():
+    answers = [decision("incorrect", correct=0.5, incorrect=0.5)]
+    with model_server(raw({"model": "m", "answers": answers})) as server:
+        assert deciding(server).parsed == {"label": "incorrect"}
+
+
+def test_two_answers_to_one_question_are_an_invalid_reply():
+    yes = decision("correct", correct=1, incorrect=0)
+    no = decision("incorrect", correct=0, incorrect=1)
+    body = {"model": "m", "answers": [yes, no]}
+    with model_server(raw(body)) as server, pytest.raises(InvalidReplyError):
+        deciding(server)

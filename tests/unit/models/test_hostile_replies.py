@@ -165,6 +165,21 @@ def test_a_reply_of_the_wrong_shape_is_an_invalid_reply(answer):
     assert isinstance(failed(answer), InvalidReplyError)
 
 
+def test_two_replies_at_once_are_an_invalid_reply():
+    calls = [
+        {"function": {"name": "reply", "arguments": json.dumps({"label": label})}}
+        for label in ("yes", "no")
+    ]
+    assert isinstance(failed(completion(None, tool_calls=calls)), InvalidReplyError)
+    with model_server(completion(None, tool_calls=[calls[0], calls[0]])) as server:
+        assert asking(server.url).parsed == {"label": "yes"}
+
+
+def test_an_error_beside_a_reply_is_a_failure():
+    body = {**BODY, "error": {"message": "the provider failed", "code": 502}}
+    assert classify(failed(raw(body))).kind is FailureKind.TRANSIENT
+
+
 def test_null_content_is_no_answer():
     assert isinstance(failed(completion(None), None), InvalidReplyError)
 

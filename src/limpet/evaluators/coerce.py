@@ -5,7 +5,7 @@ get another name or a declared version. What cannot work is an error here, befor
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
@@ -14,7 +14,7 @@ from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.libraries.recognised import is_class_of_library, recognised
 from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
-from limpet.evaluators.reads import calls_of, checked_reads, needs_of
+from limpet.evaluators.reads import calls_of, checked_reads, needs_of, replies_of
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.steps import (
@@ -153,6 +153,10 @@ class _Renamed(OwnCode, Evaluator):
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         return self._inner.secrets
+
+    def replies(self, scored: Scored) -> Sequence[Any] | None:
+        """Return what each reply depends on that a score is made of; None: it has no replies."""
+        return replies_of(self._inner, scored)
 
     async def open(self) -> None:
         await self._inner.open()

@@ -230,6 +230,15 @@ class ModelEvaluator(CodeStep, Evaluator):
         usage = total_usage(vote["usage"] for vote in ballots)
         return Output(self._scores(ballots), usage)
 
+    def replies(self, scored: Scored) -> Sequence[Any]:
+        """Return what each reply depends on that a score is made of.
+
+        Raises:
+            PermanentError: The item lacks a value.
+        """
+        questions = self._questions(self._prompt.values_of(scored), scored)
+        return [self._identity(question) for question in questions]
+
     def _questions(self, values: Values, _scored: Scored) -> Sequence[Question]:
         votes = range(1, self._asked.votes + 1)
         return [Question(model, vote, values) for model in self._asked.models for vote in votes]

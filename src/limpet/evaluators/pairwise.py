@@ -157,10 +157,16 @@ class _Pairwise(ModelEvaluator):
         return {"answers": len(answers), "digest": digest(answers)}
 
     async def call(self, scored: Scored) -> Output:
-        if value_as_text(scored.output) == value_as_text(self._other(scored)):
+        if self._is_same(scored):
             asks_for_each_call()  # and this time for none
             return Output({"score": Score(VALUES[TIE], TIE, "both answers are the same")})
         return await super().call(scored)
+
+    def replies(self, scored: Scored) -> Sequence[Any]:
+        return () if self._is_same(scored) else super().replies(scored)
+
+    def _is_same(self, scored: Scored) -> bool:
+        return value_as_text(scored.output) == value_as_text(self._other(scored))
 
     def _other(self, scored: Scored) -> Any:
         assert scored.item is not None  # it reads the id

@@ -4,7 +4,7 @@ The key of every score covers what its evaluator declares to read. So the evalua
 that: if it could read more, its scores would not notice when that changes.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from limpet.copies import own_copy
@@ -53,6 +53,16 @@ def calls_of(evaluator: Any) -> int:
     """Return how many calls a score takes at most: its `calls_each`, if it has that."""
     calls: int = getattr(evaluator, "calls_each", 1)
     return calls
+
+
+def replies_of(evaluator: Any, scored: Scored) -> Sequence[Any] | None:
+    """Return what each reply depends on that a score is made of; None: it has no replies.
+
+    Raises:
+        PermanentError: The item lacks a value that the evaluator needs.
+    """
+    replies = getattr(evaluator, "replies", None)
+    return None if replies is None else replies(scored)
 
 
 def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: str | None) -> None:

@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from limpet.errors import PermanentError
@@ -14,6 +15,7 @@ from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema
 from limpet.pacing.registry import endpoint
 from limpet.text import one_line
+from limpet.usage import usage_of
 
 
 class FunctionModel(OwnCode, Model):
@@ -47,7 +49,9 @@ class FunctionModel(OwnCode, Model):
 
     def _reply(self, returned: Any, schema: Schema | None) -> Reply:
         if isinstance(returned, Reply):
-            return self._checked(returned, schema)
+            # As a client reports it, it may be a dict or an object of the client's own.
+            usage, _ = usage_of(returned.usage)
+            return self._checked(replace(returned, usage=usage), schema)
         if isinstance(returned, str):
             return self._checked(Reply(returned), schema)
         if isinstance(returned, Mapping) and "choices" in returned:

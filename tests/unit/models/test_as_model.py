@@ -274,3 +274,20 @@ def test_anything_else_is_a_type_error(thing):
 def test_a_client_without_a_models_name_says_how_to_give_it():
     with pytest.raises(TypeError, match="as_model\\(\\(client, 'gpt-4.1'\\)\\)"):
         as_model(Client("x"))
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+        SimpleNamespace(prompt_tokens=3, completion_tokens=2),
+    ],
+    ids=["a dict", "an object of a client"],
+)
+def test_a_reply_of_a_function_may_have_the_usage_as_its_client_reports_it(usage):
+    async def ask(messages, **params):
+        return Reply("hello", usage=usage)
+
+    reply = asyncio.run(as_model(ask).ask([{"role": "user", "content": "hi"}]))
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (3, 2)

@@ -101,3 +101,48 @@ def test_replies_that_cannot_be_used_are_paid_for_and_counted(tmp_path):
         assert numbers["mean"] is None
         assert numbers["usage"]["total_tokens"] == 4 * 2 * 12  # asked twice each
     assert [item.score_usage["right"]["usage"]["total_tokens"] for item in loaded.items] == [24] * 4
+
+
+def yes_sayer():
+    async def ask(messages, **params):
+        return limpet.models.Reply(
+            text='{"reason": "", "label": "yes"}',
+            parsed={"reason": "", "label": "yes"},
+            usage=limpet.Usage(prompt_tokens=10),
+        )
+
+    return ask
+
+
+def votes_of(votes, prompt="Is {{output}} right?", yes=1):
+    model = yes_sayer()
+    return {"right": limpet.judge(model, prompt, choices={"yes": yes, "no": 0}, votes=votes)}
+
+
+@pytest.mark.parametrize(
+    ("judged", "cost"),
+    [
+        (votes_of(5), "4 scores of right (up to 8 calls, about 80 tokens)"),
+        (votes_of(1), "4 scores of right (no calls: all replies are on disk)"),
+        (votes_of(3, yes=2), "4 scores of right (no calls: all replies are on disk)"),
+        (
+            votes_of(3, "Is {{output}} good?"),
+            "4 scores of right (up to 12 calls, about 120 tokens)",
+        ),
+        (votes_of(3), "no calls"),
+    ],
+    ids=["more votes", "fewer votes", "other values", "another prompt", "unchanged"],
+)
+def test_the_plan_counts_only_calls_whose_replies_are_not_on_disk(tmp_path, judged, cost):
+    def echo(question):
+        return question
+
+    run = tmp_path / "run"
+    limpet.evaluate(ROWS, echo, votes_of(3), run=run, show=False)
+    plan = limpet.plan(ROWS, echo, judged, run=run)
+    assert str(plan).endswith(f"→ {cost}")
+    calls = plan.evaluators[0].asks
+    ballots = run / "right.ballots_output.jsonl"
+    before = len(ballots.read_text().splitlines())
+    limpet.evaluate(ROWS, echo, judged, run=run, show=False)
+    assert len(ballots.read_text().splitlines()) - before == calls

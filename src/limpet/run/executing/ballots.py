@@ -9,12 +9,11 @@ from typing import Any
 
 from limpet.errors import JournalError, PermanentError, RecordNotWrittenError, SetupError
 from limpet.evaluators.ballots import Ask
-from limpet.fingerprints.keys import digest
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.pacing.leave import asks_for_each_call
 from limpet.run.executing.cells import masked_record
-from limpet.run.planning.scorings import Scoring
+from limpet.run.planning.scorings import Scoring, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, Outcome
@@ -80,7 +79,7 @@ class ScoreBallots:
         """Return the ballot of this identity from disk; else ask, record it, and return it."""
         asks_for_each_call()  # a ballot on disk needs none
         work_item = self._scoring.work_item
-        key = digest("ballot", identity, work_item.trial, work_item.identity.hex())
+        key = ballot_key(work_item, identity)
         column = await self._step.column()
         if key in column and column.reaches(key, self._generation):
             entry = await asyncio.to_thread(column.read, key)

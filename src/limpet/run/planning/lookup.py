@@ -16,6 +16,7 @@ from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.kept_replies import KeptReplies
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.scorings import scoring_of
 from limpet.run.planning.step_identities import StepIdentities
@@ -34,6 +35,7 @@ class _Count:
         there: Those done in the whole run.
         kept: Those done that this session selects.
         missing: Scores to make in this session, besides those for new answers.
+        asks: The calls that these take at most.
         forced: Those of the missing that a redo forces to run again.
         outdated: Those of the missing that run again because a file changed.
         given_up: Those that failed before and are not retried.
@@ -43,6 +45,7 @@ class _Count:
     there: int = 0
     kept: int = 0
     missing: int = 0
+    asks: int = 0
     forced: int = 0
     outdated: int = 0
     given_up: int = 0
@@ -78,6 +81,7 @@ class Lookup:
         self._layout, self._run_file = layout, run_file
         self._counts = {step: _Count() for step in columns}
         self._calls_each = {step.name: calls_of(step) for step in request.evaluators}
+        self._replies = KeptReplies(layout)
         self._missing, self._unscored = array("Q"), array("Q")
         self._divide()
         self.plan = self._planned()
@@ -154,7 +158,8 @@ class Lookup:
     ) -> bool:
         name = evaluator.name
         column, count = self._columns[name], self._counts[name]
-        key = scoring_of(work_item, entry, evaluator, self._identities.version(name)).cell.key
+        scoring = scoring_of(work_item, entry, evaluator, self._identities.version(name))
+        key = scoring.cell.key
         needed = self.answers.redos.needed(name, work_item.item.id, key)
         is_there = column.reaches(key, needed)
         lacks = not is_there and not self.answers.is_given_up(name, key, needed)
@@ -162,6 +167,8 @@ class Lookup:
         if is_selected:
             count.kept += is_there
             count.missing += lacks
+            if lacks:
+                count.asks += self._replies.calls(evaluator, scoring, needed)
             if lacks and key in column:
                 self._count_again(name, key)
         return lacks
@@ -217,12 +224,14 @@ class Lookup:
             self._run_file.evaluators.get(name),
         )
         changed = changed_parts(before, self._identities.parts(name)) if before is not None else []
+        calls_each = self._calls_each[name]
         return StepPlan(
             name,
             count.kept,
             new=calls,
             changed=(*changed, *sorted(count.files)),
             calls=calls + count.missing,
-            calls_each=self._calls_each[name],
+            asks=calls * calls_each + count.asks,
+            replies_each=(self._replies.most.get(name) if changed else None) or calls_each,
             forced=count.forced,
         )

@@ -57,7 +57,8 @@ class StepPlan:
         earlier: How many cells have only results of an earlier version, and run again.
         changed: The names of what changed in the step since its results were made.
         calls: How many cells it will run.
-        calls_each: How many calls each of them takes at most.
+        asks: How many calls of models these take at most; None: one each.
+        replies_each: How many replies a result took in the last session.
         forced: How many cells are on disk, and run again because of a redo.
         differences: What exactly changed, if known.
         made_again: The answers that are made again without asking, because the workflow changed;
@@ -75,7 +76,8 @@ class StepPlan:
     earlier: int = 0
     changed: tuple[str, ...] = ()
     calls: int = 0
-    calls_each: int = 1
+    asks: int | None = None
+    replies_each: int = 1
     forced: int = 0
     differences: "tuple[Difference, ...]" = ()
     made_again: Effort | None = None
@@ -85,13 +87,17 @@ class StepPlan:
     @property
     def expected_cost(self) -> str:
         """How many calls its cells take, and what they will cost if they cost what the last did."""
+        asks = self.calls if self.asks is None else self.asks
+        if not asks:
+            return "no calls: all replies are on disk"
         words: list[str] = []
-        if self.calls_each > 1:
-            words.append(f"up to {_count(self.calls * self.calls_each, 'call')}")
+        if asks != self.calls:
+            words.append(f"up to {_count(asks, 'call')}")
+        replies = asks / self.replies_each
         if self.cost_each is not None:
-            words.append(f"about ${money(self.calls * self.cost_each)}")
+            words.append(f"about ${money(replies * self.cost_each)}")
         elif self.tokens_each is not None:
-            words.append(f"about {_count(round(self.calls * self.tokens_each), 'token')}")
+            words.append(f"about {_count(round(replies * self.tokens_each), 'token')}")
         return ", ".join(words)
 
 
@@ -129,7 +135,8 @@ class Plan:
         words: list[str] = []
         for up_to, step in (("", workflow), *((most, step) for step in self.evaluators)):
             if step.calls:
-                number = f"{step.calls:,}" if words else _count(step.calls, "call")
+                noun = "call" if step.asks in (None, step.calls) else "score"
+                number = f"{step.calls:,}" if words else _count(step.calls, noun)
                 cost = f" ({step.expected_cost})" if step.expected_cost else ""
                 words.append(f"{up_to}{number} of {step.name}{cost}")
         return ", ".join(words) or "no calls"

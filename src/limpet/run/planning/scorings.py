@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator
-from limpet.fingerprints.keys import score_key, seen_digest
+from limpet.fingerprints.keys import digest, score_key, seen_digest
 from limpet.journal.lines import Entry
 from limpet.run.planning.work_items import WorkItem
 from limpet.run.record_fields import (
@@ -48,3 +48,8 @@ def scoring_of(
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
     return Scoring(work_item, cell, *answer_and_trace(entry), facts)
+
+
+def ballot_key(work_item: WorkItem, identity: Any) -> str:
+    """Return the key under which a reply of a model is kept, given what it depends on."""
+    return digest("ballot", identity, work_item.trial, work_item.identity.hex())

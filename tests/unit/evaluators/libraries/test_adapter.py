@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -140,18 +138,8 @@ def test_a_failure_that_is_no_bad_reply_is_raised_unchanged():
         called(ZeroDivisionError())
 
 
-def in_a_process_of_its_own(function):
-    """Call a function of this file where no other test is loaded: their code would be read, too."""
-    folder, module = str(Path(__file__).parent), Path(__file__).stem
-    code = f"import sys; sys.path.insert(0, {folder!r}); import {module}; {module}.{function}()"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
+@pytest.mark.slow  # where all other tests are loaded, their code is read, too
 def test_an_edit_of_the_prompt_the_inputs_or_a_setting_changes_the_fingerprint():
-    in_a_process_of_its_own("check_fingerprints")
-
-
-def check_fingerprints():
     def fingerprint(inputs="{{docs}}", **settings):
         evaluator = as_evaluator(Theirs(**settings), inputs={"context": inputs})
         return json.dumps(evaluator.fingerprint, sort_keys=True)
@@ -170,11 +158,8 @@ def test_a_key_is_in_no_fingerprint():
     assert KEY not in json.dumps(adapted(theirs).described)
 
 
+@pytest.mark.slow  # where all other tests are loaded, their code is read, too
 def test_the_users_own_class_counts_as_code():
-    in_a_process_of_its_own("check_class")
-
-
-def check_class():
     evaluator = adapted()
     assert any("Theirs" in part for part in evaluator.fingerprint)
 

@@ -28,10 +28,10 @@ def tokens_in(usage: object) -> dict[str, float]:
     plain = {_plain(str(name)): number(amount) for name, amount in usage.items()}
     found: dict[str, float] = {}
     for dimension, names in _NAMES.items():
-        amounts = (plain.get(name) for name in names)
-        amount = next((amount for amount in amounts if amount is not None), None)
-        if amount is not None:
-            found[dimension] = min(amount, MOST_TOKENS)
+        for name in names:
+            if (amount := plain.get(name)) is not None:
+                found[dimension] = min(amount, MOST_TOKENS)
+                break
     parts = found.get("input-tokens", 0.0) + found.get("output-tokens", 0.0)
     if parts:
         found.setdefault("tokens", parts)

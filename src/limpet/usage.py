@@ -44,6 +44,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     ),
     "total_tokens": ("total_tokens", "total_token_count", "totalTokens"),
 }
+_BESIDE = frozenset({"cost", "models", "times"})
 _OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
 # Counts that these clients do not include in the first, as the others do.
 _ADDED: Mapping[str, tuple[str, ...]] = {
@@ -80,9 +81,11 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
 
 def _counts_in(reported: object) -> tuple[Counts, list[str]]:
     """Return the token counts under our names, and what of them is not a count."""
+    known: Mapping[str, Any] | None = reported if type(reported) is dict else None
+    if known is not None and (own := _own_counts(known)) is not None:
+        return own, []
     counts: Counts = {}
     wrong: list[str] = []
-    known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     for name, places in _PLACES.items():
         for place in places:
             if known is not None and known.get(_OUTERMOST[place]) is None:
@@ -94,6 +97,22 @@ def _counts_in(reported: object) -> tuple[Counts, list[str]]:
             if counts.get(name):  # some report 0 in one place and the count in another
                 break
     return counts, wrong
+
+
+def _own_counts(reported: Mapping[str, Any]) -> Counts | None:
+    """Return the counts of a usage that has our names and nothing else; None: it has others."""
+    counts: Counts = {}
+    for name, value in reported.items():
+        if type(name) is not str:  # it may be hostile
+            return None
+        if name in _PLACES:
+            if type(value) is int and 0 <= value < _LARGEST:
+                counts[name] = value
+            elif value is not None:
+                return None
+        elif name not in _BESIDE:
+            return None
+    return counts
 
 
 def _count(reported: object, place: str, wrong: list[str]) -> int | None:

@@ -35,6 +35,8 @@ class Ceiling:
 
     def at(self, now: float) -> float:
         """Return how much may be used now."""
+        if self.top == math.inf:
+            return math.inf
         elapsed = max(0.0, now - self._since) / self._stretch
         if elapsed < self._plateau_s:
             return self.top * (1 - DIP * (1 - elapsed / self._plateau_s) ** 3)

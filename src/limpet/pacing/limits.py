@@ -19,6 +19,7 @@ _EPOCH_MS_FROM = 1e11
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _SCOPED = re.compile(r"x-ratelimit-([^-]+)-limit-(.+)")
+_IN_EVERY_NAME = "ratelimit"
 _AT_ONCE = "parallel"  # LiteLLM: a number of calls in flight, which no time refills
 SCOPE = ":"
 """Separates the owner of a limit from its name."""
@@ -42,6 +43,8 @@ def read_limits(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
         answered_at = http_date(headers.get("date"))
         return wall_clock() if answered_at is None else answered_at
 
+    if not any(_IN_EVERY_NAME in name for name in headers):
+        return []
     limits: dict[str, Limit] = {}
     for name, limit, remaining, reset in _limit_headers(headers):
         size, left = number(limit), _remaining(remaining)

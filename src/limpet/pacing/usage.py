@@ -1,6 +1,7 @@
 """How many tokens did calls use, whatever their client calls them?"""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from limpet.pacing.limits import number
 
@@ -24,21 +25,22 @@ def tokens_in(usage: object) -> dict[str, float]:
     """
     if not isinstance(usage, Mapping):
         return {}
-    plain = {_plain(name): number(amount) for name, amount in usage.items()}
+    plain = {_plain(str(name)): number(amount) for name, amount in usage.items()}
     found: dict[str, float] = {}
     for dimension, names in _NAMES.items():
-        amounts = (plain.get(name) for name in names)
-        amount = next((amount for amount in amounts if amount is not None), None)
-        if amount is not None:
-            found[dimension] = min(amount, MOST_TOKENS)
+        for name in names:
+            if (amount := plain.get(name)) is not None:
+                found[dimension] = min(amount, MOST_TOKENS)
+                break
     parts = found.get("input-tokens", 0.0) + found.get("output-tokens", 0.0)
     if parts:
         found.setdefault("tokens", parts)
     return found
 
 
-def _plain(name: object) -> str:
-    return str(name).lower().replace("_", "").replace("-", "")
+@lru_cache(maxsize=64)
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 class Usage:

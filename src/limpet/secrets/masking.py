@@ -22,6 +22,7 @@ _ALONE = 8  # shorter ones are masked only as whole words
 _WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postgresql`
 _SHORTEST_PACKED = 12
 _CUTS = ("…", "...")
+_NO_TEXT = frozenset({int, float, bool, type(None)})
 # Where a word may begin: also after the escapes of JSON and URLs.
 _BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _ENDS = r"(?![^\W_])"
@@ -89,7 +90,7 @@ class Mask:
 
     def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where a shortened secret begins and ends, like `sk-abc012…`."""
-        if self._heads is None or ("…" not in text and "..." not in text):
+        if self._heads is None or not _is_cut(text):
             return
         for head in self._heads.finditer(text):
             begin = head.start()
@@ -104,6 +105,8 @@ class Mask:
         todo = [value]
         while todo:
             child = todo.pop()
+            if type(child) in _NO_TEXT:
+                continue
             if isinstance(child, str):
                 if self._is_in_text(child):
                     return True
@@ -117,11 +120,12 @@ class Mask:
         return False
 
     def _is_in_text(self, text: str) -> bool:
-        if max(map(len, text.split()), default=0) >= self._shortest:
+        is_long = len(text) >= self._shortest
+        if is_long and max(map(len, text.split()), default=0) >= self._shortest:
             for pattern in self._patterns:
                 if pattern.search(text):
                     return True
-        return any(self._beginnings(text))
+        return _is_cut(text) and any(self._beginnings(text))
 
     def _masked(self, value: Any, total: list[int]) -> Any:
         if isinstance(value, str):
@@ -293,3 +297,7 @@ def _fork(forms: list[str], at: int) -> str:
             parts.append(_branch(forms[begin:end], at))
             begin = end
     return "|".join(parts)
+
+
+def _is_cut(text: str) -> bool:
+    return "…" in text or "..." in text

@@ -192,9 +192,10 @@ class Recorder:
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._user_hooks.get("on_complete")
-        with unattributed():
-            if hook is not None and isawaitable(answer := hook(finished)):
-                await answer
+        if hook is not None:
+            with unattributed():
+                if isawaitable(answer := hook(finished)):
+                    await answer
 
     async def _append(self, finished: Finished[Any, Any]) -> Outcome:
         """Append an input's outcome; if it cannot be written, append a failure that says so."""

@@ -43,6 +43,9 @@ def read_prompt(text: Any, path: KeyPath, folder: Path, findings: Findings) -> s
         findings.add(path, f"must be a path, not {shown(text)}")
         return None
     file, name = located(text, folder), one_line(written_as(text))
+    if file.exists() and not file.is_file():  # reading a device or a pipe may never end
+        findings.add(path, f"{name} is not a file")
+        return None
     try:
         content = file.read_text(encoding="utf-8-sig").removesuffix("\n")  # the editor's
     except FileNotFoundError:

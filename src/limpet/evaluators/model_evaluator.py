@@ -27,7 +27,7 @@ from limpet.types import Output
 
 Ballot = Mapping[str, Any]
 """What one reply says, with `model` and `usage`."""
-_OURS = ("messages", "schema")
+_OURS = ("messages", "schema", "model", "stream")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from limpet.transport.options import CallOptions, client_for
 
 _CHAT = "/chat/completions"
 _DECISION = "decision"
-_NOT_PARAMS = frozenset({"model", "messages", "stream"})
+NOT_PARAMS = frozenset({"model", "messages", "stream"})
+"""What a call has besides its parameters."""
 _REPLIES = (AUTO, *FORMS, _DECISION)
 _STREAMED = {"stream_options": {"include_usage": True}}
 
@@ -99,7 +100,7 @@ def _checked_params(params: Any) -> dict[str, Any]:
     """
     if params is not None and not isinstance(params, Mapping):
         raise LimpetError("params: must be a mapping of names to values")
-    for name in _NOT_PARAMS.intersection(params or {}):
+    for name in NOT_PARAMS.intersection(params or {}):
         raise LimpetError(f"params: {name!r} is not one of them: it is an argument of its own")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(params or {}), allow_nan=False))

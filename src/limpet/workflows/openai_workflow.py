@@ -10,6 +10,7 @@ from typing import Any
 from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
+from limpet.models.openai_model import NOT_PARAMS
 from limpet.models.schema import check_schema
 from limpet.types import USAGE_COUNTS, Item, Output
 from limpet.workflows.conversation import Conversation, Messages, Rendered
@@ -60,6 +61,8 @@ def openai(
     for argument, value in (("params", params), ("schema", schema)):
         if value is not None and not isinstance(value, Mapping):
             raise LimpetError(f"{argument}={value!r}: must be a mapping")
+    for parameter in NOT_PARAMS.intersection(params or {}):
+        raise LimpetError(f"params: {parameter!r} is not one of them: it is an argument of its own")
     if schema is not None:
         check_schema(schema)
     if url is not None:

@@ -77,7 +77,12 @@ REFUSED = {
     ),
     "a prompt's file that is a folder": (
         ASKED % "prompt_file: data",
-        "eval.yml:2: workflow.prompt_file: data cannot be read",
+        "eval.yml:2: workflow.prompt_file: data is not a file",
+        None,
+    ),
+    "a prompt's file that is a device": (
+        ASKED % "prompt_file: /dev/null",
+        "eval.yml:2: workflow.prompt_file: /dev/null is not a file",
         None,
     ),
     "a placeholder that is not closed": (

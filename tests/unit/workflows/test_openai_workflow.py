@@ -90,6 +90,7 @@ def test_a_field_that_holds_no_messages_is_an_error_before_the_first_call(held):
         ({"messages": [{"role": "user"}]}, "messages: message 1 must have content"),
         ({"prompt": "a", "files": [""]}, "files: must be a list of strings"),
         ({"prompt": "a", "params": 3}, "params=3: must be a mapping"),
+        ({"prompt": "a", "params": {"model": "b"}}, "params: 'model' is not one of them"),
     ],
 )
 def test_a_conversation_that_is_none_is_refused(arguments, said):

@@ -603,6 +603,8 @@ def test_it_can_be_renamed():
         ({"reasks": -1}, "reasks=-1"),
         ({"params": ["temperature"]}, "must be a dict"),
         ({"params": {"messages": []}}, "cannot be set"),
+        ({"params": {"model": "another"}}, "cannot be set"),
+        ({"params": {"stream": True}}, "cannot be set"),
         ({"examples": "Rome"}, "must be a list"),
         ({"examples": ["Rome"]}, "must be a dict"),
         ({"model": []}, "at least one"),

@@ -83,7 +83,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     if tokens := sum(usage.get("total_tokens", 0) for usage in used):
         parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
-        parts.append(f"cost {money(cost)}")
+        parts.append(f"${money(cost)}")
     lines = [" · ".join(parts)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:

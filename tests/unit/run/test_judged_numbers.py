@@ -130,3 +130,19 @@ def test_the_plan_counts_only_calls_whose_replies_are_not_on_disk(tmp_path, judg
     before = len(ballots.read_text().splitlines())
     limpet.evaluate(ROWS, echo, judged, run=run, show=False)
     assert len(ballots.read_text().splitlines()) - before == calls
+
+
+def test_items_on_which_votes_disagree_are_found_and_their_agreement_is_a_column(tmp_path):
+    votes = judge("votes", lambda n: {"agreement": 1 / 3 if n == 2 else 1.0, "votes": {"a": 2}})
+    orders = judge("orders", lambda n: {"flipped": n == 0})
+    result = evaluate(tmp_path / "run", votes, orders)
+    assert [item.id for item in result.filter(disagree=True)] == ["q0", "q2"]
+    assert [item.id for item in result.filter(disagree=True, evaluator="votes")] == ["q2"]
+    frame = result.to_dataframe()
+    assert list(frame["votes.agreement"]) == [1, 1, 1 / 3, 1]
+    assert "orders.agreement" not in frame
+
+
+def test_an_item_is_written_in_a_few_words(tmp_path):
+    result = evaluate(tmp_path / "run", judge("right", lambda n: {"agreement": 1.0}))
+    assert repr(result.items[0]) == "<ItemResult q0: completed, right 1>"

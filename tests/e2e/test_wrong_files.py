@@ -18,7 +18,7 @@ WRONG = {
         "dataset: rows.jsonl\nworkflw: app:answer\n",
         "error: eval.yml:2: unknown key 'workflw'\n"
         "\n"
-        "hint: did you mean 'workflow'?  (known here: name, dataset, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, env_file, secrets, early_stop, prices, output)\n",
+        "hint: did you mean 'workflow'?  (known here: name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, on_change, env_file, secrets, early_stop, prices, output)\n",
     ),
     "no workflow": (
         "dataset: rows.jsonl\n",
@@ -114,7 +114,7 @@ WRONG = {
         "dataset: ${ROWS}\nworkflow: app:answer\n",
         "error: eval.yml:1: dataset: ${ROWS} is not set in the environment\n"
         "\n"
-        "hint: set ROWS, or give a default: ${ROWS:-…}\n",
+        "hint: set ROWS, here or in a file for --env-file, or give a default: ${ROWS:-…}\n",
     ),
     "unclosed": (
         "dataset: ${ROWS\nworkflow: app:answer\n",

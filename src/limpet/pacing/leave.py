@@ -28,7 +28,7 @@ class Leave:
     """
 
     __slots__ = (
-        "_charged", "_failed", "_open", "_owner", "_ticket", "_waited_s", "_waiting",
+        "_awaited", "_charged", "_failed", "_open", "_owner", "_ticket", "_waited_s",
         "_waiting_since", "makes_own", "overdue",
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ class Leave:
         self._open: set[Ticket] = set()
         self._failed: Ticket | None = None
         self._charged = True
-        self._waiting = 0
+        self._awaited: list[Pacer] = []  # one for each call that waits
         self._waiting_since = 0.0
         self._waited_s = 0.0
 
@@ -56,7 +56,7 @@ class Leave:
             ticket.void()
             ticket = None
         if ticket is None:
-            with self._paused():
+            with self._paused(pacer):
                 ticket = await pacer.acquire(cost, owner=self._owner)
         self._open.add(ticket)
         return ticket
@@ -76,16 +76,16 @@ class Leave:
             ticket.void()
 
     @contextmanager
-    def _paused(self) -> Iterator[None]:
+    def _paused(self, pacer: Pacer) -> Iterator[None]:
         now = asyncio.get_running_loop().time
-        if not self._waiting:
+        if not self._awaited:
             self._waiting_since = now()
-        self._waiting += 1
+        self._awaited.append(pacer)
         try:
             yield
         finally:
-            self._waiting -= 1
-            if not self._waiting:
+            self._awaited.remove(pacer)
+            if not self._awaited:
                 self._waited_s += now() - self._waiting_since
 
     # ---- the end of the attempt -----------------------------------------------------------------
@@ -148,11 +148,20 @@ class Leave:
     @property
     def is_waiting(self) -> bool:
         """Whether a call of the cell waits until it may start."""
-        return self._waiting > 0
+        return bool(self._awaited)
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether no call of the cell is under way, and all wait for endpoints that are down."""
+        return self.is_waiting and not self._open and all(map(_is_down, self._awaited))
 
     def waited_s(self, now: float) -> float:
         """Return for how long the cell's calls waited, in seconds of the loop's time."""
-        return self._waited_s + (now - self._waiting_since if self._waiting else 0.0)
+        return self._waited_s + (now - self._waiting_since if self._awaited else 0.0)
+
+
+def _is_down(pacer: Pacer) -> bool:
+    return pacer.state.blocked == "down"  # one that refuses calls will accept them again
 
 
 _current: ContextVar[Leave | None] = ContextVar("limpet_leave", default=None)

@@ -3,6 +3,7 @@
 import pytest
 
 import limpet
+from limpet.report.summary import remarks
 
 ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
 PRICES = {"m": {"prompt": 1_000_000, "completion": 0}}
@@ -146,3 +147,18 @@ def test_items_on_which_votes_disagree_are_found_and_their_agreement_is_a_column
 def test_an_item_is_written_in_a_few_words(tmp_path):
     result = evaluate(tmp_path / "run", judge("right", lambda n: {"agreement": 1.0}))
     assert repr(result.items[0]) == "<ItemResult q0: completed, right 1>"
+
+
+def test_the_summary_says_how_each_model_of_a_jury_voted(tmp_path):
+    async def strict(messages, **params):
+        return {"reason": "", "label": "no"}
+
+    jury = limpet.judge([yes_sayer(), strict], "Is {{output}} right?", choices={"yes": 1, "no": 0})
+    run = tmp_path / "run"
+    result = limpet.evaluate(ROWS, lambda question: question, {"right": jury}, run=run, show=False)
+    for summary in (result.summary, limpet.load_run(run).summary):
+        assert summary["evaluators"]["right"]["votes_by_model"] == {
+            "ask": {"yes": 4},
+            "strict": {"no": 4},
+        }
+    assert "votes of right: ask 4 yes; strict 4 no" in remarks(result.summary, 1.0)

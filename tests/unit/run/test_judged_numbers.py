@@ -162,3 +162,13 @@ def test_the_summary_says_how_each_model_of_a_jury_voted(tmp_path):
             "strict": {"no": 4},
         }
     assert "votes of right: ask 4 yes; strict 4 no" in remarks(result.summary, 1.0)
+
+
+def test_of_very_many_scores_the_first_stand_for_the_others(tmp_path, monkeypatch):
+    def echo(question):
+        return question
+
+    limpet.evaluate(ROWS, echo, votes_of(3), run=tmp_path / "run", show=False)
+    monkeypatch.setattr("limpet.run.planning.kept_replies._ENOUGH", 2)
+    plan = limpet.plan(ROWS, echo, votes_of(5), run=tmp_path / "run")
+    assert plan.evaluators[0].asks == 8

@@ -362,3 +362,20 @@ def test_a_changed_workflow_is_asked_about_per_variant_and_stop_stops_the_whole(
     assert "not run" in said
     code, said = answered("keep", "redo")
     assert (code, len(calls(tmp_path))) == (0, made + 3)
+
+
+def test_one_item_is_shown_in_every_variant(tmp_path):
+    make(tmp_path)
+    assert run(tmp_path, "--only", "model=a").returncode == 0
+    text = run(tmp_path, "runs/vary", "--item", "q1", command="show").stdout
+    heads = [line for line in text.splitlines() if line.startswith("model ")]
+    assert heads == ["model a · prompt p1.txt", "model a · prompt p2.txt"]
+    assert text.count("\nq1: completed") == 2
+    lines = run(tmp_path, "vary", "--item", "q1", "--json", command="show").stdout.splitlines()
+    data = [json.loads(line) for line in lines]
+    assert [(each["values"]["prompt"], each["id"]) for each in data] == [
+        ("p1.txt", "q1"), ("p2.txt", "q1"),
+    ]  # fmt: skip
+    unknown = run(tmp_path, "vary", "--item", "q7", command="show")
+    assert unknown.returncode == 2
+    assert "runs/vary: there is no item q7" in unknown.stderr

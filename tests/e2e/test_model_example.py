@@ -61,7 +61,7 @@ def test_the_example_asks_a_model_and_counts_tokens_and_cost(folder, model):
     done = run(folder, env=env)
     assert done.returncode == 0, done.stderr
     assert "192 tokens" in done.stderr
-    assert "cost 0.000091" in done.stderr
+    assert "$0.000091" in done.stderr
     path, authorization, body = model.asked[-1]
     assert (path, authorization) == ("/v1/chat/completions", f"Bearer {KEY}")
     assert body["model"] == "tiny"

@@ -274,3 +274,14 @@ def test_a_change_of_many_answers_is_a_question_with_the_plan_and_what_they_took
         assert len(calls(tmp_path)) == made
         if answer == "stop":  # the flag runs all of them
             assert "hint: --redo runs the workflow again: 103 calls of workflow" in screen.said
+
+
+def test_an_error_is_broken_between_words(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer", more="pase: 4\n")
+    screen = terminal(columns=80)
+    assert screen.wait() == 2
+    lines = screen.said.splitlines()
+    (begin,) = (at for at, line in enumerate(lines) if line.startswith("hint: "))
+    hint = " ".join(lines[begin:]).split()
+    assert len(lines) > begin + 1
+    assert {"name,", "dataset,", "workflow,", "evaluators,", "output)"} <= {*hint}

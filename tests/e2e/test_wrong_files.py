@@ -114,7 +114,7 @@ WRONG = {
         "dataset: ${ROWS}\nworkflow: app:answer\n",
         "error: eval.yml:1: dataset: ${ROWS} is not set in the environment\n"
         "\n"
-        "hint: set ROWS, or give a default: ${ROWS:-…}\n",
+        "hint: set ROWS, here or in a file for --env-file, or give a default: ${ROWS:-…}\n",
     ),
     "unclosed": (
         "dataset: ${ROWS\nworkflow: app:answer\n",

@@ -188,6 +188,8 @@ def _status(**given: Any) -> int:
 @click.option("--below", "limits", multiple=True, metavar="[NAME=]X",
               help="Show only items that scored below X; may be repeated.")
 @click.option("--label", metavar="LABEL", help="Show only items with this label.")
+@click.option("--disagree", is_flag=True,
+              help="Show only items on which a judge's votes disagree.")
 @click.option("--where", multiple=True, metavar="FIELD=VALUE",
               help="Show only items whose dataset field has this value; may be repeated.")
 @click.option("--grep", metavar="TEXT",

@@ -4,8 +4,10 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import traceback
 from importlib import import_module
 
@@ -121,6 +123,29 @@ def say_error(message: str, hint: str | None) -> None:
     """Print an error and its hint to stderr, without secrets."""
     safe = by_environment().certain.text
     message, hint = safe(message), None if hint is None else safe(hint)
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(message)}", err=True)
+    error = click.style("error:", fg="red", bold=True)
+    click.echo(f"{error} {_wrapped(harmless(message), len('error: '))}", err=True)
     if hint:
-        click.echo(f"\n{click.style('hint:', fg='cyan', bold=True)} {harmless(hint)}", err=True)
+        title = click.style("hint:", fg="cyan", bold=True)
+        click.echo(f"\n{title} {_wrapped(harmless(hint), len('hint: '))}", err=True)
+
+
+def _wrapped(text: str, begins_at: int) -> str:
+    """Return a message broken between words on a terminal; a command stays whole, to be copied."""
+    if not sys.stderr.isatty() or "limpet run " in text:
+        return text
+    width = shutil.get_terminal_size().columns - 1
+    lines = text.split("\n")
+    begins = [" " * begins_at, *("" for _ in lines[1:])]
+    return "\n".join(
+        textwrap.fill(
+            line,
+            width,
+            initial_indent=begin,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+            replace_whitespace=False,
+        )
+        for begin, line in zip(begins, lines, strict=True)
+    )[begins_at:]

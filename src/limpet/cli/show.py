@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,9 +20,10 @@ from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stdout_console
 from limpet.report.variants import VariantsTable, row_on_disk, variant_data
+from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import NoSuchItemError, choose_run, is_matrix
-from limpet.run.reading.variants import variants_in
+from limpet.run.reading.variants import VariantRun, variants_in
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, check_fields, filter_of
 from limpet.run.results.groups import groups_by, sort_groups
@@ -49,7 +50,11 @@ def command(
     given |= {f"--{name}": value for name, value in conditions.items()}
     _check_combined([name for name, value in given.items() if value])
     if run is not None and is_matrix(directory := choose_run(run)):
-        _show_matrix(directory, [name for name, value in given.items() if value], as_json=as_json)
+        if id_ is not None:
+            _show_item_of_each(directory, id_, as_json=as_json)
+        else:
+            options = [name for name, value in given.items() if value]
+            _show_matrix(directory, options, as_json=as_json)
         return DONE
     limit = limit or conditions["worst"]
     if limit is None and not as_json and stdout_console().is_terminal:
@@ -99,8 +104,7 @@ def _show_matrix(directory: Path, options: Sequence[str], *, as_json: bool) -> N
         return
     for variant, row in zip(variants, rows, strict=True):
         numbers = {} if row.summary is None else variant_data(row.summary)
-        about = {"run": str(variant.path), "values": dict(variant.values)}
-        put_json({**about, "state": row.state or "done", **numbers})
+        put_json({**_about(variant), "state": row.state or "done", **numbers})
 
 
 def _read_below(
@@ -235,13 +239,41 @@ def _nothing_failed(reader: RunReader) -> str:
     return f"nothing failed; {count(not_run, 'item has', 'items have')} not run"
 
 
-def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
+def _show_item_of_each(directory: Path, id_: str, *, as_json: bool) -> None:
+    """Show an item in each variant of a matrix that has it."""
+    known: dict[str, None] = {}
+    is_known = False
+    for variant in variants_in(directory):
+        if not variant.has_begun:
+            continue
+        with open_run(str(variant.path)) as reader:
+            if not reader.item(id_):
+                known |= dict.fromkeys(reader.ids())
+                continue
+            if not as_json:
+                values = (
+                    f"{one_line(name)} {shown(value)}" for name, value in variant.values.items()
+                )
+                put(*([Text("")] if is_known else []), Text(" · ".join(values), style="bold"))
+            is_known = True
+            _show_item(reader, id_, as_json=as_json, about=_about(variant))
+    if not is_known:
+        raise NoSuchItemError(directory, id_, known)
+
+
+def _about(variant: VariantRun) -> dict[str, Any]:
+    return {"run": str(variant.path), "values": dict(variant.values)}
+
+
+def _show_item(
+    reader: RunReader, id_: str, *, as_json: bool, about: Mapping[str, Any] | None = None
+) -> None:
     trials = reader.item(id_)
     if not trials:
         raise NoSuchItemError(reader.path, id_, reader.ids())
     for number, whole in enumerate(trials):
         if as_json:
-            put_json(whole_data(whole))
+            put_json({**(about or {}), **whole_data(whole)})
         else:
             lines = item_lines(whole, with_trial=len(trials) > 1)
             put(*([Text("")] if number else []), *lines)

@@ -53,6 +53,8 @@ class ConfiguredDataset(Dataset):
         for path, column in self.columns:
             if column not in loaded.columns:
                 hint = hint_near(column, loaded.columns)
+                if hint is None and path[0] == "evaluators" and path[-1] == "of":
+                    hint = f'say what fills it: inputs: {{{column}: "{{{{COLUMN}}}}"}}'
                 findings.add(path, no_column(quoted(column), loaded.columns), hint)
         for path in self.expecting if loaded.roles.expected is None else ():
             text = f"shows {{{{expected}}}}, but {no_column('for it', loaded.columns)}"

@@ -99,7 +99,7 @@ def _value_of(found: re.Match[str], known: Mapping[str, str]) -> str:
     if value is None:
         raise _RefusedError(
             f"${{{name}}} is not set in the environment",
-            f"set {name}, or give a default: ${{{name}:-…}}",
+            f"set {name}, here or in a file for --env-file, or give a default: ${{{name}:-…}}",
         )
     return value
 

@@ -40,6 +40,7 @@ from limpet.pacing.ticket import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""
+_LOOK_AGAIN_S = 0.5  # at what waits for an endpoint that is down
 
 
 class Dispatch:
@@ -342,7 +343,18 @@ class Dispatch:
                 if self._stop_timer is not None:
                     self._stop_timer.cancel()
                 self._stop_timer = Countdown(grace_s, self.flight.cancel_all)
+        elif self._stop_timer is None:
+            self._cancel_stranded()
         self.pump()
+
+    def _cancel_stranded(self) -> None:
+        """Cancel what waits for an endpoint that is down, now and as long as calls are in flight.
+
+        A judge whose votes wait would otherwise hold up the stop until the endpoint is back.
+        """
+        self.flight.cancel_stranded()
+        if len(self.flight) and not self.ended.done():
+            self._stop_timer = Countdown(_LOOK_AGAIN_S, self._cancel_stranded)
 
     def _crash(self, error: BaseException) -> None:
         """Stop, and let the run raise an error that is not a call's failure."""

@@ -145,6 +145,12 @@ class Flight:
             if attempt.cancelled is None:
                 self.cancel(index, Cancelled.STOP)
 
+    def cancel_stranded(self) -> None:
+        """Cancel the attempts that only wait for an endpoint that is down: nothing is lost."""
+        for index, attempt in list(self._attempts.items()):
+            if attempt.cancelled is None and attempt.leave.is_stranded:
+                self.cancel(index, Cancelled.STOP)
+
     def drop_all(self) -> None:
         """Cancel all attempts without waiting for them."""
         self.cancel_all()

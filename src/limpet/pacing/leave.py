@@ -45,7 +45,8 @@ class Leave:
         self._failed: Ticket | None = None
         self._charged = True
         self._gave_up = False
-        self._waiting: set[asyncio.Task[Any] | None] = set()
+        # The calls that wait, with what they wait for.
+        self._waiting: dict[asyncio.Task[Any] | None, Pacer] = {}
         self._waiting_since = 0.0
         self._waited_s = 0.0
 
@@ -66,7 +67,7 @@ class Leave:
             ticket.void()
             ticket = None
         if ticket is None:
-            with self._paused():
+            with self._paused(pacer):
                 ticket = await pacer.acquire(cost, owner=self._owner)
         self._open[ticket] = asyncio.get_running_loop().time()
         return ticket
@@ -99,15 +100,15 @@ class Leave:
             ticket.void()
 
     @contextmanager
-    def _paused(self) -> Iterator[None]:
+    def _paused(self, pacer: Pacer) -> Iterator[None]:
         now = asyncio.get_running_loop().time
         if not self._waiting:
             self._waiting_since = now()
-        self._waiting.add(task := asyncio.current_task())
+        self._waiting[task := asyncio.current_task()] = pacer
         try:
             yield
         finally:
-            self._waiting.remove(task)
+            del self._waiting[task]
             if not self._waiting:
                 self._waited_s += now() - self._waiting_since
 
@@ -174,6 +175,11 @@ class Leave:
         """Whether a call of the cell waits until it may start."""
         return bool(self._waiting) or (self._shared is not None and self._shared.is_waiting)
 
+    @property
+    def is_stranded(self) -> bool:
+        """Whether no call of the cell is under way, and all wait for endpoints that are down."""
+        return bool(self._waiting) and not self._open and all(map(_is_down, self._waiting.values()))
+
     def oldest_call_s(self, now: float) -> float:
         """Return how long the oldest call in flight has taken; 0 if there is none."""
         return now - next(iter(self._open.values()), now)
@@ -182,6 +188,10 @@ class Leave:
         """Return for how long the cell's calls waited, in seconds of the loop's time."""
         shared_s = 0.0 if self._shared is None else self._shared.waited_s(now)
         return self._waited_s + shared_s + (now - self._waiting_since if self._waiting else 0.0)
+
+
+def _is_down(pacer: Pacer) -> bool:
+    return pacer.state.blocked == "down"  # one that refuses calls will accept them again
 
 
 _current: ContextVar[Leave | None] = ContextVar("limpet_leave", default=None)

@@ -7,14 +7,17 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from limpet.journal.lines import Entry
-from limpet.report.items import error_words, item_data, traceback_lines, values_words
+from limpet.report.inside import ballot_lines, event_text, usage_words
+from limpet.report.items import error_words, item_data, traceback_lines
 from limpet.report.tables import Indented
 from limpet.report.words import duration, in_full, moment, shown
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.record_fields import fields_of
+from limpet.run.results.score_words import agreement_of, values_words, votes_words
 from limpet.text import count, one_line
 
 _MOST_EVENTS = 50
+_OF_VOTES = ("votes", "agreement", "by_model", "tie")
 
 
 def item_lines(whole: WholeItem, *, with_trial: bool = False) -> Iterator[RenderableType]:
@@ -35,7 +38,7 @@ def item_lines(whole: WholeItem, *, with_trial: bool = False) -> Iterator[Render
     if item.trace:
         yield Text("trace", style="cyan")
         for number, event in enumerate(item.trace[:_MOST_EVENTS], 1):
-            yield Indented(f"{number}. {shown(event)}")
+            yield Indented(f"{number}. {event_text(event)}")
         if len(item.trace) > _MOST_EVENTS:
             yield Indented(f"… and {len(item.trace) - _MOST_EVENTS:,} more")
     if item.metadata is not None:
@@ -49,6 +52,8 @@ def _scores(whole: WholeItem) -> Iterator[RenderableType]:
     for name, entry in whole.scores.items():
         yield Text(f"{one_line(name)}: ", style="cyan") + Text(values_words(entry.record))
         for line in _why(entry.record):
+            yield Indented(line)
+        for line in ballot_lines(whole.ballots.get(name, ()), entry.record):
             yield Indented(line)
     for name, error in whole.item.score_errors.items():
         words = Text(f"failed, {error_words(error)}", style="yellow")
@@ -87,15 +92,11 @@ def _in_short(whole: WholeItem) -> str:
     parts += _listed("in flight", whole.in_flight)
     parts += [count(item.attempts, "attempt")] if item.attempts else []
     parts += [duration(item.seconds)] if item.seconds else []
-    parts += [f"{one_line(name)} {_amount(used)}" for name, used in item.usage.items()]
+    parts += usage_words(item.usage)
     parts += [moment(item.at)] if item.at else []
     parts += _listed("secrets masked in", item.masked)
     parts += _listed("seen masked by", item.saw_masked)
     return " · ".join(parts)
-
-
-def _amount(used: float) -> str:
-    return f"{used:,}" if isinstance(used, int) else f"{used:,.4g}"
 
 
 def _listed(title: str, names: Iterable[str]) -> list[str]:
@@ -111,10 +112,15 @@ def _field(name: str, value: Any, style: str = "") -> Iterator[RenderableType]:
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
     parts = record["scores"].items() if "scores" in record else [("", record)]
     for part, score in parts:
-        for name in ("reasoning", "metadata"):
-            if score.get(name):
+        more, votes = score.get("metadata"), votes_words(score)
+        if votes and isinstance(more, Mapping):
+            more = {name: value for name, value in more.items() if name not in _OF_VOTES}
+            votes = f"{votes} · {agreement_of(score):.0%} agree"
+        for name, value in (("reasoning", score.get("reasoning")), ("votes", votes),
+                            ("metadata", more)):  # fmt: skip
+            if value:
                 label = " ".join(filter(None, (one_line(part), name)))
-                yield f"{label}: {in_full(score[name])}"
+                yield f"{label}: {in_full(value)}"
 
 
 def _answer(entry: Entry) -> Any:
@@ -131,6 +137,7 @@ def whole_data(whole: WholeItem) -> dict[str, Any]:
         "row": dict(whole.item.row),
         "trace": list(whole.item.trace),
         "metadata": whole.item.metadata,
+        "ballots": {name: list(ballots) for name, ballots in whole.ballots.items()},
         "in_flight": list(whole.in_flight),
         "failed_attempts": [dict(attempt) for attempt in whole.failed_attempts],
         "earlier": [

@@ -10,7 +10,7 @@ from limpet.report.tables import Indented, cell
 from limpet.report.words import in_full, shown
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import ScoreName, parts_of
-from limpet.run.results.score_words import mean, shown_values
+from limpet.run.results.score_words import values_words
 from limpet.text import one_line
 
 
@@ -91,23 +91,11 @@ def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str
             continue
         for record in name.records(item):
             if reasoning := record.get("reasoning"):  # one of several scores without any has {}
-                yield one_line(name.part or name.evaluator), shown(reasoning)
-
-
-def values_words(score: Mapping[str, Any]) -> str:
-    """Return the values of a score: `0.5`, or `style 1, tone 0.5`."""
-    label = score.get("label") if score.get("score") is not None else None
-    words = [
-        _number(value) if part is None else f"{one_line(part)} {_number(value)}"
-        for part, value in shown_values(score)
-    ]
-    return ", ".join(words) + (f" ({one_line(label)})" if label else "")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return mean(value) if isinstance(value, (int, float)) else shown(value) or "–"
+                # A tie has the reasons of both sides, on lines of their own.
+                text = (
+                    " · ".join(reasoning.splitlines()) if isinstance(reasoning, str) else reasoning
+                )
+                yield one_line(name.part or name.evaluator), shown(text)
 
 
 def item_data(item: ItemResult) -> dict[str, Any]:

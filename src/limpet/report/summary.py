@@ -75,6 +75,15 @@ def _notes(numbers: Mapping[str, Any]) -> Iterator[str]:
         yield f"{left:,} still to run again"
 
 
+def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how the models of each jury voted."""
+    for name, numbers in summary["evaluators"].items():
+        by_model = numbers.get("votes_by_model", {}) if numbers.get("labels") else {}
+        votes = [f"{one_line(model)} {label_counts(each)}" for model, each in by_model.items()]
+        if votes:
+            yield f"votes of {one_line(name)}: {'; '.join(votes)}"
+
+
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     """Return remarks on a run that has ended, a line each."""
     parts = [f"took {duration(seconds)}"]
@@ -83,7 +92,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     if tokens := sum(usage.get("total_tokens", 0) for usage in used):
         parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
-        parts.append(f"cost {money(cost)}")
+        parts.append(f"${money(cost)}")
     lines = [" · ".join(parts)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:
@@ -91,6 +100,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
             f"{one_line(name)} {used.get('total_tokens', 0):,}" for name, used in models.items()
         )
         lines.append(f"tokens by model: {', '.join(each)}")
+    lines += _jury_lines(summary)
     if selection := summary.get("selection"):
         whole = count(selection["of"], "item")
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")

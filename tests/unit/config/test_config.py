@@ -161,7 +161,7 @@ def test_all_faults_are_in_one_message_in_the_order_of_the_file():
         "eval.yml:4: dataset: questions.jsn does not exist",
         "  hint: did you mean questions.jsonl?",
         "eval.yml:6: pace: ${NOT_SET} is not set in the environment",
-        "  hint: set NOT_SET, or give a default: ${NOT_SET:-…}",
+        "  hint: set NOT_SET, here or in a file for --env-file, or give a default: ${NOT_SET:-…}",
         "eval.yml:8: run: unknown key 'pth'",
         "  hint: did you mean 'path'?  (known here: path, durability)",
     ]

@@ -169,17 +169,17 @@ REFUSED = {
     "a variable that is not set": (
         GOOD + "name: ${NOT_SET}\n",
         "eval.yml:3: name: ${NOT_SET} is not set in the environment",
-        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+        "set NOT_SET, here or in a file for --env-file, or give a default: ${NOT_SET:-…}",
     ),
     "a variable that a needed value has": (
         "dataset: ${NOT_SET}/q.jsonl\nworkflow: app:answer\n",
         "eval.yml:1: dataset: ${NOT_SET} is not set in the environment",
-        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+        "set NOT_SET, here or in a file for --env-file, or give a default: ${NOT_SET:-…}",
     ),
     "a variable inside a long form": (
         "workflow: app:answer\ndataset:\n  path: ${NOT_SET}\n",
         "eval.yml:3: dataset.path: ${NOT_SET} is not set in the environment",
-        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+        "set NOT_SET, here or in a file for --env-file, or give a default: ${NOT_SET:-…}",
     ),
     "a variable that is not closed": (
         GOOD + "name: ${NOT_SET\n",

@@ -120,7 +120,7 @@ REFUSED = {
         DATA + "workflow: app:answer\nmodels:\n  a:\n    openai: http://x/v1\n    model: m\n"
         "    key: ${NOT_SET}\n",
         "eval.yml:7: models.a.key: ${NOT_SET} is not set in the environment",
-        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+        "set NOT_SET, here or in a file for --env-file, or give a default: ${NOT_SET:-…}",
     ),
     "a key that is empty": (
         ASKED % 'prompt: hi, key: "${EMPTY_KEY}"',
@@ -408,6 +408,16 @@ def test_a_prompt_that_shows_an_expected_answer_needs_a_column_of_them(folder):
         config.prepare().dataset.load()
     (folder / "questions.jsonl").write_text('{"id": "1", "question": "x", "answer": "y"}\n')
     assert len(config.prepare().dataset.load()) == 1
+
+
+def test_a_ready_prompt_without_its_column_says_how_to_fill_it(folder):
+    (folder / "eval.yml").write_text(JUDGED % "judge: grader, of: faithfulness")
+    config = load_config("eval.yml", ["workflow=json:dumps"])
+    with pytest.raises(
+        ConfigError, match=r"evaluators.right.of: there is no column 'context'"
+    ) as e:
+        config.prepare().dataset.load()
+    assert e.value.hint == 'say what fills it: inputs: {context: "{{COLUMN}}"}'
 
 
 def test_the_default_of_a_key_is_not_kept(folder):

@@ -1,12 +1,14 @@
 """`concurrency="auto"`: who is charged for what, and how every run ends."""
 
 import asyncio
+import math
 
 import pytest
 from virtual_time import in_virtual_time
 
 import limpet
 from limpet import AsyncExecutor, ExecutionStatus, Pacer, RateLimitError
+from limpet.pacing.registry import PacerRegistry, pacing_with
 
 COMPLETED = ExecutionStatus.COMPLETED
 RETRIED = ExecutionStatus.COMPLETED_WITH_RETRIES
@@ -644,3 +646,28 @@ async def test_calls_that_take_no_time_at_all_break_nothing():
     refused = []
     outputs, _ = await auto(fn).execute(range(10_000))
     assert outputs == list(range(10_000))
+
+
+@in_virtual_time
+async def test_a_stop_does_not_wait_for_calls_that_wait_for_an_endpoint_that_is_down():
+    made = []
+
+    async def vote():
+        async with limpet.pacing.endpoint("judge"):
+            made.append(asyncio.get_running_loop().time())
+            raise ConnectionRefusedError("nobody listens")
+
+    async def score(_):
+        votes = await asyncio.gather(*(vote() for _ in range(3)), return_exceptions=True)
+        raise votes[0]
+
+    def stop():
+        executor.stop(limpet.InterruptedRunError("enough"), grace_s=math.inf)
+        made.clear()
+
+    executor = AsyncExecutor(score, 8, exit_on_error=False, max_retries=1_000)
+    with pacing_with(PacerRegistry()):
+        asyncio.get_running_loop().call_later(20, stop)
+        await executor.execute(range(8))
+    assert len(made) <= 1  # a probe that was under way
+    assert asyncio.get_running_loop().time() < 25

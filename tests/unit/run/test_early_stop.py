@@ -382,4 +382,4 @@ def test_any_guard_sees_what_each_outcome_used_and_may_say_why_to_stop():
     for n in range(3):
         guards.see(Outcome(Cell("judge", str(n), 0, "0" * 32), facts={"usage": {"cost": 0.4}}))
     assert [str(one) for one in stopped] == ["over by 0.2"]
-    assert str(spent) == "0 calls, cost 1.2"
+    assert str(spent) == "0 calls, $1.20"

@@ -3,6 +3,7 @@
 import pytest
 
 import limpet
+from limpet.report.summary import remarks
 
 ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
 PRICES = {"m": {"prompt": 1_000_000, "completion": 0}}
@@ -146,3 +147,44 @@ def test_the_plan_counts_only_calls_whose_replies_are_not_on_disk(tmp_path, judg
     before = len(ballots.read_text().splitlines())
     limpet.evaluate(ROWS, echo, judged, run=run, show=False)
     assert len(ballots.read_text().splitlines()) - before == calls
+
+
+def test_items_on_which_votes_disagree_are_found_and_their_agreement_is_a_column(tmp_path):
+    votes = judge("votes", lambda n: {"agreement": 1 / 3 if n == 2 else 1.0, "votes": {"a": 2}})
+    orders = judge("orders", lambda n: {"flipped": n == 0})
+    result = evaluate(tmp_path / "run", votes, orders)
+    assert [item.id for item in result.filter(disagree=True)] == ["q0", "q2"]
+    assert [item.id for item in result.filter(disagree=True, evaluator="votes")] == ["q2"]
+    frame = result.to_dataframe()
+    assert list(frame["votes.agreement"]) == [1, 1, 1 / 3, 1]
+    assert "orders.agreement" not in frame
+
+
+def test_an_item_is_written_in_a_few_words(tmp_path):
+    result = evaluate(tmp_path / "run", judge("right", lambda n: {"agreement": 1.0}))
+    assert repr(result.items[0]) == "<ItemResult q0: completed, right 1>"
+
+
+def test_the_summary_says_how_each_model_of_a_jury_voted(tmp_path):
+    async def strict(messages, **params):
+        return {"reason": "", "label": "no"}
+
+    jury = limpet.judge([yes_sayer(), strict], "Is {{output}} right?", choices={"yes": 1, "no": 0})
+    run = tmp_path / "run"
+    result = limpet.evaluate(ROWS, lambda question: question, {"right": jury}, run=run, show=False)
+    for summary in (result.summary, limpet.load_run(run).summary):
+        assert summary["evaluators"]["right"]["votes_by_model"] == {
+            "ask": {"yes": 4},
+            "strict": {"no": 4},
+        }
+    assert "votes of right: ask 4 yes; strict 4 no" in remarks(result.summary, 1.0)
+
+
+def test_of_very_many_scores_the_first_stand_for_the_others(tmp_path, monkeypatch):
+    def echo(question):
+        return question
+
+    limpet.evaluate(ROWS, echo, votes_of(3), run=tmp_path / "run", show=False)
+    monkeypatch.setattr("limpet.run.planning.kept_replies._ENOUGH", 2)
+    plan = limpet.plan(ROWS, echo, votes_of(5), run=tmp_path / "run")
+    assert plan.evaluators[0].asks == 8

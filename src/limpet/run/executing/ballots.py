@@ -68,18 +68,24 @@ class StepBallots:
 
 
 class ScoreBallots:
-    """The ballots of one score."""
+    """The ballots of one score.
+
+    Attributes:
+        keys: The keys of those that were cast, in the order of the questions.
+    """
 
     def __init__(self, step: StepBallots, scoring: Scoring, generation: int) -> None:
         self._step = step
         self._scoring = scoring
         self._generation = generation
+        self.keys: list[str] = []
 
     async def cast(self, identity: Any, ask: Ask) -> Mapping[str, Any]:
         """Return the ballot of this identity from disk; else ask, record it, and return it."""
         asks_for_each_call()  # a ballot on disk needs none
         work_item = self._scoring.work_item
         key = ballot_key(work_item, identity)
+        self.keys.append(key)
         column = await self._step.column()
         if key in column and column.reaches(key, self._generation):
             entry = await asyncio.to_thread(column.read, key)

@@ -13,7 +13,7 @@ from limpet.errors import EarlyStopError, LimpetError
 from limpet.journal.journal import Journal
 from limpet.pacing.signals import FailureKind
 from limpet.run.executing.failure_kinds import alike
-from limpet.text import harmless, one_line
+from limpet.text import harmless, money, one_line
 from limpet.types import Cell, Failure, Outcome
 
 FIRST_FAILURES = 5
@@ -61,7 +61,7 @@ class Spent:
         if tokens := self._usage["total_tokens"]:
             parts.append(f"{tokens:,} tokens")
         if cost := self._usage["cost"]:
-            parts.append(f"cost {cost:,.4g}")
+            parts.append(f"${money(cost)}")
         return ", ".join(parts)
 
 

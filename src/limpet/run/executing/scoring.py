@@ -20,7 +20,7 @@ from limpet.run.executing.returned_values import Remarks, read_scores
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.planning.scorings import Scoring, scoring_of
 from limpet.run.planning.work_items import WorkItem
-from limpet.run.record_fields import SAW_MASKED, SCORED
+from limpet.run.record_fields import MADE_OF, SAW_MASKED, SCORED
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.text import one_line
 from limpet.types import Output
@@ -110,8 +110,13 @@ class ScoringStep:
         reads, item = self.target.reads, scoring.work_item.item
         scored = given(item, scoring.output, scoring.trace, reads)
         needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
-        with casting_into(self._ballots.of(scoring, needed)):
-            return await run_cell("the evaluator", self.target.call, scored, self._read_returned)
+        ballots = self._ballots.of(scoring, needed)
+        with casting_into(ballots):
+            call = run_cell("the evaluator", self.target.call, scored, self._read_returned)
+            output: Output = await call
+        if len(ballots.keys) > 1:
+            scoring.facts[MADE_OF] = ballots.keys
+        return output
 
     def _read_returned(self, returned: Any) -> Output:
         return read_scores(returned, self.name, self._remarks)

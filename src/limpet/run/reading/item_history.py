@@ -1,16 +1,19 @@
 """Everything that a run's files say about one item."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import Started, failed_attempts
+from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.facts_reader import FactsReader
 from limpet.run.reading.items import ItemsReader
+from limpet.run.record_fields import BALLOTS, MADE_OF
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus
 
@@ -35,6 +38,7 @@ class WholeItem:
     Attributes:
         item: The item with the results that count now.
         scores: The whole line of each score, with its time and attempts.
+        ballots: By evaluator, the replies of models that its score is made of, if they are several.
         failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
             `type`, `message`, and `at` where the event log has it.
         earlier: Answers that do not count now, oldest first.
@@ -46,17 +50,18 @@ class WholeItem:
     failed_attempts: tuple[Mapping[str, Any], ...] = ()
     earlier: tuple[Earlier, ...] = ()
     in_flight: tuple[str, ...] = ()
+    ballots: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 def whole_items(
-    items: ItemsReader, id_: str, events: Path, calls: Iterable[Started]
+    items: ItemsReader, id_: str, layout: Layout, calls: Iterable[Started]
 ) -> list[WholeItem]:
     """Return everything about one item, once for each of its trials.
 
     Args:
         items: Reads the items.
         id_: The item's id.
-        events: The event log.
+        layout: Where the run's files are.
         calls: The calls in flight.
     """
     cells = _cells(items.asked, id_)
@@ -76,12 +81,28 @@ def whole_items(
             WholeItem(
                 item,
                 {name: entry for name, entry in scores.items() if entry is not None},
-                tuple(_attempts(items, item, events)),
+                tuple(_attempts(items, item, layout.events)),
                 tuple(_earlier(items, item, others.get(item.trial, []))),
                 tuple(step for step, key in calls_of_item if (step, key) in present),
+                dict(_ballots(layout, scores)),
             )
         )
     return whole
+
+
+def _ballots(
+    layout: Layout, scores: Mapping[str, Entry | None]
+) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """Yield the ballots of each score that is made of several and has all of them on disk."""
+    for name, entry in scores.items():
+        keys = () if entry is None else entry.facts.get(MADE_OF, ())
+        if keys:
+            path = layout.column(name + BALLOTS)
+            known = dict(
+                ColumnReader(path, layout.index(path)).read_many(list(dict.fromkeys(keys)))
+            )
+            if all(key in known for key in keys):
+                yield name, [known[key].record for key in keys]
 
 
 def _cells(asked: AskedCells, id_: str) -> list[AskedCell]:

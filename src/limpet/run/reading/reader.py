@@ -301,7 +301,7 @@ class RunReader(RunFiles):
     def item(self, id_: str) -> list[WholeItem]:
         """Return everything about one item, once for each trial; empty if the id is unknown."""
         calls = self._progress(self._read_events()).unfinished() if self.is_running else []
-        return whole_items(self._items, id_, self.layout.events, calls)
+        return whole_items(self._items, id_, self.layout, calls)
 
     def ids(self) -> Iterator[str]:
         """Yield the id of each item."""

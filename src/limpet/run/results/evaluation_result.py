@@ -13,7 +13,7 @@ from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.run.results.filters import ScoreName, check_fields, filter_of
 from limpet.run.results.groups import groups_by
-from limpet.run.results.score_words import score_words
+from limpet.run.results.score_words import score_words, values_words
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
@@ -77,6 +77,13 @@ class ItemResult:
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        trial = f" trial {self.trial}" if self.trial else ""
+        scores = [f"{name} {values_words(record)}" for name, record in self.scores.items()]
+        failed = [f"{name} failed" for name in self.score_errors]
+        words = ", ".join([self.status.words, *scores, *failed])
+        return f"<ItemResult {one_line(self.id)}{trial}: {one_line(words)}>"
 
     @property
     def is_completed(self) -> bool:
@@ -148,6 +155,7 @@ class EvaluationResult:
         evaluator: str | None = None,
         below: float | Mapping[str, float] | None = None,
         label: str | None = None,
+        disagree: bool = False,
         where: Mapping[str, Any] | None = None,
         grep: str | None = None,
         sort: str | None = None,
@@ -163,6 +171,8 @@ class EvaluationResult:
             evaluator: The score that the other conditions are about; None: any.
             below: A number that the score must be below, or one for each of several scores.
             label: A label that the score must have.
+            disagree: Only items on whose score the votes of a judge disagree, or the two orders of
+                a pair.
             where: The value of each of these dataset fields; a list: one of these values.
             grep: A text that must occur in the row, the answer, an error, a label or a reason, in
                 upper or lower case.
@@ -176,8 +186,8 @@ class EvaluationResult:
         """
         chosen = filter_of(
             lambda: self.items, list(self.summary["evaluators"]), failed=failed,
-            evaluator=evaluator, below=below, label=label, where=where, grep=grep, sort=sort,
-            worst=worst,
+            evaluator=evaluator, below=below, label=label, disagree=disagree, where=where,
+            grep=grep, sort=sort, worst=worst,
         )  # fmt: skip
         return list(chosen.ordered(chosen.matching(self.items)))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
+from limpet.run.results.score_words import votes_disagree
 from limpet.text import hint_near, one_line, quoted
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ class Filter:
 
     Attributes:
         failed: Only items with a failure, of `evaluator` if it is given.
-        evaluator: The score that `failed` and `label` are about; None: any.
+        evaluator: The score that `failed`, `label` and `disagree` are about; None: any.
         below: What these scores must be below.
         label: The label that a score must have.
+        disagree: Only items with a score on which the votes, or both orders of a pair, disagree.
         where: The values that a field may have, by field.
         grep: The text that must occur, in any case.
         sort: The score to sort by, lowest first; None: as in the dataset.
@@ -78,6 +80,7 @@ class Filter:
     evaluator: ScoreName | None = None
     below: Mapping[ScoreName, float] = field(default_factory=dict)
     label: str | None = None
+    disagree: bool = False
     where: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     grep: str | None = None
     sort: ScoreName | None = None
@@ -87,7 +90,7 @@ class Filter:
     @property
     def selects(self) -> bool:
         """Whether it leaves out items."""
-        conditions = (self.below, self.label, self.where, self.grep)
+        conditions = (self.below, self.label, self.disagree, self.where, self.grep)
         return self.failed or self.worst is not None or any(conditions)
 
     def matching(self, items: "Iterable[ItemResult]") -> "Iterator[ItemResult]":
@@ -115,6 +118,7 @@ class Filter:
             (not self.failed or self._is_failed(item))
             and all(_is_below(name.lowest(item), most) for name, most in self.below.items())
             and (self.label is None or self.label in self._labels(item))
+            and (not self.disagree or any(map(votes_disagree, self._records(item))))
             and all(_is_any(field_of(item, name), any_) for name, any_ in self.where.items())
             and (not self.grep or _occurs(self.grep.casefold(), item))
         )
@@ -125,8 +129,11 @@ class Filter:
         return item.error is not None or bool(item.score_errors)
 
     def _labels(self, item: "ItemResult") -> list[Any]:
+        return [record.get("label") for record in self._records(item)]
+
+    def _records(self, item: "ItemResult") -> list[Mapping[str, Any]]:
         names = [self.evaluator] if self.evaluator else [ScoreName(name) for name in item.scores]
-        return [record.get("label") for name in names for record in name.records(item)]
+        return [record for name in names for record in name.records(item)]
 
     def _sort_key(self, item: "ItemResult") -> tuple[int, float, str]:
         """Return a key: numbers first, then labels; what has neither is last in both orders."""
@@ -148,6 +155,7 @@ def filter_of(
     evaluator: str | None = None,
     below: float | Mapping[str, float] | None = None,
     label: str | None = None,
+    disagree: bool = False,
     where: Mapping[str, Any] | None = None,
     grep: str | None = None,
     sort: str | None = None,
@@ -188,8 +196,8 @@ def filter_of(
     wanted = {name: _listed(value) for name, value in (where or {}).items()}
     check_fields(wanted, read)
     return Filter(
-        failed=failed, evaluator=about, below=limits, label=label, where=wanted, grep=grep,
-        sort=by, descending=descending, worst=worst,
+        failed=failed, evaluator=about, below=limits, label=label, disagree=disagree,
+        where=wanted, grep=grep, sort=by, descending=descending, worst=worst,
     )  # fmt: skip
 
 

@@ -155,6 +155,7 @@ class ScoreNumbers:
         self.versions = VersionCounts(name)
         self._used: _Used | None = None
         self._agreements, self._flips = array("d"), array("d")
+        self._by_model: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, score: Mapping[str, Any], times: int = 1) -> None:
         """Add a score by its record, as often as `times` says."""
@@ -167,6 +168,8 @@ class ScoreNumbers:
                 self._labels[part][label] += times
             if "metadata" in record:
                 self._add_metadata(record["metadata"], times)
+                if part is None:
+                    self._add_votes(record["metadata"], times)
 
     def _add_metadata(self, metadata: Any, times: int) -> None:
         """Add what judges say of a score: how far the votes agree, whether the orders did."""
@@ -177,6 +180,14 @@ class ScoreNumbers:
             self._agreements.extend([agreement] * times)
         if isinstance(flipped, bool):
             self._flips.extend([flipped] * times)
+
+    def _add_votes(self, metadata: Any, times: int) -> None:
+        """Add the votes of a jury, by model."""
+        by_model = metadata.get("by_model") if isinstance(metadata, dict) else None
+        for model, votes in by_model.items() if isinstance(by_model, dict) else ():
+            for answer, number in votes.items() if isinstance(votes, dict) else ():
+                if isinstance(number, int):
+                    self._by_model[model][answer] += number * times
 
     def add_failure(self, error: Mapping[str, Any]) -> None:
         """Add a failure by its class and type."""
@@ -211,6 +222,10 @@ class ScoreNumbers:
             summary["labels_by_score"] = labels
         if self._agreements:
             summary["agreement"] = mean(self._agreements)
+        if self._by_model:
+            summary["votes_by_model"] = {
+                model: dict(votes) for model, votes in self._by_model.items()
+            }
         if self._flips:
             summary["flip_rate"] = mean(self._flips)
         if self._used is not None:

@@ -13,6 +13,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from limpet.run.results.costs import is_bounded
+from limpet.run.results.score_words import agreement_of
 from limpet.types import COLUMNS
 
 if TYPE_CHECKING:  # it makes tables
@@ -23,7 +24,7 @@ Key = tuple[str, ...] | tuple[str, str, str | None, str]
 `("row", field)` or, of a variant of a matrix, `("variant", label)`. The part is None where an
 evaluator gives one score; the step of the workflow's facts is empty."""
 VALUE = "value"
-_FACTS = (VALUE, "label", "reason", "metadata", "n", "labels")
+_FACTS = (VALUE, "label", "reason", "agreement", "metadata", "n", "labels")
 _BY_ITEM = ("id", "input", "expected", "trials", "completed", "failed", "seconds", "attempts")
 
 
@@ -137,6 +138,7 @@ def _score_cells(evaluator: str, record: Mapping[str, Any]) -> Iterator[tuple[Ke
         yield ("score", evaluator, part, VALUE), label if value is None else value
         yield ("score", evaluator, part, "label"), label
         yield ("score", evaluator, part, "reason"), score.get("reasoning") or None
+        yield ("score", evaluator, part, "agreement"), agreement_of(score)
         yield ("score", evaluator, part, "metadata"), score.get("metadata")
 
 

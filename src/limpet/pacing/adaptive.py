@@ -48,9 +48,6 @@ CHECK_AGAIN_S = 1.0
 LEAST_LATENCY_S = 0.001
 CATCH_UP_S = 0.02
 """How much of a timer's delay is made up for."""
-EARLY_S = 0.002
-"""How early a call may start while no limit is known: a timer for each call costs more than that
-says about a limit. The calls after it wait accordingly, so that the pace is the same."""
 LONGEST_PACE_S = 120.0
 """Longest wait of a single call for its turn, however large its estimated cost."""
 LARGE = 1.2
@@ -111,23 +108,12 @@ class AdaptiveLimits(KnownLimits):
             self._bucket.brake(now, by_window=True)
             return None
         self._bucket.brake(now, by_window=False)
-        wait = self._turn(cost) - now
-        if wait <= self._early_s:
-            wait = 0.0
+        wait = self._sent_at + min(cost / self.pace(), LONGEST_PACE_S) - now
         self._traffic.forget_old(now)
         first = self._traffic.minute_since
         if first is not None and self._traffic.minute_cost + cost > self.quota.at(now):
             wait = max(wait, first + MINUTE_S - now)
         return max(0.0, min(wait, CHECK_AGAIN_S), self.mirrors.wait_s(costs, now))
-
-    def _turn(self, cost: float) -> float:
-        """Return when a call may start by the pace alone."""
-        return self._sent_at + min(cost / self.pace(), LONGEST_PACE_S)
-
-    @property
-    def _early_s(self) -> float:
-        is_known = self.rate.known or self.in_flight_cap.known or self.quota.known
-        return 0.0 if is_known or self.blocked else EARLY_S
 
     def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
         """Record that a call starts now."""
@@ -142,12 +128,9 @@ class AdaptiveLimits(KnownLimits):
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
         self._explained *= 1 - 1 / OF_CALLS
-        if 0 < (turn := self._turn(cost)) - now <= self._early_s:
-            self._sent_at = turn
-        else:
-            # A real loop's timers are a millisecond late or more. At thousands of calls per second
-            # that would be the limit if the delay were not made up for.
-            self._sent_at = now - min(self.timer_late_s, CATCH_UP_S)
+        # A real loop's timers are a millisecond late or more. At thousands of calls per second
+        # that would be the limit if the delay were not made up for.
+        self._sent_at = now - min(self.timer_late_s, CATCH_UP_S)
         self.timer_late_s = 0.0
         self.steady_latency_s = self.latency_s
         if self._traffic.since <= now - MINUTE_S:

@@ -66,31 +66,6 @@ def test_where_requests_are_few_everything_takes_its_time():
     assert ceiling.at(50 + 160) == pytest.approx(2)
 
 
-def test_without_a_known_limit_calls_a_moment_apart_start_together_at_the_same_pace():
-    bench = Bench(max_in_flight=10_000)
-    bench.limits.latency_s, bench.limits.rounds.window = 0.05, 50.0
-    bench.now = 10.0
-    groups = []
-    while bench.now < 11.0:
-        started = 0
-        while (wait := bench.limits.wait_s(1.0, {})) == 0:
-            bench.send()
-            bench.limits.in_flight = 0  # only the pace limits
-            started += 1
-        groups.append(started)
-        bench.now += wait
-    assert min(groups) > 1
-    assert sum(groups) == pytest.approx(1.25 * 50 / 0.05, rel=0.01)
-
-
-def test_a_known_rate_is_kept_call_by_call():
-    bench = Bench()
-    bench.limits.latency_s, bench.limits.rounds.window = 0.05, 50.0
-    bench.limits.rate.lower_to(1000.0, bench.now, requests_per_s=20)
-    bench.send()
-    assert 0 < bench.limits.wait_s(1.0, {}) < 0.002
-
-
 # ---- slow start ----------------------------------------------------------------------------------
 
 

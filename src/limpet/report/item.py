@@ -54,7 +54,7 @@ def _scores(whole: WholeItem) -> Iterator[RenderableType]:
         for line in _why(entry.record):
             yield Indented(line)
         for line in ballot_lines(whole.ballots.get(name, ()), entry.record):
-            yield Indented(line)
+            yield Indented(line, hang=2)
     for name, error in whole.item.score_errors.items():
         words = Text(f"failed, {error_words(error)}", style="yellow")
         yield Text(f"{one_line(name)}: ", style="cyan") + words

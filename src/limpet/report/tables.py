@@ -44,15 +44,25 @@ def cell(text: str, style: str = "") -> Text:
 
 
 class Indented:
-    """Text under a heading: wrapped on a terminal, unchanged in a pipe."""
+    """Text under a heading: wrapped on a terminal, unchanged in a pipe.
 
-    def __init__(self, text: str, style: str = "") -> None:
+    Args:
+        text: The text.
+        style: A style of rich.
+        hang: How much further the second and later lines are indented on a terminal.
+    """
+
+    def __init__(self, text: str, style: str = "", hang: int = 0) -> None:
         self._text = text
         self._style = style
+        self._hang = hang
 
-    def __rich_console__(self, console: Console, _: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if console.is_terminal:
-            yield Padding(Text(self._text, style=self._style), (0, 0, 0, 2))
+            text = Text(self._text, style=self._style)
+            lines = text.wrap(console, options.max_width - 2 - self._hang)
+            for number, line in enumerate(lines):
+                yield Padding(line, (0, 0, 0, 2 + (self._hang if number else 0)))
         else:
             yield Text(indent(self._text, "  "), no_wrap=True, overflow="ignore")
 

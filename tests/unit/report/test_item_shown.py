@@ -16,11 +16,12 @@ def test_what_an_item_used_is_shown_with_its_small_cost(tmp_path):
     assert "12,345 tokens (12,340 prompt, 5 completion) · $0.0012" in shown(run, "a")
 
 
-def shown(run, id_):
+def shown(run, id_, **terminal):
     text = io.StringIO()
+    console = Console(file=text, **{"width": 200, **terminal})
     with open_run(str(run)) as reader:
         for whole in reader.item(id_):
-            Console(file=text, width=200).print(*item_lines(whole))
+            console.print(*item_lines(whole))
     return text.getvalue()
 
 
@@ -89,3 +90,11 @@ def test_an_event_of_a_trace_is_shown_in_words(tmp_path):
     at = lines.index("trace")
     assert lines[at + 1].startswith("  1. model parrot · 0.0 s")
     assert lines[at + 2 : at + 4] == ["     user: Repeat \\x1b[2Jx", "     → X"]
+
+
+def test_on_a_narrow_terminal_the_reason_of_a_vote_stays_under_its_dash(tmp_path):
+    judge = limpet.judge(model("m", ["incorrect", "correct"]), of="correctness", votes=2)
+    evaluate(tmp_path / "run", right=judge)
+    lines = shown(tmp_path / "run", "a", width=30, force_terminal=True, color_system=None)
+    at = lines.splitlines().index("  - m: incorrect. because of  ".rstrip().ljust(30))
+    assert lines.splitlines()[at + 1].rstrip() == "    incorrect"

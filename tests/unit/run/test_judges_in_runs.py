@@ -259,6 +259,17 @@ def test_vectors_are_fetched_for_many_items_at_once(tmp_path):
     assert summary["usage"]["total_tokens"] == used
 
 
+def test_a_label_that_is_the_key_as_well_is_said(tmp_path):
+    choices = {"acceptable-1": 1, "no": 0}
+    with model_server({"reason": "it fits", "label": "acceptable-1"}) as server:
+        model = openai_api(server.url, model="m", key="acceptable-1")
+        for votes in (1, 2):  # the second time, the first vote is on disk
+            judge = limpet.judge(model, PROMPT, choices=choices, votes=votes)
+            result = run(tmp_path, judge, early_stop=False)
+    failed = result.items[0].score_errors["judge"]
+    assert "it is the value of a secret, and masked on disk" in str(failed)
+
+
 def test_a_key_in_the_parameters_is_masked_where_the_server_repeats_it(tmp_path):
     first, second = "param-key-0123456789", "judge-key-0123456789"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from limpet.errors import PermanentError
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_examples import judged_examples
 from limpet.evaluators.judge_prompt import Prompt, with_inputs
@@ -165,6 +166,13 @@ class _Judge(ModelEvaluator):
         return {"label": label, "reason": reason}
 
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:
+        for vote in ballots:
+            if vote["label"] not in self._choices:  # every reply was checked before it was kept
+                raise PermanentError(
+                    f"a label is kept as {quoted(vote['label'])}: it is the value of a secret, and "
+                    "masked on disk",
+                    hint="use other labels",
+                )
         votes: list[Vote[str]] = [Vote(vote["label"], vote["reason"]) for vote in ballots]
         score = majority(votes, self._choices, self._jurors)
         if len(ballots) == 1 and "probabilities" in ballots[0]:

@@ -23,6 +23,7 @@ from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep, code_of, described_by, stated_by
 from limpet.json_values import NotPlainError, to_plain
 from limpet.models import Model, Reply, as_model
+from limpet.secrets.names import secrets_under_names
 from limpet.types import Output
 
 Ballot = Mapping[str, Any]
@@ -156,8 +157,9 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
-        """The secrets of its models."""
-        return [secret for model in self._asked.models for secret in model.secrets]
+        """The secrets of its models, and those in its parameters."""
+        of_models = [secret for model in self._asked.models for secret in model.secrets]
+        return [*of_models, *secrets_under_names(self._asked.params)]
 
     # ---- what it depends on ---------------------------------------------------------------------
 

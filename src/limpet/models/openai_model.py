@@ -19,6 +19,7 @@ from limpet.models.protocol import Message, Reply
 from limpet.models.schema import Schema
 from limpet.models.server import Server
 from limpet.models.streams import read_stream
+from limpet.secrets.names import secrets_under_names
 from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address, checked_headers
 from limpet.transport.options import CallOptions, client_for
@@ -152,8 +153,8 @@ class OpenAIModel(ChatModel):
 
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
-        """The key, the values of its headers and the credentials in its address."""
-        return self._server.secrets
+        """The key, the values of its headers, and the credentials in its address and parameters."""
+        return [*self._server.secrets, *secrets_under_names(self._constant)]
 
     async def open(self) -> None:
         """Read the key, and check that the server accepts connections.

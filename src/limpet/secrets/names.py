@@ -13,7 +13,9 @@ table rates each name, and each use has its own threshold, by what a mistake cos
 
 import functools
 import re
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from typing import Any
 
 WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
          "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
@@ -110,6 +112,18 @@ def is_secret_key(name: str, inside: str = "") -> bool:
 def may_be_secret(name: str) -> bool:
     """Return whether a name may be that of a secret: for headers, queries and what we print."""
     return rated(name) > Rating.NO
+
+
+def secrets_under_names(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the strings in plain data that stand under a name that is certainly a secret's."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from secrets_under_names(part, str(key))
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from secrets_under_names(part, name)
+    elif isinstance(value, str) and value and is_secret_name(name):
+        yield value
 
 
 def _plain(name: str) -> str:

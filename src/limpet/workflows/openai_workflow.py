@@ -12,6 +12,7 @@ from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
 from limpet.models.openai_model import NOT_PARAMS
 from limpet.models.schema import check_schema
+from limpet.secrets.names import secrets_under_names
 from limpet.types import USAGE_COUNTS, Item, Output
 from limpet.workflows.conversation import Conversation, Messages, Rendered
 from limpet.workflows.protocol import Workflow
@@ -100,8 +101,8 @@ class OpenaiWorkflow(Workflow):
 
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
-        """The model's secrets: its key."""
-        return self._model.secrets
+        """The model's secrets: its key; and those in the parameters."""
+        return [*self._model.secrets, *secrets_under_names(self._params)]
 
     @property
     def _counted(self) -> dict[str, Any]:

@@ -205,3 +205,14 @@ def test_a_number_is_the_most_calls_in_flight_at_an_endpoint_whoever_makes_them(
     result = limpet.evaluate(rows, Shout(), [panel], run=tmp_path / "run", pace=3, show=False)
     assert result.summary["evaluators"]["panel"]["completed"] == 30
     assert most == 3
+
+
+def test_ballots_that_cannot_be_read_stop_the_run_before_a_call(tmp_path):
+    run, ask = tmp_path / "run", Voters()
+    evaluate(run, ["a"], ask)
+    asked = len(ask.asked)
+    (run / "panel.ballots_output.jsonl").unlink()
+    (run / "panel.ballots_output.jsonl").mkdir()
+    result = evaluate(run, ["a", "b"], ask)
+    assert "panel.ballots_output.jsonl" in str(result.stop_reason)
+    assert len(ask.asked) == asked

@@ -15,7 +15,8 @@ ROWS = [
     for n in range(4)
 ]
 PROMPT = "Is {{output}} what {{expected}} says?"
-CORRECT = {"reason": "it fits", "label": "correct"}
+LABELLED = {"label": "correct"}
+CORRECT = {"reason": "it fits", **LABELLED}
 
 
 async def shout(question):
@@ -256,6 +257,34 @@ def test_vectors_are_fetched_for_many_items_at_once(tmp_path):
     assert len(server.asked) < 60
     used = sum(len(asked["input"]) for asked in server.asked)
     assert summary["usage"]["total_tokens"] == used
+
+
+def test_a_label_that_is_the_key_as_well_is_said(tmp_path):
+    choices = {"acceptable-1": 1, "no": 0}
+    with model_server({"reason": "it fits", "label": "acceptable-1"}) as server:
+        model = openai_api(server.url, model="m", key="acceptable-1")
+        for votes in (1, 2):  # the second time, the first vote is on disk
+            judge = limpet.judge(model, PROMPT, choices=choices, votes=votes)
+            result = run(tmp_path, judge, early_stop=False)
+    failed = result.items[0].score_errors["judge"]
+    assert "it is the value of a secret, and masked on disk" in str(failed)
+
+
+def test_a_key_in_the_parameters_is_masked_where_the_server_repeats_it(tmp_path):
+    first, second = "param-key-0123456789", "judge-key-0123456789"
+
+    def repeated(request, number):
+        if number:
+            return {"reason": f"{request['api_key']} {request['extra']['api_key']}", **LABELLED}
+        return failure(400, f"{first} {second}", code="content_filter")
+
+    with model_server(repeated) as server:
+        model = openai_api(server.url, model="m", key=None, params={"extra": {"api_key": first}})
+        run(tmp_path, limpet.judge(model, PROMPT, params={"api_key": second}), early_stop=False)
+    assert len(server.asked) == 4
+    written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"[redacted]" in written
+    assert [key for key in (first, second) if key.encode() in written] == []
 
 
 def test_refused_requests_for_vectors_use_up_no_retries(tmp_path):

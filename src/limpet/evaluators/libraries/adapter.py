@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
-from limpet.errors import InvalidReplyError
+from limpet.errors import InvalidReplyError, PermanentError
 from limpet.evaluators.inputs import Inputs
 from limpet.evaluators.libraries.clients import Clients, usage_of
 from limpet.evaluators.libraries.shapes import endpoint_of, get, plain, valid_name, version_of
@@ -24,7 +24,7 @@ from limpet.pacing.signals import recognised
 from limpet.pacing.ticket import observe
 from limpet.secrets.known import maskable
 from limpet.text import one_line, text_of
-from limpet.types import Output, Usage
+from limpet.types import Output, Score, Usage
 
 USUAL_FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("input", "inputs", "question", "query", "user_input"), "{{input}}"),
@@ -220,6 +220,20 @@ class Fields:
     optional: tuple[str, ...] = ()
     any_other: bool = False
     defaults: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def scores_by_name(scores: Iterable[tuple[str, Score]]) -> dict[str, Score]:
+    """Return several scores by their names.
+
+    Raises:
+        PermanentError: Two have the same name: one of them would be lost.
+    """
+    by_name: dict[str, Score] = {}
+    for name, score in scores:
+        if name in by_name:
+            raise PermanentError(f"two scores have the name {one_line(name)}")
+        by_name[name] = score
+    return by_name
 
 
 def _invalid_reply(name: str, error: Exception, usage: Usage | None) -> InvalidReplyError:

@@ -11,7 +11,7 @@ from inspect import Parameter, isfunction, signature
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
 from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
 from limpet.evaluators.libraries.impatient import (
     UNREADABLE,
@@ -134,7 +134,7 @@ class OpenEvalsFunction(Adapter):
 
     def _read(self, returned: Any) -> Any:
         if isinstance(returned, list):
-            return {str(part["key"]): self._score(part) for part in returned}
+            return scores_by_name((str(part["key"]), self._score(part)) for part in returned)
         if not isinstance(returned, Mapping):
             return returned
         if "score" in returned:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
 from limpet.evaluators.libraries.shapes import get, has, plain, settings_of
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
@@ -95,7 +95,7 @@ class PhoenixEvaluator(Adapter):
         scores = await self._paced.async_evaluate(self._checked(given))
         if len(scores) == 1:
             return _score(scores[0])
-        return {score.name: _score(score) for score in scores}
+        return scores_by_name((score.name, _score(score)) for score in scores)
 
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the input, with strings where it wants strings.

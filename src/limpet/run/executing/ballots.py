@@ -39,10 +39,18 @@ class StepBallots:
         return ScoreBallots(self, scoring, generation)
 
     async def column(self) -> Column:
+        """Return their column.
+
+        Raises:
+            SetupError: It cannot be read, so nothing is known of what was asked before.
+        """
         async with self._opening:
             if self._column is None:
                 step = self.step + BALLOTS
-                self._column = await asyncio.to_thread(self._journal.column, step)
+                try:
+                    self._column = await asyncio.to_thread(self._journal.column, step)
+                except JournalError as error:
+                    raise SetupError(f"the replies of the model: {error}") from error
                 self._column.mask = self._masking.results.data
         return self._column
 

@@ -100,6 +100,15 @@ def test_a_score_that_openevals_did_not_ask_for_is_an_invalid_reply(answer, sett
         scores_of(judging(lambda values: answer, **settings))
 
 
+def test_two_scores_of_one_name_are_a_failure():
+    async def both(*, outputs):
+        return [{"key": "fits", "score": 1.0}, {"key": outputs, "score": 0.0}]
+
+    assert scores_of(both, "short").keys() == {"fits", "short"}
+    with pytest.raises(PermanentError, match="two scores have the name fits"):
+        scores_of(both, "fits")
+
+
 def test_a_reply_that_openevals_cannot_read_is_an_invalid_reply():
     def unreadable(values):
         raise KeyError("score")

@@ -2,8 +2,6 @@
 
 import time
 
-from rich.live import Live
-
 from limpet.cli.error_exit import DONE
 from limpet.report.runs import RunsTable, line_data, variant_lines
 from limpet.report.status import StatusScreen, status_data, status_line
@@ -37,6 +35,8 @@ def command(run: str | None, *, watch: bool, as_json: bool) -> int:
 
 
 def _watch(reader: RunReader) -> None:
+    from rich.live import Live  # noqa: PLC0415 - slow, and only needed here
+
     screen = StatusScreen(reader)
     with Live(screen, console=stderr_console(), auto_refresh=False, transient=True) as live:
         live.refresh()

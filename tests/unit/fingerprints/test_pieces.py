@@ -32,6 +32,7 @@ def dumped(body: Iterable[ast.AST]) -> list[str]:
     return [ast.dump(one, include_attributes=True) for one in body]
 
 
+@pytest.mark.slow
 def test_real_files_say_the_same_in_pieces():
     in_pieces = 0
     for file in FILES:

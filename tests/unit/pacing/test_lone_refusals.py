@@ -77,7 +77,8 @@ def seconds(make, count, concurrency="auto"):
     return virtual_time.run(main())
 
 
-@pytest.mark.parametrize("wait_s", [None, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("wait_s", [None, 1])
 def test_one_refusal_in_a_hundred_leaves_70_in_100_of_the_best_fixed_number(wait_s):
     took, _ = seconds(lambda: Server(wait_s), 8000)
     best = min(seconds(lambda: Server(wait_s), 8000, number)[0] for number in (16, 32, 64))

@@ -15,17 +15,22 @@ import providers
     [
         (providers.TokenBucket, 0.90, 0.02),
         (providers.NamedWait, 0.90, 0.02),
-        (providers.MinuteBurst, 0.80, 0.03),
         (providers.StrictBucket, 0.70, 0.02),
-        (providers.SlidingMinute, 0.85, 0.02),
-        (providers.FixedMinute, 0.85, 0.02),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (providers.MinuteBurst, 0.80, 0.03),
+                (providers.SlidingMinute, 0.85, 0.02),
+                (providers.FixedMinute, 0.85, 0.02),
+                (providers.TokensKnown, 0.90, 0.03),
+                (providers.FewPerMinute, 0.90, 0.04),
+            )
+        ),
         (providers.InFlightCap, 0.75, 0.02),
         (providers.TokensPerMinute, 0.90, 0.03),
-        (providers.TokensKnown, 0.90, 0.03),
         (providers.QueueingServer, 0.85, 0.01),
         (providers.Noise, 0.70, 0.03),
         (providers.NamedLimits, 0.80, 0.005),
-        (providers.FewPerMinute, 0.90, 0.04),
     ],
     ids=lambda value: value.name if isinstance(value, type) else "",
 )
@@ -52,7 +57,9 @@ def test_what_an_earlier_run_learned_saves_the_search():
     assert warm.efficiency > cold.efficiency + 0.05
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
+)
 def test_a_provider_never_seen_before(seed):
     model = providers.Unforeseen(seed)
     if model.oracle() < 50 * model.latency_s:

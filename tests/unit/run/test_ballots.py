@@ -213,6 +213,8 @@ def test_ballots_that_cannot_be_read_stop_the_run_before_a_call(tmp_path):
     asked = len(ask.asked)
     (run / "panel.ballots_output.jsonl").unlink()
     (run / "panel.ballots_output.jsonl").mkdir()
-    result = evaluate(run, ["a", "b"], ask)
-    assert "panel.ballots_output.jsonl" in str(result.stop_reason)
+    with pytest.raises(
+        limpet.JournalError, match="panel.ballots_output.jsonl: this is a directory"
+    ):
+        evaluate(run, ["a", "b"], ask)
     assert len(ask.asked) == asked

@@ -14,7 +14,6 @@ import json
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from limpet.run.planning.items_file import is_whole, noted_of
 from limpet.run.planning.redo import read_outdated, read_redone
 from limpet.run.results.summary import NUMBERS
 from limpet.run.run_file import RunFile, plain
+from limpet.version import VERSION
 
 
 def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]) -> str | None:
@@ -43,7 +43,7 @@ def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]
             return None
         known = noted_of(layout)
         return digest(
-            [version("limpet"), platform.python_version()],
+            [VERSION, platform.python_version()],
             [known.get("bytes"), known.get("crc")],
             [[path.name, end, checksum(path, end)] for path, end in ends.items()],
             plain([*run_file.selections]),

@@ -8,13 +8,13 @@ import platform
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF, SAW_MASKED
 from limpet.run.results.costs import is_bounded
 from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
+from limpet.version import VERSION
 
 if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
@@ -126,7 +126,7 @@ class Numbers:
                 name: scores.summary(self.items) for name, scores in self.scores.items()
             },
             "masked": self.masked,
-            "versions": {"limpet": version("limpet"), "python": platform.python_version()},
+            "versions": {"limpet": VERSION, "python": platform.python_version()},
         }
 
     def _latency(self) -> float | None:

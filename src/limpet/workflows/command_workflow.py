@@ -161,9 +161,10 @@ class CommandWorkflow(CodeStep, Workflow):
         self._environment = {**os.environ, **self._env}
         check_program(self._arguments, self._folder, self._environment)
         self._guard.open()
+        self._groups.open()
 
     async def close(self) -> None:
-        self._groups.end_all()
+        self._groups.close()
         await self._guard.close()
 
     async def call(self, item: Item) -> Output:

@@ -61,12 +61,19 @@ class Groups:
 
     def __init__(self, started: Callable[[int], None], ended: Callable[[int], None]) -> None:
         self._running: set[int] = set()
+        self._is_closed = False
         self._started = started
         self._ended = ended
 
+    def open(self) -> None:
+        self._is_closed = False
+
     def add(self, group: int) -> None:
+        """Add a group that started; one that started while they were closed is killed."""
         self._running.add(group)
         self._started(group)
+        if self._is_closed:
+            self.end(group)
 
     def signal(self, group: int, signum: signal.Signals) -> None:
         """Send a signal to a group, if it was not killed yet."""
@@ -82,7 +89,9 @@ class Groups:
             self._running.remove(group)
             self._ended(group)
 
-    def end_all(self) -> None:
+    def close(self) -> None:
+        """Kill all groups, also those that are about to start."""
+        self._is_closed = True
         for group in list(self._running):
             self.end(group)
 

@@ -5,7 +5,7 @@ the key of its score. Only where the items or the evaluator's fingerprint are no
 score or failure of the answer counts.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -143,20 +143,20 @@ def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
 
 
 def plain_scores(
-    lines: Sequence[bytes],
-) -> tuple[list[tuple[Mapping[str, Any], int]], list[bytes]]:
-    """Return the records of whole lines, without their ids, and how many lines have each.
+    cells: Iterable[int], lines: Iterable[bytes]
+) -> tuple[list[tuple[Mapping[str, Any], list[int]]], list[tuple[int, bytes]]]:
+    """Return the records of whole lines, without their ids, and the numbers of the cells of each.
 
     Most evaluators give few different scores. The lines with facts that a summary counts are
     returned as they are.
     """
-    texts: list[bytes] = []
-    others: list[bytes] = []
-    for line in lines:
+    same: defaultdict[bytes, list[int]] = defaultdict(list)
+    others: list[tuple[int, bytes]] = []
+    for cell, line in zip(cells, lines, strict=True):
         end = line.find(b'"},"id":', KEY.stop)
         at = line.find(b'":', end + 8)  # in an id it is escaped, and then the next test fails
         if line[end - 39 : end - 32] == _SAW and line[at - 7 : at] == b',"score':
-            texts.append(line[at - 6 : -TAIL_BYTES])
+            same[line[at - 6 : -TAIL_BYTES]].append(cell)
         else:
-            others.append(line)
-    return [(loads(b"{" + text + b"}"), times) for text, times in Counter(texts).items()], others
+            others.append((cell, line))
+    return [(loads(b"{" + text + b"}"), some) for text, some in same.items()], others

@@ -69,7 +69,7 @@ class _Totals:
         for number in self._left(cells, is_done).values():
             failed = self._failures.get((step, self._asked[number].key.hex()))
             if failed is not None:
-                numbers.add_failure(failed.facts)
+                numbers.add_failure(failed.facts, number)
                 numbers.masked += bool(failed.facts.get(MASKED))
         return alone, traced
 
@@ -83,20 +83,21 @@ class _Totals:
         for _, some, lines in column.groups(counting):
             for number in some:
                 is_done[number] = True
-            plain, others = plain_scores(lines)
-            for record, times in plain:
-                scores.add(record, times)
-            for facts, record in map(facts_and_record, others):
-                scores.add(record)
+            plain, others = plain_scores(some, lines)
+            for record, of_cells in plain:
+                scores.add(record, of_cells)
+            for number, line in others:
+                facts, record = facts_and_record(line)
+                scores.add(record, [number])
                 if "usage" in facts:
                     scores.add_usage(facts)
                 scores.note_masked(facts)
                 self.numbers.masked += bool(facts.get(MASKED))
         self._add_versions(scores.versions, name, column, cells, is_done)
-        for key in self._left(cells, is_done):
+        for key, number in self._left(cells, is_done).items():
             failed = self._failures.get((name, key.hex()))
             if failed is not None and evaluator.counts(key, failed.generation):
-                scores.add_failure(failed.facts)
+                scores.add_failure(failed.facts, number)
                 if "usage" in failed.facts:
                     scores.add_usage(failed.facts)
                 scores.note_masked(failed.facts)

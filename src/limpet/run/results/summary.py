@@ -43,11 +43,14 @@ class StepNumbers(NamedTuple):
 class Numbers:
     """Adds up the numbers of a run. A failure is counted, and never a score.
 
+    A cell is identified by its number: items in the order in which they are added, trial by trial.
+
     Args:
         evaluators: The names of the evaluators.
 
     Attributes:
         items: The number of items, counting each trial.
+        failed_cells: The numbers of the cells that the workflow failed.
         failed: The number of failures of the workflow, by class.
         errors: The same, by exception.
         versions: Which answers are not by the current version, or are to be made again.
@@ -57,6 +60,7 @@ class Numbers:
 
     def __init__(self, evaluators: Iterable[str]) -> None:
         self.items = self.masked = self._cut_off = 0
+        self.failed_cells = array("Q")
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.scores = {name: ScoreNumbers(name) for name in evaluators}
@@ -67,26 +71,28 @@ class Numbers:
 
     def add(self, item: "ItemResult") -> None:
         """Add an item."""
+        cell = self.items
         self.items += 1
         self.masked += len(item.masked)
         if item.error is not None:
-            self.add_failure(item.error)
+            self.add_failure(item.error, cell)
         if item.entry is not None:
             self.add_answers([item.entry.facts])
             self.versions.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
-                scores.add_failure(item.score_errors[name])
+                scores.add_failure(item.score_errors[name], cell)
             scores.saw_masked += name in item.saw_masked
             if name in item.scores:
-                scores.add(item.scores[name])
+                scores.add(item.scores[name], [cell])
                 scores.versions.add(item.version, item.redo)
             if name in item.score_usage:
                 scores.add_usage(item.score_usage[name])
 
-    def add_failure(self, error: Mapping[str, Any]) -> None:
-        """Add a failure by its class and type."""
+    def add_failure(self, error: Mapping[str, Any], cell: int) -> None:
+        """Add a failure of a cell by its class and type."""
         _count_failure(self.failed, self.errors, error)
+        self.failed_cells.append(cell)
 
     def add_answers(self, answers: Sequence[Mapping[str, Any]]) -> None:
         """Add answers by the facts about them."""
@@ -135,10 +141,29 @@ class Numbers:
         return known[math.ceil(0.95 * len(known)) - 1] if known else None
 
 
+class PartScores(NamedTuple):
+    """The values of one score of an evaluator, in any order.
+
+    Attributes:
+        cells: The number of the cell of each value.
+        values: The values.
+    """
+
+    cells: "array[int]"
+    values: "array[float]"
+
+
+def _no_scores() -> PartScores:
+    return PartScores(array("Q"), array("d"))
+
+
 class ScoreNumbers:
     """Adds up the scores of one evaluator.
 
     Attributes:
+        parts: The scores by name; None: its only one.
+        labels: By score and label, the numbers of the cells that have it.
+        failed_cells: The numbers of the cells that it failed to score.
         failed: The number of failures, by class.
         errors: The same, by exception.
         completed: The number of scores.
@@ -150,22 +175,28 @@ class ScoreNumbers:
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.saw_masked = self.completed = 0
-        self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
-        self._labels: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
+        self.parts: defaultdict[str | None, PartScores] = defaultdict(_no_scores)
+        self.labels: defaultdict[str | None, defaultdict[str, array[int]]] = defaultdict(
+            lambda: defaultdict(lambda: array("Q"))
+        )
+        self.failed_cells = array("Q")
         self.versions = VersionCounts(name)
         self._used: _Used | None = None
         self._agreements, self._flips = array("d"), array("d")
         self._by_model: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-    def add(self, score: Mapping[str, Any], times: int = 1) -> None:
-        """Add a score by its record, as often as `times` says."""
+    def add(self, score: Mapping[str, Any], cells: Sequence[int]) -> None:
+        """Add a score by its record, once for each of the cells that have it."""
+        times = len(cells)
         self.completed += times
         for part, value in values_of(score):
             if value is not None:
-                self._values[part].extend([float(value)] * times)
+                scores = self.parts[part]
+                scores.cells.extend(cells)
+                scores.values.extend([float(value)] * times)
         for part, record in (score.get("scores") or {None: score}).items():
             if label := record.get("label"):
-                self._labels[part][label] += times
+                self.labels[part][label].extend(cells)
             if "metadata" in record:
                 self._add_metadata(record["metadata"], times)
                 if part is None:
@@ -189,9 +220,10 @@ class ScoreNumbers:
                 if isinstance(number, int):
                     self._by_model[model][answer] += number * times
 
-    def add_failure(self, error: Mapping[str, Any]) -> None:
-        """Add a failure by its class and type."""
+    def add_failure(self, error: Mapping[str, Any], cell: int) -> None:
+        """Add a failure of a cell by its class and type."""
         _count_failure(self.failed, self.errors, error)
+        self.failed_cells.append(cell)
 
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
@@ -209,13 +241,18 @@ class ScoreNumbers:
             "failed": dict(self.failed),
             "errors": dict(self.errors),
             "not_run": items - self.completed - self.failed.total(),
-            "mean": mean(self._values.get(None, ())),
+            "mean": mean(self.parts[None].values if None in self.parts else ()),
             **self.versions.summary(),
         }
-        means = {part: mean(some) for part, some in self._values.items() if part is not None}
+        means = {
+            part: mean(scores.values) for part, scores in self.parts.items() if part is not None
+        }
         if means:
             summary["means"] = means
-        labels = {part: dict(counts) for part, counts in self._labels.items()}
+        labels = {
+            part: {label: len(cells) for label, cells in by_label.items()}
+            for part, by_label in self.labels.items()
+        }
         if None in labels:
             summary["labels"] = labels.pop(None)
         if labels:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RateLimitError,
         RecordNotWrittenError,
         RunLockedError,
+        ScoresError,
         SetupError,
         TransientError,
     )
@@ -105,6 +106,7 @@ __all__ = [
     "RunLockedError",
     "Score",
     "Scored",
+    "ScoresError",
     "SetupError",
     "SyncExecutor",
     "TransientError",
@@ -146,6 +148,7 @@ _MODULES = (
     "models",
     "pacing",
     "run",
+    "stats",
     "workflows",
 )
 _NAMES = {
@@ -154,7 +157,7 @@ _NAMES = {
         "CallCancelledError ConfigError DatasetError DiskFullError EarlyStopError "
         "EndpointDownError FunctionChangedError InterruptedRunError InvalidReplyError JournalError "
         "LimpetError PermanentError QuotaExhaustedError RateLimitError RecordNotWrittenError "
-        "RunLockedError SetupError TransientError"
+        "RunLockedError ScoresError SetupError TransientError"
     ),
     "evaluators": (
         "Evaluator Scored contains embedding_similarity evaluator exact_match json_match judge "

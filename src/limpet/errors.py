@@ -13,6 +13,7 @@ LimpetError
 ├── InterruptedRunError a signal stopped the run: run it again to continue
 ├── ConfigError         a configuration file is invalid: fix it
 ├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
+├── ScoresError         scores cannot be summed up: fix them, or say more about them
 ├── FunctionChangedError the results on disk come from other code: redo them, or keep them
 └── JournalError        the journal cannot be read or written
     ├── DiskFullError   the disk is full: free some space, and continue
@@ -141,6 +142,10 @@ class DatasetError(LimpetError):
 
 class ConfigError(LimpetError):
     """A configuration file is invalid. The message lists each error with its line."""
+
+
+class ScoresError(LimpetError, ValueError):
+    """Scores cannot be summed up, and no number would mean anything. The message says why."""
 
 
 class FunctionChangedError(LimpetError):

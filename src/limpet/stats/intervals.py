@@ -1,0 +1,141 @@
+"""How far can this mean be trusted, for questions like these?"""
+
+import math
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from limpet.errors import ScoresError
+from limpet.stats.results import Interval
+from limpet.stats.rule import (
+    BOOTSTRAP,
+    GROUPED,
+    SCORE_T,
+    STUDENT,
+    WHOLE,
+    WILSON,
+    Fit,
+    by_groups,
+    quantile,
+    rule_r,
+    wilson,
+)
+from limpet.stats.samples import (
+    Floats,
+    Names,
+    Range,
+    Sample,
+    Values,
+    confidence,
+    limits,
+    sample,
+    scores,
+)
+
+
+def interval(
+    values: Values,
+    *,
+    items: Names | None = None,
+    groups: Names | None = None,
+    range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
+    level: float = 0.95,
+) -> Interval:
+    """Return the mean and the interval in which the mean of all questions like these lies.
+
+    Rule R of `limpet.stats.rule`. One value that is not a plain yes or no gives the whole range.
+
+    Args:
+        values: The scores, booleans or numbers.
+        items: The item of each value, where items have several trials: they are averaged first.
+        groups: The group of each value, where items come in groups (questions on one document).
+        range: The lowest and highest score possible; None: any number is, and Student's t is used.
+        level: The confidence.
+
+    Raises:
+        ScoresError: There are no values, one is not a finite number in the range, or there are
+            fewer than 5 groups.
+    """
+    taken = sample(scores(values, range), items, groups)
+    if range is None:
+        return _student(taken, confidence(level))
+    fit, method = fitted(taken)
+    low, high = fit.limits(confidence(level))
+    ends = in_range(range, float(fit.mean[0]), float(low[0]), float(high[0]))
+    return Interval(*ends, method, len(taken.means), number_of_groups(taken))
+
+
+def in_range(
+    among: tuple[float, float], mean: float, low: float, high: float
+) -> tuple[float, float, float]:
+    """Map a mean and its interval from 0..1 to the scores' range, without leaving it."""
+    start, end = limits(among)
+    mean, low, high = (min(start + (end - start) * one, end) for one in (mean, low, high))
+    return mean, min(low, mean), max(high, mean)
+
+
+def fitted(taken: Sample, *, pseudo: bool = True) -> tuple[Fit, str]:
+    """Fit one sample of item means in 0..1 and name the method.
+
+    Args:
+        taken: The sample.
+        pseudo: Whether groups may be joined by a pseudo-group; see `by_groups`.
+    """
+    if taken.group_of is not None:
+        ends = pseudo and bool(((taken.means == 0) | (taken.means == 1)).any())
+        return by_groups(*_groups(taken), ends=ends), GROUPED
+    fit = rule_r(taken.means, single=taken.single)
+    if not np.isnan(fit.alpha[0]):
+        return fit, BOOTSTRAP
+    if np.isinf(fit.freedom[0]):
+        return fit, WILSON
+    return fit, WHOLE if len(taken.means) == 1 else SCORE_T
+
+
+def _groups(taken: Sample) -> tuple[Floats, Floats]:
+    group_of = taken.group_of
+    assert group_of is not None
+    sizes = np.bincount(group_of).astype(np.float64)
+    return np.bincount(group_of, taken.means).astype(np.float64), sizes
+
+
+def number_of_groups(taken: Sample) -> int | None:
+    """Return how many groups the items form; None if they form none."""
+    return None if taken.group_of is None else int(taken.group_of.max()) + 1
+
+
+def _student(taken: Sample, level: float) -> Interval:
+    mean, error, freedom = moments(taken)
+    half = float(quantile(freedom, (1 - level) / 2)) * error if error else 0.0
+    count = number_of_groups(taken)
+    method = STUDENT if count is None else f"{STUDENT} by groups"
+    return Interval(mean, mean - half, mean + half, method, len(taken.means), count)
+
+
+def moments(taken: Sample) -> tuple[float, float, float]:
+    """Return the mean of unbounded scores, its standard error and the degrees of freedom."""
+    n = len(taken.means)
+    mean = float(taken.means.mean())
+    if taken.group_of is not None:
+        fit = by_groups(*_groups(taken))
+        return mean, float(fit.error[0]), float(fit.freedom[0])
+    if n == 1:
+        return mean, math.inf, 1.0  # one value: any mean is possible
+    return mean, float(taken.means.std(ddof=1)) / math.sqrt(n), n - 1.0
+
+
+def proportion(k: int, n: int, *, level: float = 0.95) -> Interval:
+    """Return Wilson's interval for k of n (Wilson 1927)."""
+    if n < 1 or not 0 <= k <= n:
+        raise ScoresError(f"{k} of {n}: the second must be at least 1, the first from 0 to it")
+    z = quantile(math.inf, (1 - confidence(level)) / 2)
+    low, high = wilson(k / n, n, z)
+    return Interval(k / n, min(float(low), k / n), max(float(high), k / n), WILSON, n)
+
+
+def label_intervals(
+    counts: Mapping[Hashable, int], *, level: float = 0.95
+) -> dict[Hashable, Interval]:
+    """Return Wilson's interval for each label's share of all."""
+    n = sum(counts.values())
+    return {label: proportion(count, n, level=level) for label, count in counts.items()}

@@ -1,0 +1,120 @@
+"""Does a judge agree with people, and what would its mean be if people had judged?"""
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from limpet.errors import ScoresError
+from limpet.stats.intervals import in_range, proportion
+from limpet.stats.results import Interval, Kappa
+from limpet.stats.rule import quantile, wilson
+from limpet.stats.samples import Values, confidence, numbered, scores
+
+PPI = "prediction-powered (PPI++)"
+_FEWEST_LABELS = 3
+
+
+def agreement(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) -> Interval:
+    """Return the share of items that both labelled the same, with Wilson's interval."""
+    table = _table(a, b)
+    return proportion(int(np.trace(table)), int(table.sum()), level=level)
+
+
+def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) -> Kappa:
+    """Return Cohen's kappa, the agreement beyond what chance gives, and its interval.
+
+    κ = (p_o - p_e)/(1 - p_e), p_o being the share of agreement and p_e what the labels' shares give
+    by chance; with the asymptotic standard error of Fleiss, Cohen and Everitt (1969). That is 0
+    when all agree; then the lower end is what Wilson's lower end of p_o gives.
+
+    Raises:
+        ScoresError: There is nothing to compare, or both use one and the same label throughout,
+            so that kappa is not defined.
+    """
+    table = _table(a, b)
+    n = int(table.sum())
+    shares = table / n
+    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
+    agreed, chance = float(np.trace(shares)), float(rows @ columns)
+    if chance >= 1:
+        raise ScoresError(
+            "kappa is not defined: both gave every item the same label",
+            hint="Look at the agreement, or label items of other kinds too.",
+        )
+    value = (agreed - chance) / (1 - chance)
+    z = float(quantile(math.inf, (1 - confidence(level)) / 2))
+    if agreed == 1:
+        least = float(wilson(1.0, n, z)[0])
+        return Kappa(1.0, (least - chance) / (1 - chance), 1.0, n)
+    both = rows[None, :] + columns[:, None]
+    diagonal = np.diag(shares) * (1 - (rows + columns) * (1 - value)) ** 2
+    others = (shares - np.diag(np.diag(shares))) * both**2
+    variance = (
+        diagonal.sum() + (1 - value) ** 2 * others.sum() - (value - chance * (1 - value)) ** 2
+    )
+    error = math.sqrt(max(float(variance), 0.0) / n) / (1 - chance)
+    return Kappa(value, max(value - z * error, -1.0), min(value + z * error, 1.0), n)
+
+
+def _table(a: Sequence[Hashable], b: Sequence[Hashable]) -> np.typing.NDArray[np.int64]:
+    first, second = list(a), list(b)
+    if len(first) != len(second):
+        raise ScoresError(f"{len(first)} labels against {len(second)}: they must be pairs")
+    if not first:
+        raise ScoresError("no labels: there is nothing to compare")
+    numbers = numbered([*first, *second], 2 * len(first), "labels")
+    assert numbers is not None
+    kinds = int(numbers.max()) + 1
+    cells = numbers[: len(first)] * kinds + numbers[len(first) :]
+    return np.bincount(cells, minlength=kinds * kinds).reshape(kinds, kinds)
+
+
+def ppi_mean(
+    judged_all: Values,
+    judged_labelled: Values,
+    labels: Values,
+    *,
+    range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
+    level: float = 0.95,
+) -> Interval:
+    """Return the mean people would have given, from a judge of all items and people of a few.
+
+    θ = λ·mean(f over all) + mean(Y - λf over labelled), with the λ of least variance,
+    cov(Y, f)/var(f) where the labelled are among all (PPI++: Angelopoulos, Duchi and Zrnic 2023).
+    With n of N labelled and r the residual Y - λf, V = var(r)/n + λ²var(f)/N; half a squared unit
+    joins the sum of var(r), for labels that all agree do not make a judge perfect. Wilson's
+    interval with n' = θ(1 - θ)/V and t(n - 1) stays in the range.
+
+    Args:
+        judged_all: The judge's scores of all items, the labelled included.
+        judged_labelled: The judge's scores of the labelled items, drawn at random.
+        labels: What people said of them, in the same order.
+        range: The lowest and highest score possible.
+        level: The confidence.
+
+    Raises:
+        ScoresError: There are fewer than 3 labels, or the values cannot be used; see `interval`.
+    """
+    everyone = scores(judged_all, range)
+    judged, people = scores(judged_labelled, range), scores(labels, range)
+    n, whole = len(people), len(everyone)
+    if n != len(judged) or n < _FEWEST_LABELS or n > whole:
+        raise ScoresError(
+            f"{n} labels, {len(judged)} judged of them, {whole} judged in all: labels must be "
+            f"as many as judged, at least {_FEWEST_LABELS} and at most all"
+        )
+    spread = float(judged.var(ddof=1))
+    both = float(np.cov(people, judged)[0, 1])
+    trust = both / spread if spread else 0.0
+    residual = people - trust * judged
+    mean = trust * float(everyone.mean()) + float(residual.mean())
+    mean = min(max(mean, 0.0), 1.0)
+    squares = float(((residual - residual.mean()) ** 2).sum()) + 0.5
+    variance = squares / max(n - 2, 1) / n
+    variance += trust**2 * float(everyone.var()) / whole
+    t = quantile(n - 1.0, (1 - confidence(level)) / 2)
+    centre = (mean * n + 0.5) / (n + 1)
+    low, high = wilson(centre, centre * (1 - centre) / variance, t)
+    ends = in_range(range, mean, float(low), float(high))
+    return Interval(*ends, PPI, n, lambda_=trust)

@@ -1,0 +1,128 @@
+"""Can these scores be summed up, and what is the sample: which values form an item, a group?"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limpet.errors import ScoresError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Values = Iterable[Any]
+Names = Iterable[Hashable]
+Range = tuple[float, float] | None
+
+FEWEST_GROUPS = 5
+_AT_END = 1e-12  # a value this near an end of its range is a rounding error away from it
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The items' means, mapped from the scores' range to 0..1.
+
+    Attributes:
+        means: The mean of each item's trials.
+        group_of: The number of each item's group; None without groups.
+        single: Whether every item has one trial.
+    """
+
+    means: Floats
+    group_of: Ints | None
+    single: bool
+
+
+def sample(
+    values: Floats,
+    items: Names | None,
+    groups: Names | None,
+) -> Sample:
+    """Average the trials of each item; a group belongs to an item, not to a trial."""
+    group_of = None if groups is None else numbered(groups, len(values), "groups")
+    if items is None:
+        return Sample(values, group_of, single=True)
+    item_of = numbered(items, len(values), "items")
+    trials = np.bincount(item_of)
+    means = np.bincount(item_of, values) / trials
+    of_items = None
+    if group_of is not None:
+        of_items = np.zeros(len(trials), dtype=np.int64)
+        of_items[item_of] = group_of
+        if not np.array_equal(of_items[item_of], group_of):
+            raise ScoresError("trials of one item are in different groups")
+    return Sample(means, of_items, single=len(trials) == len(values))
+
+
+def numbered(names: Names, count: int, argument: str) -> Ints:
+    """Number the names by their first appearance."""
+    numbers: dict[Hashable, int] = {}
+    listed = names.tolist() if isinstance(names, np.ndarray) else names
+    found = np.array([numbers.setdefault(name, len(numbers)) for name in listed], dtype=np.int64)
+    if len(found) != count:
+        raise ScoresError(f"{argument}: {len(found)} for {count} values; each value needs one")
+    return found
+
+
+def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
+    """Return the values mapped to 0..1, or as they are if they have no range.
+
+    Args:
+        values: Numbers or booleans.
+        among: Their range.
+        missing: Whether None and NaN are allowed; they become NaN.
+    """
+    found = _floats(values, missing=missing)
+    if not found.size:
+        raise ScoresError("no values: there is nothing to sum up")
+    bad = np.isinf(found) if missing else ~np.isfinite(found)
+    if bad.any():
+        at = int(bad.argmax())
+        raise ScoresError(
+            f"value {at} is {found[at]}: must be a finite number",
+            hint="A failed call has no score: leave it out here, and count it as failed.",
+        )
+    if among is None:
+        return found
+    low, high = limits(among)
+    outside = (found < low) | (found > high)
+    if outside.any():
+        at = int(outside.argmax())
+        raise ScoresError(
+            f"value {at} is {found[at]:g}: outside the range {low:g} to {high:g}",
+            hint="Say which values a score can have: range=(1, 5), or range=None for any.",
+        )
+    mapped = (found - low) / (high - low)
+    mapped[mapped < _AT_END] = 0.0
+    mapped[mapped > 1 - _AT_END] = 1.0
+    return mapped
+
+
+def _floats(values: Values, *, missing: bool) -> Floats:
+    listed = values if isinstance(values, np.ndarray) else list(values)
+    if missing:
+        listed = [np.nan if value is None else value for value in listed]
+    try:
+        found = np.asarray(listed)
+    except ValueError:
+        found = np.asarray(listed, dtype=object)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "biuf"):
+        odd = next((one for one in listed if not isinstance(one, int | float | np.number)), listed)
+        raise ScoresError(f"values must be numbers, not {odd!r:.80}")
+    return found.astype(np.float64)
+
+
+def limits(among: Sequence[float]) -> tuple[float, float]:
+    """Return the two ends of a range."""
+    low, high = (float(end) for end in among)
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ScoresError(f"range=({low:g}, {high:g}): must be two finite numbers, the lower first")
+    return low, high
+
+
+def confidence(level: float) -> float:
+    """Return the level if it is one."""
+    if not 0 < level < 1:
+        raise ScoresError(f"level={level!r}: must be between 0 and 1, like 0.95")
+    return level

@@ -1,0 +1,113 @@
+"""Several trials of each item: does one succeed, do all, and would more of them help?"""
+
+from typing import Any
+
+import numpy as np
+
+from limpet.errors import ScoresError
+from limpet.stats.results import HelpsMore
+from limpet.stats.samples import Floats, Ints, Names, Values, numbered, scores
+
+# Trials of the items at hand need no new data: they win unless items are clearly better.
+_ABOUT_AS_GOOD = 1.1
+
+
+def pass_at_k(n: Any, c: Any, k: int) -> Floats:
+    """Return how likely at least one of k trials succeeds, given that c of n did, for each item.
+
+    1 - C(n - c, k) / C(n, k), unbiased (Chen et al. 2021). The mean over items and its interval:
+    `interval(pass_at_k(n, c, k))`.
+
+    Args:
+        n: The trials of each item.
+        c: How many of them succeeded.
+        k: How many trials are drawn; not more than n.
+    """
+    trials, successes = _checked(n, c, k)
+    return 1 - _all_from(trials, trials - successes, k)
+
+
+def pass_hat_k(n: Any, c: Any, k: int) -> Floats:
+    """Return how likely all of k trials succeed, given that c of n did, for each item.
+
+    C(c, k) / C(n, k), unbiased (Yao et al. 2024, "pass^k"). The mean over items and its interval:
+    `interval(pass_hat_k(n, c, k))`.
+
+    Args:
+        n: The trials of each item.
+        c: How many of them succeeded.
+        k: How many trials are drawn; not more than n.
+    """
+    return _all_from(*_checked(n, c, k), k)
+
+
+def _all_from(n: Ints, some: Ints, k: int) -> Floats:
+    chance = np.ones(np.broadcast(n, some).shape)
+    for drawn in range(k):
+        chance = chance * np.maximum(some - drawn, 0) / (n - drawn)
+    return chance
+
+
+def _checked(n: Any, c: Any, k: int) -> tuple[Ints, Ints]:
+    trials, successes = np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64)
+    if k < 1 or (trials < k).any():
+        raise ScoresError(f"k={k}: must be from 1 to the number of trials, {trials.min()}")
+    if ((successes < 0) | (successes > trials)).any():
+        raise ScoresError("an item has more successes than trials, or fewer than 0")
+    return trials, successes
+
+
+def variance_parts(values: Values, items: Names) -> tuple[float, float]:
+    """Return the variance within items, from trial to trial, and that between items.
+
+    Within: the mean of the items' s². Between: s² of the items' means, less within/k, which is
+    what the trials add to it; not below 0.
+
+    Raises:
+        ScoresError: There are fewer than two items, or no item has two trials.
+    """
+    within, between, _ = _parts(values, items)
+    return within, between
+
+
+def helps_more(values: Values, items: Names) -> HelpsMore:
+    """Say whether more items or more trials would make the mean's interval narrower.
+
+    The mean's variance is (between + within/k)/n. Twice the items halve it; twice the trials halve
+    only within/k. So trials never help more; where they help about as much (the interval at most
+    a tenth wider), they are named, for they need no new data.
+    """
+    within, between, rate = _parts(values, items)
+    now = between + within * rate
+    trials = np.sqrt((between + within * rate / 2) / now) if now else np.sqrt(0.5)
+    more = np.sqrt(0.5)
+    return HelpsMore(
+        more="trials" if trials <= _ABOUT_AS_GOOD * more else "items",
+        items=float(more),
+        trials=float(trials),
+    )
+
+
+def _parts(values: Values, items: Names) -> tuple[float, float, float]:
+    """Return within, between and the mean of 1/k."""
+    found = scores(values, None)
+    means, variances, trials = per_item(found, items)
+    if len(means) < 2:  # noqa: PLR2004
+        raise ScoresError("one item: the variance between items needs at least two")
+    within = float(variances[trials > 1].mean())
+    rate = float((1 / trials).mean())
+    return within, max(float(means.var(ddof=1)) - within * rate, 0.0), rate
+
+
+def per_item(values: Floats, items: Names) -> tuple[Floats, Floats, Ints]:
+    """Return each item's mean, its trials' variance (0 if it has one) and how many they are."""
+    item_of = numbered(items, len(values), "items")
+    trials = np.bincount(item_of)
+    if trials.max() < 2:  # noqa: PLR2004
+        raise ScoresError(
+            "no item has two trials: how much an answer varies is unknown",
+            hint="Run the items with trials: 2 or more.",
+        )
+    means = np.bincount(item_of, values) / trials
+    squares = np.bincount(item_of, (values - means[item_of]) ** 2)
+    return means, squares / np.maximum(trials - 1, 1), trials

@@ -1,0 +1,165 @@
+"""By how much do two runs of the same items differ, and could it be chance?"""
+
+import math
+from dataclasses import replace
+
+from limpet.errors import ScoresError
+from limpet.stats.intervals import fitted, moments, number_of_groups
+from limpet.stats.results import Paired
+from limpet.stats.rule import STUDENT, quantile, tail_of
+from limpet.stats.samples import (
+    Floats,
+    Names,
+    Range,
+    Sample,
+    Values,
+    confidence,
+    limits,
+    sample,
+    scores,
+)
+from limpet.stats.tango import mcnemar, mid_p, tango
+
+TANGO = "Tango"
+# z of a test at 5% plus z of being right four times of five: 1.96 + 0.84.
+SEEN = 2.80
+_SAME = 1e-12  # differences of means this small are rounding errors
+
+
+def paired(
+    a: Values,
+    b: Values,
+    *,
+    items: Names | None = None,
+    groups: Names | None = None,
+    range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
+    level: float = 0.95,
+) -> Paired:
+    """Compare two runs item by item; `delta` is the mean of b minus the mean of a.
+
+    Yes or no with one trial: Tango's score interval, whose test is McNemar's. Otherwise rule R on
+    (d + 1)/2 of the items' differences d, by groups without pseudo-groups: they would hide a
+    real loss of 10 points in 8 groups of 25 items nine times of ten. p is 1 - level of the interval
+    that just touches 0, so the two never disagree. Swapping a and b mirrors all of it.
+
+    Args:
+        a: The scores of the first run.
+        b: The scores of the second, each beside that of the same item and trial.
+        items: The item of each pair, where items have several trials: they are averaged first.
+        groups: The group of each pair, where items come in groups.
+        range: The lowest and highest score possible; None: any number is, and Student's t is used.
+        level: The confidence.
+
+    Raises:
+        ScoresError: a and b differ in length, or the values cannot be used; see `interval`.
+    """
+    found = compare(scores(a, range), scores(b, range), items, groups, level, bounded=bool(range))
+    if range is None:
+        return found
+    start, end = limits(range)
+    return scaled(found, end - start)
+
+
+def compare(
+    first: Floats,
+    second: Floats,
+    items: Names | None,
+    groups: Names | None,
+    level: float,
+    *,
+    bounded: bool = True,
+) -> Paired:
+    """Compare scores in 0..1, or of no range; see `paired`."""
+    if len(first) != len(second):
+        raise ScoresError(f"{len(first)} values against {len(second)}: they must be pairs")
+    difference = sample(second - first, items, groups)
+    if not bounded:
+        return _student(difference, confidence(level))
+    if difference.single and groups is None and _binary(first) and _binary(second):
+        return _tango(difference, confidence(level))
+    return _rule_r(difference, confidence(level))
+
+
+def _binary(values: Floats) -> bool:
+    return bool(((values == 0) | (values == 1)).all())
+
+
+def _tango(difference: Sample, level: float) -> Paired:
+    d = difference.means
+    n, won, lost = len(d), int((d > 0).sum()), int((d < 0).sum())
+    low, high = tango(n, won, lost, level)
+    error = math.sqrt(max(won + lost - (won - lost) ** 2 / n, 0) / max(n - 1, 1) / n)
+    p = float(mcnemar(won, lost))
+    ends = (won - lost) / n, float(low[0]), float(high[0])
+    return _paired(difference, ends, error, p, TANGO, level, mid_p(won, lost))
+
+
+def _rule_r(difference: Sample, level: float) -> Paired:
+    # One direction is computed and the other mirrored, so that swapping mirrors to the last digit.
+    turned = difference.means.sum() < 0
+    d = -difference.means if turned else difference.means
+    fit, method = fitted(Sample((d + 1) / 2, difference.group_of, single=False), pseudo=False)
+    low, high = (2 * float(one[0]) - 1 for one in fit.limits(level))
+    delta = 0.0 if not d.sum() else float(d.mean())
+    low, high = min(low, delta), max(high, delta)
+    if not delta:
+        high = max(high, -low)
+        low = -high
+    p = float(fit.p_value(0.5)[0]) if delta else 1.0
+    ends = (-delta, -high, -low) if turned else (delta, low, high)
+    return _paired(difference, ends, 2 * float(fit.error[0]), p, method, level)
+
+
+def _student(difference: Sample, level: float) -> Paired:
+    delta, error, freedom = moments(difference)
+    half = float(quantile(freedom, (1 - level) / 2)) * error if error else 0.0
+    p = float(2 * tail_of(freedom, abs(delta) / error)) if error else float(not delta)
+    method = STUDENT if difference.group_of is None else f"{STUDENT} by groups"
+    return _paired(difference, (delta, delta - half, delta + half), error, p, method, level)
+
+
+def _paired(
+    difference: Sample,
+    ends: tuple[float, float, float],
+    error: float,
+    p: float,
+    method: str,
+    level: float,
+    mid: float | None = None,
+) -> Paired:
+    delta, low, high = ends
+    better, same, worse = counts(difference.means)
+    if not error > 0:
+        # Runs without a difference have no spread to go by: the interval knows what could be.
+        error = (high - low) / 2 / float(quantile(math.inf, (1 - level) / 2))
+    return Paired(
+        delta=delta,
+        low=low,
+        high=high,
+        p=p,
+        mid_p=mid,
+        method=method,
+        n=len(difference.means),
+        better=better,
+        same=same,
+        worse=worse,
+        smallest_seen=SEEN * error,
+        groups=number_of_groups(difference),
+    )
+
+
+def counts(d: Floats) -> tuple[int, int, int]:
+    """Return how many items did better, the same and worse."""
+    better, worse = int((d > _SAME).sum()), int((d < -_SAME).sum())
+    return better, len(d) - better - worse, worse
+
+
+def scaled(found: Paired, scale: float) -> Paired:
+    """Return the differences in the scores' own range; none is larger than the range is wide."""
+    return replace(
+        found,
+        delta=found.delta * scale,
+        low=found.low * scale,
+        high=found.high * scale,
+        smallest_seen=min(found.smallest_seen, 1.0) * scale,
+    )

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from limpet.run.reading.loaded_run import load_run
     from limpet.run.results.evaluation_result import EvaluationResult
     from limpet.run.results.map_result import MapResult
-    from limpet.types import Item, Output, Score, Usage
+    from limpet.types import Item, Output, Scale, Score, Usage
     from limpet.workflows.protocol import Workflow
 
 __all__ = [
@@ -104,6 +104,7 @@ __all__ = [
     "Retry",
     "Run",
     "RunLockedError",
+    "Scale",
     "Score",
     "Scored",
     "ScoresError",
@@ -178,7 +179,7 @@ _NAMES = {
     "run.reading.loaded_run": "load_run",
     "run.results.evaluation_result": "EvaluationResult",
     "run.results.map_result": "MapResult",
-    "types": "Item Output Score Usage",
+    "types": "Item Output Scale Score Usage",
     "workflows": "Workflow",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -4,9 +4,11 @@ Cells and outcomes are named tuples: they are created for every call, and a froz
 five times as long to create.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Real
 from typing import Any, NamedTuple
 
 COLUMNS = (
@@ -170,3 +172,46 @@ class Score:
     label: str | None = None
     explanation: str | None = None
     metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the scores of an evaluator mean, for the numbers of a summary.
+
+    It changes no score, so nothing runs again when it changes.
+
+    Attributes:
+        range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
+            it, else any number.
+        group: The field of the dataset that says which items belong together, for example questions
+            about the same document. None: each item stands for itself.
+        higher_is_better: Whether a higher score is better.
+    """
+
+    range: tuple[float, float] | None = None
+    group: str | None = None
+    higher_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        group: Any = self.group
+        if self.range is not None:
+            object.__setattr__(self, "range", _checked_range(self.range))
+        if group is not None and not (isinstance(group, str) and group):
+            raise TypeError(f"group={group!r}: must be the name of a field")
+        if self.higher_is_better not in (True, False):
+            raise TypeError(f"higher_is_better={self.higher_is_better!r}: must be True or False")
+
+
+def _checked_range(given: Any) -> tuple[float, float]:
+    must = "must be two finite numbers, the lower first, for example (1, 5)"
+    is_pair = isinstance(given, (tuple, list)) and len(given) == 2  # noqa: PLR2004 - a pair
+    if not is_pair or any(isinstance(e, bool) or not isinstance(e, Real) for e in given):
+        raise TypeError(f"range={given!r}: {must}")
+    try:
+        low, high = map(float, given)
+    except OverflowError:
+        low = high = math.inf
+    # The width, too, must be a number: scores are mapped to 0 to 1.
+    if not (low < high and math.isfinite(low) and math.isfinite(high - low)):
+        raise ValueError(f"range={given!r}: {must}")
+    return low, high

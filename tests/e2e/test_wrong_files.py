@@ -100,7 +100,7 @@ WRONG = {
         WITH_ROWS + "evaluators:\n  close: {type: numeric, tolerence: 1}\n",
         "error: eval.yml:4: evaluators.close: unknown key 'tolerence'\n"
         "\n"
-        "hint: did you mean 'tolerance'?  (known here: type, tolerance, relative, extract)\n",
+        "hint: did you mean 'tolerance'?  (known here: type, tolerance, relative, extract, range, group, higher_is_better)\n",
     ),
     "wrong argument": (
         WITH_ROWS + "evaluators:\n  close: {type: numeric, tolerance: -1}\n",

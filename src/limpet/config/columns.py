@@ -66,9 +66,10 @@ class ConfiguredDataset(Dataset):
 def columns_of_evaluators(evaluators: Mapping[str, Any]) -> Columns:
     """Return the columns that evaluators name, each with its path."""
     named = [
-        (("evaluators", name, "expected_column"), evaluator.get("expected_column"))
+        (("evaluators", name, key), evaluator.get(key))
         for name, evaluator in evaluators.items()
         if isinstance(evaluator, dict)
+        for key in ("expected_column", "group")
     ]
     return tuple((path, str(column)) for path, column in named if column is not None)
 

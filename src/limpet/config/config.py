@@ -30,6 +30,7 @@ from limpet.config.preparing import (
     prepared_workflow,
 )
 from limpet.config.prompts import check_workflow
+from limpet.config.scales import with_scale
 from limpet.config.short_forms import SHORT_KINDS, expanded
 from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.run.api import Arguments
@@ -96,6 +97,8 @@ class Config:
         evaluators = prepared_evaluators(with_judges, folder, findings)
         declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
         findings.raise_any()
+        said = self._content.evaluators or {}
+        evaluators = {name: with_scale(each, said.get(name)) for name, each in evaluators.items()}
         options = options_of(self._content)
         if declared is not None:
             options["depends_on"] = declared

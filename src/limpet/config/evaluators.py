@@ -15,6 +15,7 @@ from limpet.config.errors import Findings
 from limpet.config.judges import JUDGES, check_judge
 from limpet.config.model import PythonEvaluator
 from limpet.config.models import Models
+from limpet.config.scales import SCALE_KEYS, check_scale, without_scale
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
@@ -41,6 +42,9 @@ def check_evaluators(
         check_name(name, path, folded, findings)
         given = long_evaluator(value)
         if isinstance(given, dict):
+            if "python" not in given:
+                check_scale(given, path, findings)
+                given = without_scale(given)
             kinds = [kind for kind in JUDGES if kind in given]
             checked_evaluators[name] = (
                 _judge(kinds, given, path, models, folder, findings)
@@ -139,7 +143,8 @@ def built_in(
     known = arguments_of(kind)
     wrong = [key for key in arguments if key not in known]
     for key in wrong:
-        findings.add_key((*path, key), *unknown_key((*path, key), [key_of_kind, *known]))
+        here = [key_of_kind, *known, *(SCALE_KEYS if key_of_kind == "type" else ())]
+        findings.add_key((*path, key), *unknown_key((*path, key), here))
     return None if wrong else _created(kind, arguments, path, findings)
 
 

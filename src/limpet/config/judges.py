@@ -15,6 +15,7 @@ from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
 from limpet.config.models import Models, named_model
 from limpet.config.prompts import with_prompt
+from limpet.config.scales import SCALE_KEYS
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators import embedding_similarity, judge, rating, rubric
@@ -123,7 +124,8 @@ def check_judge(
     known = [kind, *keys_of(kind)]
     wrong = [key for key in given if key not in known]
     for key in wrong:
-        findings.add_key((*path, key), *unknown_key((*path, key), known))
+        here = [*known, *SCALE_KEYS]
+        findings.add_key((*path, key), *unknown_key((*path, key), here))
     prompts = [key for key in ("prompt", _PROMPT_FILE, "of") if key in given]
     for key in prompts[1:]:
         findings.add((*path, key), f"cannot be used with {prompts[0]}: keep one of them")

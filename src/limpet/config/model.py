@@ -24,6 +24,7 @@ from limpet.config.values import (
     Price,
     Reference,
     ReplyMode,
+    ScoreRange,
     Seconds,
     SecretKey,
     Secrets,
@@ -186,7 +187,15 @@ def _checked_workflow(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
     return workflow_section(value).model_validate(value)
 
 
-class PythonEvaluator(Section):
+class ScaleSection(Section):
+    """What the scores of an evaluator mean. The keys go with those of every kind of evaluator."""
+
+    range: ScoreRange | None = _key("The lowest and the highest score: [1, 5].")
+    group: Text | None = _key("The column that says which items belong together.")
+    higher_is_better: Truth | None = _key("Whether a higher score is better; default: true.")
+
+
+class PythonEvaluator(ScaleSection):
     """The user's own evaluator, not imported yet."""
 
     python: Reference

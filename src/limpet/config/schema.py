@@ -12,7 +12,7 @@ from pydantic import create_model
 
 from limpet.config.evaluators import arguments_of
 from limpet.config.judges import JUDGES, keys_of
-from limpet.config.model import EvalFile, ModelSection, PythonEvaluator
+from limpet.config.model import EvalFile, ModelSection, PythonEvaluator, ScaleSection
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
 from limpet.config.values import VARIABLE
 from limpet.evaluators.by_name import BUILT_INS
@@ -135,7 +135,11 @@ def _created(kind: str, create: Callable[..., Any], key: str, names: list[str]) 
     return {
         "type": "object",
         "description": (inspect.getdoc(create) or kind).splitlines()[0],
-        "properties": {key: {"const": kind} if key == "type" else _MODEL_NAMES, **arguments},
+        "properties": {
+            key: {"const": kind} if key == "type" else _MODEL_NAMES,
+            **arguments,
+            **_without_null(ScaleSection.model_json_schema())["properties"],
+        },
         "required": [key],
         "additionalProperties": False,
     }

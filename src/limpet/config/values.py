@@ -26,6 +26,7 @@ from limpet.config.imports import checked_reference
 from limpet.fingerprints.declared import flaw_of_variable
 from limpet.secrets.known import flaw_of_declared
 from limpet.transport.address import flaw_of_header
+from limpet.types import Scale
 
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
 _MOST = 10**9
@@ -116,6 +117,15 @@ def _secret_key(value: Any) -> Any:
     return value
 
 
+def _range(value: Any) -> tuple[float, float] | None:
+    given: Any = [typed(end) for end in value] if isinstance(value, list) else value
+    try:
+        return Scale(range=given).range
+    except (TypeError, ValueError):
+        must = "must be two finite numbers, the lower first, like [1, 5]"
+        raise PydanticCustomError("flaw", must) from None
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 Name = Annotated[str, AfterValidator(_name)]
 Path = Annotated[str, AfterValidator(_path)]
@@ -151,6 +161,8 @@ Argv = Annotated[
     Must("must be a list of strings, or a string, like [python, agent.py]"),
 ]
 Statuses = Annotated[list[int], _OrVariable()]
+_PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+ScoreRange = Annotated[tuple[float, float], PlainValidator(_range), WithJsonSchema(_PAIR)]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
     _OrVariable(),

@@ -21,7 +21,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.json_values import NotPlainError, to_plain
 from limpet.text import one_line
-from limpet.types import Score
+from limpet.types import Scale, Score
 
 _BRIEF = 80
 
@@ -40,6 +40,7 @@ class BuiltIn(Evaluator):
     kind: ClassVar[str]
     version: ClassVar[int] = 1
     endpoint = None
+    scale = Scale(range=(0, 1))
 
     def __post_init__(self) -> None:
         checked_name(self.name)

@@ -13,7 +13,14 @@ from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.by_name import built_in_for
 from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.libraries.recognised import is_class_of_library, recognised
-from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
+from limpet.evaluators.protocol import (
+    MEMBERS,
+    Evaluator,
+    Scored,
+    Scores,
+    checked_name,
+    scale_of,
+)
 from limpet.evaluators.reads import calls_of, checked_reads, needs_of, replies_of
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
@@ -26,7 +33,7 @@ from limpet.fingerprints.steps import (
     stated_by,
 )
 from limpet.text import one_line
-from limpet.types import Output
+from limpet.types import Output, Scale
 
 
 def as_evaluator(
@@ -37,6 +44,7 @@ def as_evaluator(
     endpoint: str | Unset | None = UNSET,
     depends_on: Any = None,
     inputs: Mapping[str, Any] | None = None,
+    scale: Scale | None = None,
 ) -> Evaluator:
     """Return an evaluator for an evaluator, another library's evaluator, or a function.
 
@@ -50,6 +58,7 @@ def as_evaluator(
         depends_on: What else its scores depend on, as for `evaluate`.
         inputs: Templates that fill the fields of another library's evaluator, or parameters of a
             function: `{"context": "{{documents}}"}`.
+        scale: What its scores mean; None: what the evaluator says itself.
 
     Raises:
         TypeError: It is none of them, or a field or parameter of it has no value.
@@ -62,16 +71,16 @@ def as_evaluator(
             raise TypeError(
                 f"{one_line(thing)}: inputs is for functions and other libraries' evaluators"
             )
-        return _renamed(cast("Evaluator", thing), name, version, declared, endpoint)
+        return _renamed(cast("Evaluator", thing), name, version, declared, endpoint, scale)
     if (adapter := recognised(thing)) is not None:
         adapted = adapter(thing, name, inputs)
         if endpoint is not UNSET:
             adapted.endpoint = endpoint  # it paces its requests itself
-        return _renamed(adapted, name, version, declared, UNSET)
+        return _renamed(adapted, name, version, declared, UNSET, scale)
     is_class = isinstance(thing, type) and (hasattr(thing, "call") or is_class_of_library(thing))
     if not callable(thing) or is_class:
         raise TypeError(_why_not(thing))
-    return FunctionEvaluator(thing, name, version, endpoint, declared, inputs=inputs)
+    return FunctionEvaluator(thing, name, version, endpoint, declared, None, inputs, scale)
 
 
 def as_evaluators(things: Any) -> list[Evaluator]:
@@ -111,7 +120,7 @@ def _named(things: Any) -> list[tuple[str | None, Any]]:
 
 
 class _Renamed(OwnCode, Evaluator):
-    """An evaluator with another name, endpoint or fingerprint."""
+    """An evaluator with another name, endpoint, scale or fingerprint."""
 
     def __init__(
         self,
@@ -120,9 +129,11 @@ class _Renamed(OwnCode, Evaluator):
         version: str | None,
         depends_on: DependsOn | None,
         endpoint: str | None,
+        scale: Scale,
     ) -> None:
         super().__init__(inner, version, depends_on)
         self.name = name
+        self.scale = scale
         self.endpoint = endpoint
         self.reads = inner.reads
         self.needs = needs_of(inner)
@@ -174,6 +185,7 @@ def _renamed(
     version: str | None,
     depends_on: DependsOn | None,
     endpoint: str | Unset | None,
+    scale: Scale | None,
 ) -> Evaluator:
     if not isinstance(evaluator, CodeStep) and not isinstance(evaluator.fingerprint, Mapping):
         raise TypeError(
@@ -183,12 +195,14 @@ def _renamed(
     checked_reads(evaluator.reads, evaluator.name)
     name = checked_name(evaluator.name if name is None else name)
     endpoint = evaluator.endpoint if endpoint is UNSET else endpoint
-    declares_nothing = version is None and depends_on is None
+    own = scale_of(evaluator)
+    scale = own if scale is None else scale
+    declares_nothing = version is None and depends_on is None and scale == own
     if declares_nothing and (name, endpoint) == (evaluator.name, evaluator.endpoint):
         return evaluator
     if declares_nothing and isinstance(evaluator, BuiltIn) and endpoint is None:
         return dataclasses.replace(evaluator, name=name)
-    return _Renamed(evaluator, name, version, depends_on, endpoint)
+    return _Renamed(evaluator, name, version, depends_on, endpoint, scale)
 
 
 def _why_not(thing: Any) -> str:

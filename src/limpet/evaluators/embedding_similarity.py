@@ -11,7 +11,7 @@ from limpet.evaluators.embedding_batches import EmbeddingBatches, EmbeddingModel
 from limpet.evaluators.model_evaluator import models_of
 from limpet.evaluators.protocol import Evaluator, Scored, checked_name
 from limpet.fingerprints.keys import digest
-from limpet.types import Output, Score
+from limpet.types import Output, Scale, Score
 
 _VERSION = 1
 
@@ -38,6 +38,7 @@ class _EmbeddingSimilarity(Evaluator):
     endpoint = None  # a request serves many cells: it is paced, not they
     reads = ("output", "expected")
     needs = ("expected",)
+    scale = Scale(range=(-1, 1))
 
     def __init__(self, name: str, model: Any) -> None:
         self.name = checked_name(name)

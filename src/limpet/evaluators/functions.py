@@ -17,7 +17,7 @@ from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import OwnCode
-from limpet.types import Output
+from limpet.types import Output, Scale
 
 _UNPOOLED = Threads()
 _UNPOOLED.close()  # closed, it reuses no thread: each ends with its call
@@ -38,8 +38,10 @@ class FunctionEvaluator(OwnCode, Evaluator):
         depends_on: DependsOn | None = None,
         reads: Iterable[str] | None = None,
         inputs: Mapping[str, Any] | None = None,
+        scale: Scale | None = None,
     ) -> None:
         super().__init__(function, version, depends_on)
+        self.scale = scale or Scale()
         self.name = checked_name(_name_of(function) if name is None else name)
         self.endpoint = self.name if endpoint is UNSET else endpoint
         self._function = function
@@ -115,6 +117,9 @@ def evaluator(
     endpoint: str | Unset | None = UNSET,
     version: str | None = None,
     depends_on: Any = None,
+    range: tuple[float, float] | None = None,
+    group: str | None = None,
+    higher_is_better: bool = True,
 ) -> Callable[[Callable[..., Any]], FunctionEvaluator]: ...
 
 
@@ -127,6 +132,9 @@ def evaluator(
     endpoint: str | Unset | None = UNSET,
     version: str | None = None,
     depends_on: Any = None,
+    range: tuple[float, float] | None = None,  # noqa: A002 - as in eval.yml
+    group: str | None = None,
+    higher_is_better: bool = True,
 ) -> FunctionEvaluator | Callable[[Callable[..., Any]], FunctionEvaluator]:
     """Turn a function into an evaluator: `@evaluator`, or `@evaluator(reads=["output"])`.
 
@@ -140,14 +148,19 @@ def evaluator(
             pacer; None: it calls none. By default it has a pacer of its own.
         version: Declares what its scores depend on, instead of its code.
         depends_on: What its code does not show, as for `evaluate`.
+        range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
+            it, else any number.
+        group: The field of the dataset that says which items belong together.
+        higher_is_better: Whether a higher score is better.
 
     Raises:
         TypeError: Its parameters are not among those, or not among what it reads.
-        ValueError: The name is not allowed, or `reads` names something unknown.
+        ValueError: The name is not allowed, `reads` names something unknown, or `range` is empty.
     """
+    scale = Scale(range, group, higher_is_better)
 
     def decorate(function: Callable[..., Any]) -> FunctionEvaluator:
         declared = as_declared(depends_on)
-        return FunctionEvaluator(function, name, version, endpoint, declared, reads)
+        return FunctionEvaluator(function, name, version, endpoint, declared, reads, None, scale)
 
     return decorate if function is None else decorate(function)

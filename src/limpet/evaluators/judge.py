@@ -21,6 +21,7 @@ from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.evaluators.ready_prompts import ready_prompt
 from limpet.models.protocol import Reply
 from limpet.text import quoted
+from limpet.types import Scale
 
 CORRECT: Choices = {"correct": 1, "incorrect": 0}
 """The choices if none are given."""
@@ -153,6 +154,9 @@ class _Judge(ModelEvaluator):
 
     def __init__(self, name: str, asked: Asking, prompt: Prompt, choices: Choices) -> None:
         super().__init__(name, asked, prompt, _schema(choices))
+        values = [value for value in choices.values() if value is not None]
+        if values and min(values) < max(values):
+            self.scale = Scale(range=(min(values), max(values)))
         self._choices = choices
 
     def _own_settings(self) -> dict[str, Any]:

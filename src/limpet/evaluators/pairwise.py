@@ -20,7 +20,7 @@ from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Reply
 from limpet.pacing.leave import asks_for_each_call
 from limpet.templates import value_as_text
-from limpet.types import Output, Score
+from limpet.types import Output, Scale, Score
 
 WIN, LOSS = "win", "loss"
 VALUES: Choices = {WIN: 1, LOSS: 0, TIE: 0.5}
@@ -130,6 +130,7 @@ class _Pairwise(ModelEvaluator):
     """Compares two answers; see `pairwise`."""
 
     kind = "pairwise"
+    scale = Scale(range=(0, 1))
 
     def __init__(
         self, name: str, asked: Asking, prompt: Prompt, against: Mapping[str, Any]

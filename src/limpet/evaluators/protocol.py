@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from limpet.text import one_line
-from limpet.types import COLUMNS, Item, Output, Score
+from limpet.types import COLUMNS, Item, Output, Scale, Score
 
 Scores = Mapping[str, Score]
 """Scores by name, in order: a single one named "score", or those of a dict."""
@@ -70,6 +70,8 @@ class Evaluator(Protocol):
         reads: What it looks at: "output", "expected", "input", "trace", "id", "row", "row.<field>".
             It sees nothing else, and runs again only when one of these changes.
         secrets: Values that must not be written anywhere.
+        scale: What its scores mean: their range, which items belong together. A class may leave it
+            out.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Evaluator(Protocol):
     endpoint: str | None = None
     reads: Collection[str] = ("id", "input", "expected", "output", "trace", "row")
     secrets: Iterable[str] = ()
+    scale: Scale = Scale()
 
     async def open(self) -> None:
         """Prepare. Called once per session, before the first call."""
@@ -107,6 +110,21 @@ MEMBERS = {
     "close": "async, called after the last call",
 }
 """The members of an evaluator, each with its purpose."""
+
+
+def scale_of(evaluator: Any) -> Scale:
+    """Return what the scores of an evaluator mean; one that does not say has the usual scale.
+
+    Raises:
+        TypeError: Its `scale` is something else.
+    """
+    scale = getattr(evaluator, "scale", Scale())
+    if not isinstance(scale, Scale):
+        raise TypeError(
+            f"{one_line(evaluator)}: its scale is {one_line(scale)}; make it a limpet.Scale, for "
+            "example limpet.Scale(range=(1, 5))"
+        )
+    return scale
 
 
 def checked_name(name: Any) -> str:

@@ -11,8 +11,9 @@ from limpet.evaluators.judge_votes import Vote, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.models.protocol import Reply
+from limpet.types import Scale
 
-Scale = tuple[int, int]
+Ends = tuple[int, int]
 _MOST_STEPS = 101
 
 
@@ -20,7 +21,7 @@ def rating(
     model: Any,
     prompt: str,
     *,
-    scale: Scale = (1, 5),
+    scale: Ends = (1, 5),
     votes: int = 1,
     examples: Iterable[Mapping[str, Any]] = (),
     reasks: int = 1,
@@ -104,6 +105,7 @@ class _Rating(ModelEvaluator):
             "additionalProperties": False,
         }
         super().__init__(name, asked, prompt, schema)
+        self.scale = Scale(range=(steps[0], steps[-1]))
         self._steps = steps
 
     def _own_settings(self) -> dict[str, Any]:

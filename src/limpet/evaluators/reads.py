@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 from limpet.copies import own_copy
 from limpet.errors import DatasetError
-from limpet.evaluators.protocol import Scored, not_given
+from limpet.evaluators.protocol import Scored, not_given, scale_of
 from limpet.text import hint_near, one_line, quoted
 from limpet.types import Item
 
@@ -93,6 +93,23 @@ def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: s
             raise DatasetError(
                 f"the evaluator {evaluator.name} needs {what}: the dataset has {there}",
                 hint=hint or None,
+            )
+
+
+def check_groups(evaluators: Iterable[Any], columns: Collection[str]) -> None:
+    """Check that the dataset has the fields that group its items.
+
+    Raises:
+        DatasetError: It lacks one.
+    """
+    for evaluator in evaluators:
+        group = scale_of(evaluator).group
+        if group is not None and group not in columns:
+            there = ", ".join(map(one_line, columns))
+            raise DatasetError(
+                f"the evaluator {evaluator.name} groups items by {quoted(group)}: the dataset has "
+                f"{there}",
+                hint=hint_near(group, columns),
             )
 
 

@@ -10,9 +10,9 @@ from limpet.evaluators.judge_replies import invalid, object_in, reason_and
 from limpet.evaluators.judge_votes import Choices, Vote, majority, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
-from limpet.evaluators.rating import Scale, checked_rating, steps_of
+from limpet.evaluators.rating import Ends, checked_rating, steps_of
 from limpet.models.protocol import Reply
-from limpet.types import Score
+from limpet.types import Scale, Score
 
 YES_OR_NO: Choices = {"yes": 1, "no": 0}
 _PROMPT = "Question:\n{{input}}\n\nAnswer to judge:\n{{output}}"
@@ -24,7 +24,7 @@ def rubric(
     criteria: Mapping[str, str],
     prompt: str | None = None,
     *,
-    scale: Scale | None = None,
+    scale: Ends | None = None,
     votes: int = 1,
     reasks: int = 1,
     name: str = "rubric",
@@ -123,6 +123,7 @@ class _Rubric(ModelEvaluator):
         steps: range | None,
     ) -> None:
         super().__init__(name, asked, prompt, _schema(criteria, steps))
+        self.scale = Scale(range=(0, 1) if steps is None else (steps[0], steps[-1]))
         self._criteria = criteria
         self._steps = steps
 

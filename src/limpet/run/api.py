@@ -12,7 +12,7 @@ from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluators
-from limpet.evaluators.reads import check_needs
+from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
@@ -225,6 +225,7 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
         )
     evaluators = as_evaluators(prepared.evaluators)
     check_needs(evaluators, dataset.columns, dataset.roles.expected)
+    check_groups(evaluators, dataset.columns)
     redo = as_redo(options.get("redo"))
     names = [evaluator.name for evaluator in evaluators]
     redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.datasets.selection import Selection
-from limpet.evaluators.protocol import Evaluator
+from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import DependsOn
@@ -16,7 +16,7 @@ from limpet.run.record_fields import USUAL_NAMES, RecordNames
 from limpet.run.results.costs import Prices
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.run_file import OnChange
-from limpet.types import Item
+from limpet.types import Item, Scale
 from limpet.workflows.protocol import Workflow
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
@@ -93,6 +93,12 @@ class Request(Extras):
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions
+
+    @property
+    def scales(self) -> dict[str, Scale]:
+        """What the scores of each evaluator mean, where that is not the usual."""
+        scales = {evaluator.name: scale_of(evaluator) for evaluator in self.evaluators}
+        return {name: scale for name, scale in scales.items() if scale != Scale()}
 
 
 def secrets_of(*steps: Workflow | Evaluator) -> list[str]:

@@ -18,7 +18,7 @@ from limpet.journal.journal import RESTORE, Journal, read_about
 from limpet.journal.layout import Layout
 from limpet.run.record_fields import RecordNames
 from limpet.text import one_line
-from limpet.types import Item
+from limpet.types import Item, Scale
 
 WORKFLOW = "workflow"
 """The name of the step that answers."""
@@ -28,6 +28,7 @@ OnChange = Literal["redo", "keep"]
 
 _WORDS: dict[Any, str] = {
     list: "a list",
+    tuple: "a list",
     frozenset: "a list",
     str: "a string",
     int: "an integer",
@@ -186,6 +187,7 @@ class RunFile:
         made_by: Which file the command line ran, and how.
         imported: Where answers of other tools were imported from.
         names: The names of the fields of an answer's record in the files for others.
+        scales: What the scores of each evaluator mean, where that is not the usual.
     """
 
     limpet: str = ""
@@ -206,6 +208,7 @@ class RunFile:
     made_by: dict[str, Any] | None = None
     imported: list[str] = field(default_factory=list)
     names: RecordNames = field(default_factory=RecordNames)
+    scales: dict[str, Scale] = field(default_factory=dict)
 
     @classmethod
     def load(cls, layout: Layout) -> "RunFile":
@@ -269,7 +272,7 @@ def plain(value: Any) -> Any:
         return {member.name: plain(part) for member, part in named if part != _default(member)}
     if isinstance(value, dict):
         return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, (list, frozenset)):
+    if isinstance(value, (list, tuple, frozenset)):
         return [plain(part) for part in (sorted(value) if isinstance(value, frozenset) else value)]
     return value
 
@@ -306,6 +309,9 @@ def _value(kind: Any, data: Any, where: str) -> Any:
         return None if data is None else _value(inner[0], data, where)
     if origin in (list, frozenset) and isinstance(data, list):
         return origin(_value(inner[0], part, f"{where}[{at}]") for at, part in enumerate(data))
+    if origin is tuple and isinstance(data, list) and len(data) == len(inner):
+        pairs = enumerate(zip(inner, data, strict=True))
+        return tuple(_value(one, part, f"{where}[{at}]") for at, (one, part) in pairs)
     if origin is dict and isinstance(data, dict):
         return {name: _value(inner[1], part, f"{where}.{name}") for name, part in data.items()}
     if dataclasses.is_dataclass(kind) and isinstance(data, dict):

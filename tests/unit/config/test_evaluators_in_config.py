@@ -102,7 +102,10 @@ REFUSED = {
     "an unknown argument": (
         GOOD + "evaluators:\n  close:\n    type: numeric\n    tolerence: 0.1\n",
         "eval.yml:6: evaluators.close: unknown key 'tolerence'",
-        "did you mean 'tolerance'?  (known here: type, tolerance, relative, extract)",
+        (
+            "did you mean 'tolerance'?  (known here: type, tolerance, relative, extract, range, "
+            "group, higher_is_better)"
+        ),
     ),
     "a wrong argument": (
         GOOD + "evaluators:\n  close:\n    type: numeric\n    tolerance: -1\n",
@@ -135,7 +138,31 @@ REFUSED = {
     "an unknown key of a function": (
         GOOD + "evaluators: {a: {python: 'a:b', verson: '2'}}\n",
         "eval.yml:3: evaluators.a: unknown key 'verson'",
-        "did you mean 'version'?  (known here: python, version, endpoint, inputs, depends_on)",
+        (
+            "did you mean 'version'?  (known here: range, group, higher_is_better, python, version, "
+            "endpoint, inputs, depends_on)"
+        ),
+    ),
+    "a range that goes down": (
+        GOOD + "evaluators:\n  a:\n    type: numeric\n    range: [5, 1]\n",
+        (
+            "eval.yml:6: evaluators.a.range: its value must be two finite numbers, the lower "
+            "first, like [1, 5]"
+        ),
+        None,
+    ),
+    "a range that is no pair": (
+        GOOD + "evaluators: {a: {python: 'a:b', range: [0, 1, 2]}}\n",
+        (
+            "eval.yml:3: evaluators.a.range: its value must be two finite numbers, the lower "
+            "first, like [1, 5]"
+        ),
+        None,
+    ),
+    "a direction that is no truth": (
+        GOOD + "evaluators: {a: {type: numeric, higher_is_better: lower}}\n",
+        "eval.yml:3: evaluators.a.higher_is_better: must be true or false, not 'lower'",
+        None,
     ),
     "an evaluator's version that is a number": (
         GOOD + "evaluators: {a: {python: 'a:b', version: 2}}\n",

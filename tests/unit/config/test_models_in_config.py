@@ -183,7 +183,7 @@ REFUSED = {
         "eval.yml:6: evaluators.right: unknown key 'vote'",
         (
             "did you mean 'votes'?  (known here: judge, prompt, prompt_file, of, inputs, choices, "
-            "votes, examples, reasks, params)"
+            "votes, examples, reasks, params, range, group, higher_is_better)"
         ),
     ),
     "a judge that is misspelt": (

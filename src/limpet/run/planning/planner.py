@@ -146,6 +146,7 @@ class Planner:
         shape = [events, request.bare_outputs, digest(request.configuration)]
         shape.append(plain(request.names))
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
+        shape.append(plain(request.scales))  # the summary has other numbers
         if request.workflow.sees_files:
             shape += [digest(request.workflow.seen(item)) for item in items]
         versions = list(self.identities.versions.items())
@@ -217,6 +218,7 @@ class Planner:
         for step in request.evaluators:
             reads = sorted(step.reads)
             run_file.steps[step.name] = StepIdentity(self.identities.version(step.name), reads)
+        run_file.scales = request.scales
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         run_file.names = request.names

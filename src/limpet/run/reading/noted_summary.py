@@ -50,6 +50,7 @@ def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]
             plain(run_file.steps),
             session.trials,
             plain(run_file.redo),
+            plain(run_file.scales),
             [read_redone(layout), read_outdated(layout)],
         )
     return None

@@ -150,6 +150,11 @@ def _unmarked(text: str) -> Any:
 _SOME, _MANY = 100, 1000
 _ATOMS = frozenset({int, bool, type(None)})
 _CONTAINERS = frozenset({dict, list, tuple})
+_PLAIN_ONLY = (
+    orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+)
 
 
 def plain_size(value: Any, most: int | None = None) -> int | None:
@@ -194,7 +199,7 @@ def encode(value: Any) -> tuple[bytes, bool]:
     Raises:
         NotPlainError: The value cannot be stored as JSON.
     """
-    encoded = encode_plain(value) if plain_size(value) is not None else None
+    encoded = encode_fast(value)
     if encoded is not None:
         return encoded, False
     return _encode_slowly(value, sort_keys=False), True
@@ -208,15 +213,26 @@ def encode_plain(value: Any, option: int = 0) -> bytes | None:
         return None
 
 
+def encode_fast(value: Any, option: int = 0) -> bytes | None:
+    """Return a value as JSON if the fast encoder keeps it unchanged; else None.
+
+    It is told to refuse all other types. What it cannot be told shows in what it wrote: NaN is
+    `null`, and a member of an enum may be a string that looks like a marker. Only then is the
+    value looked at, which takes longer than to encode it.
+    """
+    encoded = encode_plain(value, option | _PLAIN_ONLY)
+    if encoded is not None and (b"null" in encoded or b'"~' in encoded):
+        return encoded if plain_size(value) is not None else None
+    return encoded
+
+
 def encode_canonical(value: Any) -> bytes:
     """Return the same bytes for equal values, whatever the order of their keys.
 
     Raises:
         NotPlainError: The value cannot be stored as JSON.
     """
-    encoded = None
-    if plain_size(value) is not None:
-        encoded = encode_plain(value, orjson.OPT_SORT_KEYS)
+    encoded = encode_fast(value, orjson.OPT_SORT_KEYS)
     if encoded is None:
         encoded = _encode_slowly(value, sort_keys=True)
         if b'"~' in encoded:  # a marker differs from a string that looks like it

@@ -54,7 +54,7 @@ def one_line(value: object) -> str:
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     if len(text) > _LIMIT:
         text = text[:_LIMIT] + "…"
-    return "".join(map(_harmless, text))
+    return text if text.isprintable() else "".join(map(_harmless, text))
 
 
 def quoted(text: str) -> str:

@@ -266,6 +266,10 @@ class AsyncExecutor(Generic[InputT, OutputT]):
                 await run.close()
         run.raise_input_error()
 
+    async def drain(self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs) -> None:
+        """Run the function over all inputs, and keep no results: `on_complete` sees each."""
+        await self._conduct(self._dispatch(open_inputs(inputs), NO_SINK))
+
     # ---- inspecting and controlling a run --------------------------------------------------
 
     def in_flight(self) -> dict[int, float]:

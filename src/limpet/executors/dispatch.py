@@ -177,9 +177,7 @@ class Dispatch:
             self._crash(bug)
         finally:
             self._pumping = False
-        # When stopping, `close` waits for the hooks, with a time limit.
-        waiting = self._queue or self._gate.waiting or (self._hooks and not self._stopping)
-        if not self._inputs.exhausted or self.flight or waiting:
+        if self.flight or not self._inputs.exhausted or self._is_waiting():
             self._inputs.refill()
         elif deferred := self._queue.begin_second_pass():
             # The provider may have recovered.
@@ -187,6 +185,11 @@ class Dispatch:
             self._pump_soon()
         else:
             self._end()
+
+    def _is_waiting(self) -> bool:
+        # When stopping, `close` waits for the hooks, with a time limit.
+        at_hooks = len(self._hooks) > 0 and not self._stopping
+        return at_hooks or len(self._queue) > 0 or self._gate.waiting is not None
 
     def _start_ready(self) -> None:
         while not (self._stopping or self._paused or self._gate.waiting):
@@ -207,10 +210,9 @@ class Dispatch:
             self._loop.call_soon_threadsafe(self.pump)
 
     def _has_room(self) -> bool:
-        held = self._in_progress + self._inputs.fetched + self._sink.backlog()
+        held = self._in_progress() + self._inputs.fetched + self._sink.backlog()
         return held < 5 * self._settings.concurrency
 
-    @property
     def _in_progress(self) -> int:
         at_gate = self._gate.waiting is not None
         return len(self.flight) + len(self._queue) + len(self._hooks) + at_gate
@@ -230,7 +232,8 @@ class Dispatch:
         if not self._inputs.fetched and not self._has_room():
             return None
         # While the pacer only probes, a new input may be the one that passes.
-        if not (self._first_calls.may_take(self._in_progress) or self._gate.blocked):
+        is_slow = self._first_calls.is_slow
+        if is_slow and not (self._first_calls.may_take(self._in_progress()) or self._gate.blocked):
             return None
         taken = self._inputs.take()
         if taken is NOTHING:

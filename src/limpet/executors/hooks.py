@@ -5,6 +5,7 @@ call.
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -40,7 +41,7 @@ class HookRunner:
         self._hooks = hooks
         self._progress = progress
         self._on_done = on_done
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -83,27 +84,27 @@ class HookRunner:
         """Call a hook. Returns whether it is still running; `then` is called when it ends."""
         try:
             result = hook(event)
+            if result is None or not isawaitable(result):
+                return False
+            # A future needs no task of its own.
+            running = asyncio.ensure_future(result, loop=asyncio.get_running_loop())
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(event).__name__)
             return False
-        if not isawaitable(result):
-            return False
-        task = asyncio.get_running_loop().create_task(self._await(hook, result))
-        self._running.add(task)
-        if then is not None:
-            task.add_done_callback(lambda _: then())
+        self._running.add(running)
         # Not in the task itself: an eager task ends before it is added.
-        task.add_done_callback(self._done)
+        running.add_done_callback(functools.partial(self._done, hook, then))
         return True
 
-    async def _await(self, hook: Any, result: Awaitable[None]) -> None:
-        try:
-            await result
-        except asyncio.CancelledError as late:
+    def _done(
+        self, hook: Any, then: Callable[[], None] | None, ended: asyncio.Future[None]
+    ) -> None:
+        self._running.discard(ended)
+        if ended.cancelled():
+            late = asyncio.CancelledError()
             self._progress.log_fault(late, "the hook %s was cancelled before it ended", hook)
-        except Exception as fault:  # noqa: BLE001 - logged with its traceback
+        elif (fault := ended.exception()) is not None:
             self._progress.log_fault(fault, "the hook %s failed", hook)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        if then is not None:
+            then()
         self._on_done()

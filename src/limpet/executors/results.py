@@ -24,7 +24,7 @@ class Sink:
 
 
 NO_SINK = Sink(lambda _call: None, lambda _finished: None, lambda: 0)
-"""For a run that is over."""
+"""For a run that is over, or whose results only its hooks see."""
 
 
 class OrderedResults(Generic[OutputT]):

@@ -50,6 +50,11 @@ class FirstCalls:
             return None
         return limits
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether the slow start is on."""
+        return self._limits is not None
+
     def may_take(self, in_progress: int) -> bool:
         """Return whether an input may be taken while this many are in progress."""
         limits = self._limits_now()

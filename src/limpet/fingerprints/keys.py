@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b
 from math import isfinite
 from typing import Any
@@ -112,6 +113,7 @@ class ScoreKeys:
         return _digests(self._prefix, [item + saw + output.encode() for item, saw, output in parts])
 
 
+@lru_cache(maxsize=64)
 def _prefix_hash(kind: str, fingerprint: str, trial: int) -> "blake2b":
     """Return the hash of what the keys of a step have in common, to be copied for each key."""
     person = f"limpet {kind} {KEY_VERSION}".encode()

@@ -30,7 +30,7 @@ class AnsweringStep:
     """The workflow's step.
 
     `pass_on` is called with each call and its unmasked answer, or None if it failed, once that is
-    on disk; it is None if there are no evaluators.
+    on disk, and returns what is left to wait for; it is None if there are no evaluators.
 
     Attributes:
         name: The step's name.
@@ -46,7 +46,7 @@ class AnsweringStep:
         runner: StepRunner,
         request: Request,
         remarks: Remarks,
-        pass_on: Callable[[Call, Entry | None], Awaitable[None]] | None,
+        pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
         self.target = request.workflow
         self.executor: AsyncExecutor[Any, Any] | None = None
@@ -83,19 +83,27 @@ class AnsweringStep:
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._remarks)
 
-    async def _completed(self, finished: Finished[Call, Output]) -> None:
+    def _completed(self, finished: Finished[Call, Output]) -> Awaitable[object] | None:
         lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
         entry = None
         if finished.error is None and lost is None and self._pass_on is not None:
             # Unmasked, and before the hooks see it: what they change must not be scored.
             entry = Entry(digests, kept_form(self._record_of(finished)))
+        if self._on_complete is not None or self._on_item_complete is not None:
+            return self._tell(finished, lost, entry)
+        return None if self._pass_on is None else self._pass_on(finished.input, entry)
+
+    async def _tell(
+        self, finished: Finished[Call, Output], lost: Exception | None, entry: Entry | None
+    ) -> None:
+        """Call the user's hooks, then pass the answer on."""
         if self._on_complete is not None:
             await _notify("on_complete", self._on_complete, finished)
         if self._on_item_complete is not None:
             item = item_result(finished if lost is None else replace(finished, error=lost))
             await _notify("watcher", self._on_item_complete, item)
-        if self._pass_on is not None:
-            await self._pass_on(finished.input, entry)
+        if self._pass_on is not None and (passing := self._pass_on(finished.input, entry)):
+            await passing
 
     def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         """Return an answer's usage, and its digests, by which readers find its scores."""

@@ -8,7 +8,7 @@ import asyncio
 import functools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 
 from limpet.errors import LimpetError
@@ -181,16 +181,27 @@ class Pipeline:
                 group.create_task(self._pass_on_kept(kept))
         finally:
             for step in self._scoring:
-                await step.queue.end()
+                step.queue.end()
 
-    async def _pass_on(self, call: Call, entry: Entry | None) -> None:
-        """Queue a new answer for the evaluators that have not scored it."""
-        if entry is not None:
-            await self._put(self._missing(call[0], entry))
-            if self._lookup.answers.redos:
-                await self._put(await asyncio.to_thread(self._scored_masked, call[0], entry))
-        elif self._lookup.answers.redos:  # the earlier answer counts, and may lack a score
+    def _pass_on(self, call: Call, entry: Entry | None) -> Awaitable[object] | None:
+        """Queue a new answer for the evaluators that have not scored it.
+
+        Return what is left to wait for, if anything: a place in a queue, or a file.
+        """
+        if self._lookup.answers.redos:
+            return self._pass_on_redone(call, entry)
+        return None if entry is None else self._put(self._missing(call[0], entry))
+
+    async def _pass_on_redone(self, call: Call, entry: Entry | None) -> None:
+        if entry is None:  # the earlier answer counts, and may lack a score
             await self._pass_on_kept([self._lookup.answers.counting(call)])
+            return
+        for scorings in (
+            self._missing(call[0], entry),
+            await asyncio.to_thread(self._scored_masked, call[0], entry),
+        ):
+            if (waiting := self._put(scorings)) is not None:
+                await waiting
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Queue the answers on disk that lack a score."""
@@ -198,7 +209,8 @@ class Pipeline:
         for at in range(0, len(kept), _CHUNK):
             missing = await asyncio.to_thread(self._missing_of, kept[at : at + _CHUNK])
             masked.update(step.name for step, scoring in missing if SAW_MASKED in scoring.facts)
-            await self._put(missing)
+            if (waiting := self._put(missing)) is not None:
+                await waiting
         for name, count in masked.items():
             logger.warning(
                 "%s scores %s answers with their secrets masked: the original answers are not on "
@@ -207,9 +219,13 @@ class Pipeline:
                 count,
             )
 
-    async def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> None:
-        for step, scoring in scorings:
-            await step.queue.put(scoring)
+    def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> Awaitable[object] | None:
+        """Queue what is to be scored; return what is left to wait for, if a queue is full."""
+        places = [step.queue.put(scoring) for step, scoring in scorings]
+        waiting = [place for place in places if place is not None]
+        if len(waiting) < 2:  # noqa: PLR2004 - a future needs no other around it
+            return waiting[0] if waiting else None
+        return asyncio.gather(*waiting)
 
     def _missing_of(self, calls: Sequence[Call]) -> list[tuple[ScoringStep, Scoring]]:
         if not self._scoring:

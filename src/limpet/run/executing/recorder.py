@@ -1,6 +1,7 @@
 """Appends each result of an executor to the journal before it counts."""
 
 import asyncio
+import functools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +19,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt, Cancelled, Finished
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.audit_hook import unattributed
+from limpet.foreign import is_interrupt
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import cell_status, masked_record
@@ -108,6 +110,7 @@ class Recorder:
         self._executor: AsyncExecutor[Any, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._user_hooks: ExecutorOptions = {}
+        self._telling: set[asyncio.Future[None]] = set()  # the loop itself keeps no tasks
 
     def executor(
         self, function: Callable[[Any], Awaitable[Any]], options: ExecutorOptions
@@ -173,15 +176,77 @@ class Recorder:
         hook = self._user_hooks.get("on_attempt_end")
         return None if hook is None else _notify(hook, attempt)
 
-    async def _complete(self, finished: Finished[Any, Any]) -> None:
+    def _complete(self, finished: Finished[Any, Any]) -> Awaitable[None] | None:
+        """Record an input that is done. Ends when that counts, and everybody was told.
+
+        A task for each would cost more than all the rest: callbacks do it, unless a line about a
+        file must be on disk first.
+        """
+        watches = finished.error is None and self._files.watches(self.step)
+        if watches and (lines := self._files.unwritten()):
+            return self._record_after(lines, finished)
+        return self._record(finished)
+
+    def _record(self, finished: Finished[Any, Any]) -> "asyncio.Future[None] | None":
         try:
-            recorded = await self._append(finished)
+            recording = self._append(finished)
         except JournalError as error:
-            self.lost[finished.index] = error
-            if not isinstance(error, RecordNotWrittenError):
-                self._stop(error)
+            self._lose(finished, error)
+            return None
+        told = asyncio.get_running_loop().create_future()
+        recording.add_done_callback(functools.partial(self._recorded, finished, told))
+        return told
+
+    async def _record_after(
+        self, lines: "Sequence[asyncio.Future[Any]]", finished: Finished[Any, Any]
+    ) -> None:
+        try:
+            await asyncio.gather(*lines)
+        except JournalError as error:
+            self._lose(finished, error)
             return
-        if MASKED in (recorded.facts or {}):
+        if (recorded := self._record(finished)) is not None:
+            await recorded
+
+    def _recorded(
+        self,
+        finished: Finished[Any, Any],
+        told: asyncio.Future[None],
+        recording: asyncio.Future[Outcome],
+    ) -> None:
+        """Go on when the writer is done with an outcome; at the end, set `told`."""
+        try:
+            telling = None
+            if not recording.cancelled() and isinstance(
+                lost := recording.exception(), JournalError
+            ):
+                self._lose(finished, lost)
+            else:
+                telling = self._tell(finished, recording.result())
+        except BaseException as error:  # or the run would wait for ever
+            _set_done(told, error)
+            if is_interrupt(error):
+                raise
+            return
+        if telling is None:
+            _set_done(told)
+        else:
+            task = asyncio.ensure_future(telling)
+            self._telling.add(task)
+            task.add_done_callback(functools.partial(self._told, told))
+
+    def _told(self, told: asyncio.Future[None], task: asyncio.Future[None]) -> None:
+        self._telling.discard(task)
+        _set_done(told, None if task.cancelled() else task.exception())
+
+    def _lose(self, finished: Finished[Any, Any], error: JournalError) -> None:
+        self.lost[finished.index] = error
+        if not isinstance(error, RecordNotWrittenError):
+            self._stop(error)
+
+    def _tell(self, finished: Finished[Any, Any], recorded: Outcome) -> Awaitable[None] | None:
+        """Tell everybody of an outcome on disk; return what the user's hook still has to do."""
+        if recorded.facts is not None and MASKED in recorded.facts:
             self._say_masked(recorded.cell)
         if self._watcher is not None:
             _notify(self._watcher.finished, recorded)
@@ -192,27 +257,25 @@ class Recorder:
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._user_hooks.get("on_complete")
-        if hook is not None:
-            with unattributed():
-                if isawaitable(answer := hook(finished)):
-                    await answer
+        if hook is None:
+            return None
+        with unattributed():
+            answer = hook(finished)
+        if answer is None or isinstance(answer, asyncio.Future):
+            return answer
+        return _unattributed(answer) if isawaitable(answer) else None
 
-    async def _append(self, finished: Finished[Any, Any]) -> Outcome:
+    def _append(self, finished: Finished[Any, Any]) -> asyncio.Future[Outcome]:
         """Append an input's outcome; if it cannot be written, append a failure that says so."""
         try:
-            outcome = self._outcome(finished)
-            if finished.error is None:
-                call, _ = self._call_of(finished.input)
-                read = await self._files.facts(self.step, call, shared=self._shares_calls)
-                outcome = outcome._replace(facts={**(outcome.facts or {}), **read} or None)
-            return await self._column.append(outcome)
+            return self._column.append(self._outcome(finished))
         except (Exception, SystemExit) as error:
             if isinstance(error, JournalError):
                 raise
             logger.exception("a result could not be recorded; recording a failure instead")
             failure = Failure("encoding", self._safe(_not_recorded(error)), type(error).__name__)
             cell = self._cell_of(finished.index, finished.input)
-            return await self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
+            return self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
 
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
@@ -232,7 +295,8 @@ class Recorder:
             facts |= {MASKED: self._secrets_found} if self._secrets_found else {}
         else:
             record, masked = masked_record(self._mask, record, self._returned)
-            facts |= masked
+            call, _ = self._call_of(finished.input)
+            facts |= masked | self._files.facts(self.step, call, shared=self._shares_calls)
         details = finished.details
         cell = self._cell_of(finished.index, finished.input)
         return Outcome(
@@ -292,6 +356,20 @@ class Recorder:
         assert self._executor is not None
         self.error = self.error or error
         self._executor.stop(error)
+
+
+def _set_done(told: asyncio.Future[None], error: BaseException | None = None) -> None:
+    if told.done():  # cancelled: it was late
+        return
+    if error is None:
+        told.set_result(None)
+    else:
+        told.set_exception(error)
+
+
+async def _unattributed(awaitable: Awaitable[None]) -> None:
+    with unattributed():
+        await awaitable
 
 
 def _call_by_object(value: Any) -> tuple[Any, Any]:

@@ -3,10 +3,8 @@
 They arrive in a bounded queue, so that a slow evaluator does not let them pile up.
 """
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from limpet.errors import InvalidReplyError
 from limpet.evaluators.ballots import casting_into
@@ -17,6 +15,7 @@ from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import score_record
 from limpet.run.executing.returned_values import Remarks, read_scores
+from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.planning.scorings import Scoring, scoring_of
 from limpet.run.planning.work_items import WorkItem
@@ -27,8 +26,6 @@ from limpet.types import Output
 from limpet.usage import usage_of
 
 _QUEUE_SIZE = 256
-
-T = TypeVar("T")
 
 
 class ScoringStep:
@@ -104,7 +101,7 @@ class ScoringStep:
         try:
             await self._runner.run(recorder, self.executor, self.queue)
         finally:
-            self.queue.stop()
+            self.queue.close()
 
     async def _score(self, scoring: Scoring) -> Output:
         reads, item = self.target.reads, scoring.work_item.item
@@ -137,43 +134,3 @@ def _paid_for_nothing(error: Exception | None) -> Output | None:
 def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
     output = output_of(done)
     return score_record(done.input.work_item, None if output is None else output.value)
-
-
-class StepQueue(Generic[T]):
-    """A bounded queue that either side can end.
-
-    `put` waits while the queue is full. Once the consumer has stopped, `put` drops the item: its
-    cell stays undone, and the next run does it.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._queue: asyncio.Queue[T | None] = asyncio.Queue(size)
-        self._stopped = asyncio.Event()
-
-    async def put(self, item: T) -> None:
-        await self._put(item)
-
-    async def end(self) -> None:
-        """Tell the consumer that no more items follow."""
-        await self._put(None)
-
-    async def _put(self, item: T | None) -> None:
-        if self._stopped.is_set():
-            return
-        with contextlib.suppress(asyncio.QueueFull):
-            self._queue.put_nowait(item)
-            return
-        put = asyncio.ensure_future(self._queue.put(item))
-        stopped = asyncio.ensure_future(self._stopped.wait())
-        try:
-            await asyncio.wait({put, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            put.cancel()
-            stopped.cancel()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    async def __aiter__(self) -> AsyncIterator[T]:
-        while (item := await self._queue.get()) is not None:
-            yield item

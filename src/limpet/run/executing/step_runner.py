@@ -5,12 +5,13 @@ Shared are the journal, the pacers, the guards and the stop.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from limpet.errors import PermanentError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
+from limpet.executors.inputs import Inputs
 from limpet.executors.options import ExecutorOptions
 from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal
@@ -175,14 +176,13 @@ class StepRunner:
         self,
         recorder: Recorder,
         executor: AsyncExecutor[Any, Any],
-        inputs: Iterable[Any] | AsyncIterable[Any],
+        inputs: Iterable[Any] | Inputs,
     ) -> None:
         """Run all cells of a step; with `exit_on_error`, an early end stops the other steps."""
         self._stopping.executors.append(executor)
         if recorder.step in self._early_stop:
             executor.start_slowly(FIRST_CALLS, FIRST_FAILURES, FIRST_CALLS_S)
-        async for _ in executor.stream(inputs):
-            pass
+        await executor.drain(inputs)
         reason = recorder.error or executor.stop_reason
         if reason is None or not self._stopping.because(reason):
             return

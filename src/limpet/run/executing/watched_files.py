@@ -107,23 +107,27 @@ class WatchedFiles:
         finally:
             self._watch.end(call, token)
 
-    async def facts(self, step: str, cell: Any, *, shared: bool) -> dict[str, Any]:
-        """Return the facts for a cell's record, once the lines they refer to are on disk.
+    def unwritten(self) -> "list[asyncio.Future[Any]]":
+        """Write what is new, and return the lines that are not on disk yet.
+
+        The next record may refer to any of them, also to lines of other cells.
+        """
+        is_new = self._watch.written or any(step.new for step in self._watch.steps.values())
+        if is_new or self._waiting:
+            self._waiting = [line for line in self._waiting if not line.done()] + self._notes()
+        return self._waiting
+
+    def facts(self, step: str, cell: Any, *, shared: bool) -> dict[str, Any]:
+        """Return the facts for a cell's record. Every `unwritten` line must be on disk.
 
         Args:
             step: The step.
             cell: The identity of the call, as for `calling`.
             shared: Whether other inputs have the same identity: then the call is kept for them.
         """
-        call = self._calls.get((step, cell))
+        call = self._calls.get((step, cell)) if shared else self._calls.pop((step, cell), None)
         if call is None:
             return {}
-        if not shared:
-            del self._calls[step, cell]
-        # Also wait for lines of other cells: this record will refer to them.
-        self._waiting = [line for line in self._waiting if not line.done()] + self._notes()
-        if self._waiting:
-            await asyncio.gather(*self._waiting)
         files = {name: digest for name, digest in call.files.items() if name not in self._marked}
         facts: dict[str, Any] = {FILES: files} if files else {}
         if call.is_cut:

@@ -5,7 +5,6 @@ to keep an answer of an earlier version, or one that was made from files that ch
 work item has an answer under its own key, an earlier answer counts.
 """
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,6 +71,7 @@ class CountingAnswers:
             cell: failure.facts.get("generation", 0) for cell, failure in failures.items()
         }
         now = Fingerprint(identities.version(WORKFLOW), identities.parts(WORKFLOW))
+        self._keys: dict[str, Keys] = {}
         self.keys = self._keys_under(now.whole)
         self.standing: dict[str, tuple[str, str]] = {}
         self.changed = _changed_since(run_file, now)
@@ -85,9 +85,11 @@ class CountingAnswers:
             parts = changed_parts(error.before, now.parts) if error.before else ()
             self.changed = tuple(dict.fromkeys((*(self.changed or parts), *error.files)))
 
-    @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
     def _keys_under(self, fingerprint: str) -> Keys:
-        return self.work_items.keys(fingerprint)
+        # Not under `functools.cache`, which would keep every evaluation of the process.
+        if fingerprint not in self._keys:
+            self._keys[fingerprint] = self.work_items.keys(fingerprint)
+        return self._keys[fingerprint]
 
     @property
     def selected(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
-from limpet.json_values import encode, encode_plain, plain_size
+from limpet.json_values import encode, encode_fast
 from limpet.nat_trace import nat_steps
 from limpet.run.record_fields import RecordNames, answer_record
 from limpet.run.results.evaluation_result import ItemResult
@@ -111,7 +111,7 @@ def _json(value: Any) -> bytes:
 
     So NaN is `NaN`, and bytes are a string like `b'raw'`.
     """
-    encoded = encode_plain(value) if plain_size(value) is not None else None
+    encoded = encode_fast(value)
     if encoded is not None:
         return encoded
     try:

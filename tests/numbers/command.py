@@ -67,7 +67,7 @@ def _redirected(number, file):
     kept = os.dup(number)
     os.dup2(file.fileno(), number)
     try:
-        yield open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115, PTH123
+        yield open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     finally:
         os.dup2(kept, number)
         os.close(kept)

@@ -12,7 +12,7 @@ from tests.numbers.runs import rows
 
 _NUMBERS = itertools.count()
 
-_APP = '''
+_APP = """
 import pathlib
 
 import limpet
@@ -35,7 +35,7 @@ def correct(output):
 
 def stars(output):
     return 2 + int(output[-1])
-'''
+"""
 
 
 class Project:

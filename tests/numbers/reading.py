@@ -13,10 +13,8 @@ MISSING = object()
 def get(thing, *keys):
     """Return a value by its path through mappings and attributes; MISSING if it is not there."""
     for key in keys:
-        if isinstance(thing, dict):
-            thing = thing.get(key, MISSING)
-        else:
-            thing = getattr(thing, key, MISSING)
+        mapped = isinstance(thing, dict)
+        thing = thing.get(key, MISSING) if mapped else getattr(thing, key, MISSING)
         if thing is MISSING:
             return MISSING
     return thing

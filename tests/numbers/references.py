@@ -30,7 +30,7 @@ def beta_quantile(p, a, b):
 
 def wilson(successes, n, z=Z):
     """Return Wilson's score interval; `n` may be an effective number of items."""
-    p, n = successes / n, n
+    p = successes / n
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, middle - half), min(1.0, middle + half)
@@ -159,9 +159,7 @@ def kappa(ours, theirs):
     """Return Cohen's kappa of two lists of labels."""
     n = len(ours)
     agreed = sum(a == b for a, b in zip(ours, theirs, strict=True)) / n
-    chance = sum(
-        (ours.count(label) / n) * (theirs.count(label) / n) for label in {*ours, *theirs}
-    )
+    chance = sum((ours.count(label) / n) * (theirs.count(label) / n) for label in {*ours, *theirs})
     return (agreed - chance) / (1 - chance)
 
 
@@ -174,6 +172,4 @@ def ppi(judged, labelled):
     together = sum((f - middle_f) * (y - middle_y) for f, y in labelled) / max(1, n - 1)
     weight = 0.0 if spread == 0 else together / ((1 + n / rest) * spread)
     weight = min(1.0, max(0.0, weight))
-    return weight * statistics.fmean(judged) + statistics.fmean(
-        y - weight * f for f, y in labelled
-    )
+    return weight * statistics.fmean(judged) + statistics.fmean(y - weight * f for f, y in labelled)

@@ -14,6 +14,7 @@ import limpet
 
 FAILS, EVALUATOR_FAILS, QUOTA, ABSENT = "f", "e", "q", "-"
 _LETTERS = {"1": True, "0": False}
+_DECLARED = {}  # what an evaluator's repr does not tell; holds it, so that its id stays its own
 
 
 def correct(output):
@@ -25,7 +26,9 @@ def correct(output):
 
 def named(function=correct, name="correct", **declared):
     """Return an evaluator with what can be said of one: range, group, higher_is_better, version."""
-    return limpet.evaluator(name=name, **declared)(function)
+    made = limpet.evaluator(name=name, **declared)(function)
+    _DECLARED[id(made)] = (made, f"{function.__name__} {name} {declared}")
+    return made
 
 
 def scores(answers, trials=1):
@@ -68,9 +71,19 @@ def workflow(table, say=None, cost=None):
     return answer
 
 
-def make(  # noqa: D103
-    path, answers, *, trials=1, dataset=None, evaluators=(correct,), say=None, cost=None, **options
+def make(
+    path,
+    answers,
+    *,
+    trials=1,
+    dataset=None,
+    limit=None,
+    evaluators=(correct,),
+    say=None,
+    cost=None,
+    **options,
 ):
+    """Run it, and return the result."""
     values = scores(answers, trials)
     dataset = [
         row for row, one in zip(dataset or rows(len(values)), values, strict=True)
@@ -80,7 +93,7 @@ def make(  # noqa: D103
     table = {str(row["id"]): one for row, one in zip(dataset, given, strict=True)}
     defaults = {"retry": 0, "show": False, "early_stop": False, "version": "1", "pace": 8}
     return limpet.evaluate(
-        dataset,
+        limpet.Dataset(dataset, limit=limit),
         workflow(table, say, cost),
         list(evaluators),
         run=limpet.Run(path, durability="flush"),
@@ -96,11 +109,12 @@ class Shelf:
         self.folder = Path(folder)
         self._made = {}
 
-    def __call__(self, answers, *, like=None, **options):
-        """Return the directory of a run; `like` is a name for what a repr does not tell apart."""
-        what = repr((answers, like, sorted(options.items(), key=lambda one: one[0])))
+    def __call__(self, answers, *, evaluators=(correct,), **options):
+        """Return the directory of a run that was made so."""
+        judges = [_DECLARED.get(id(one), (one, repr(one)))[1] for one in evaluators]
+        what = repr((answers, judges, sorted(options.items(), key=lambda one: one[0])))
         if what not in self._made:
             path = self.folder / f"run-{hashlib.sha256(what.encode()).hexdigest()[:12]}"
-            make(path, answers, **options)
-            self._made[what] = path
-        return self._made[what]
+            make(path, answers, evaluators=evaluators, **options)
+            self._made[what] = (path, options)  # holds what `repr` shows only the address of
+        return self._made[what][0]

@@ -2,7 +2,7 @@
 
 import importlib
 import math
-import os
+import shutil
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -90,7 +90,7 @@ def test_inconclusive_says_how_many_items_would_decide_it(shelf):
 def test_the_margin_is_in_units_of_the_score(shelf):
     stars = {"evaluators": [named(range=(1, 5))]}
     base, new = [4, 5, 3, 4, 4] * 20, [4, 5, 3, 4, 3] * 20
-    runs = shelf(base, like="stars b", **stars), shelf(new, like="stars n", **stars)
+    runs = shelf(base, **stars), shelf(new, **stars)
     compare(*runs, "--fail-if-worse", "correct=0.5", code=0)
     compare(*runs, "--fail-if-worse", "correct=0.05", code=1)
 
@@ -105,7 +105,7 @@ LOWER = {
 @pytest.mark.parametrize(("base", "new", "verdict"), LOWER.values(), ids=LOWER)
 def test_if_lower_is_better(shelf, base, new, verdict):
     lower = {"evaluators": [named(higher_is_better=False)]}
-    runs = shelf(base, like="lower", **lower), shelf(new, like="lower", **lower)
+    runs = shelf(base, **lower), shelf(new, **lower)
     found = compare(*runs, "--fail-if-worse", "correct=0.06", code=CODES[verdict])
     assert verdicts(found) == {"correct": verdict}
 
@@ -211,8 +211,8 @@ def test_junit_has_a_case_for_each_gate(shelf, tmp_path):
 
 
 def test_junit_is_xml_whatever_the_run_is_called(shelf, tmp_path):
-    hostile = tmp_path / 'a&b<c>"d\'ü\x01\x1b[31m'
-    os.symlink(shelf(SAME), hostile)  # noqa: PTH211
+    hostile = tmp_path / "a&b<c>\"d'ü\x01\x1b[31m"
+    shutil.copytree(shelf(SAME), hostile)
     done, _, cases = junit(
         tmp_path, hostile, shelf("0" * 200), "--fail-if-worse", "correct=0.05", "--flips", "5"
     )

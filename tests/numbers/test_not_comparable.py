@@ -45,7 +45,7 @@ def test_allow_rows_compares_them_and_says_so(shelf, fields):
 
 def test_a_row_that_was_only_moved_is_the_same_row(shelf):
     there = rows(6)
-    found = compare(shelf("111110"), shelf("011111", dataset=there[::-1], like="reversed"))
+    found = compare(shelf("111110"), shelf("011111", dataset=there[::-1]))
     assert compared(found)["n"] == 6
     assert compared(found)["delta"] == 0
     assert compared(found)["same"] == 6
@@ -59,8 +59,9 @@ def test_ids_that_were_made_from_content_pair_the_same_content(shelf):
         return output == "yes"
 
     def run(path, dataset, word):
-        library.evaluate(dataset, lambda question: word, {"correct": scored}, run=path, version=word,
-                         retry=0, show=False)  # fmt: skip
+        library.evaluate(
+            dataset, lambda question: word, {"correct": scored}, run=path, version=word, show=False
+        )
         return path
 
     base = run(shelf.folder / "nameless", nameless(6), "yes")
@@ -127,10 +128,7 @@ def test_runs_that_have_no_evaluator_are_not_comparable(shelf):
 
 
 def test_another_declared_range_is_never_mixed_in_silence(shelf):
-    runs = [
-        shelf([1, 2, 3, 4, 3], evaluators=[named(range=(1, top))], like=f"to {top}")
-        for top in (5, 10)
-    ]
+    runs = [shelf([1, 2, 3, 4, 3], evaluators=[named(range=(1, top))]) for top in (5, 10)]
     done = limpet("compare", *runs)
     assert "Traceback" not in done.said
     assert "range" in done.said
@@ -213,7 +211,7 @@ def test_an_item_with_a_label_instead_of_a_number_is_left_out_and_named(shelf):
 
 
 def test_nan_is_a_failure_of_the_evaluator_and_never_a_number(shelf):
-    new = shelf([0.5, float("nan"), 0.75, 0.5], like="nan")
+    new = shelf([0.5, float("nan"), 0.75, 0.5])
     found = compare(shelf([0.5, 0.25, 0.5, 0.5]), new)
     assert compared(found)["n"] == 3
     assert "bounds" in compared(found)
@@ -221,7 +219,7 @@ def test_nan_is_a_failure_of_the_evaluator_and_never_a_number(shelf):
 
 def test_a_score_outside_its_declared_range_is_refused(shelf):
     stars = {"evaluators": [named(range=(1, 5))]}
-    runs = shelf([1, 2, 3, 4], like="ok", **stars), shelf([1, 2, 9, 4], like="nine", **stars)
+    runs = shelf([1, 2, 3, 4], **stars), shelf([1, 2, 9, 4], **stars)
     done = limpet("compare", *runs)
     refused(done, "range", "9")
 

@@ -36,7 +36,9 @@ def test_the_beta_rule_on_binary_data_is_jeffreys(count, n):
     assert beta_rule([1] * count + [0] * (n - count)) == pytest.approx(theirs, abs=1e-9)
 
 
-@pytest.mark.parametrize(("better", "worse", "n"), [(1, 0, 44), (12, 2, 50), (0, 0, 20), (4, 9, 30)])
+@pytest.mark.parametrize(
+    ("better", "worse", "n"), [(1, 0, 44), (12, 2, 50), (0, 0, 20), (4, 9, 30)]
+)
 def test_tango_ends_where_the_score_statistic_at_the_constrained_maximum_is_z(better, worse, n):
     optimize = pytest.importorskip("scipy.optimize")
     special = pytest.importorskip("scipy.special")

@@ -1,4 +1,4 @@
-"""`limpet run`: its summary, `--fail-under`, `--against`, and what an eval.yml says of an evaluator."""
+"""`limpet run`: its summary, `--fail-under`, `--against`, and the keys of an evaluator."""
 
 import json
 
@@ -174,9 +174,7 @@ def test_runs_of_nat_eval_that_were_imported_are_compared(tmp_path):
         assert project.run().code == 0
         assert project.calls == []
         projects.append(project)
-    # The evaluators are of two modules with the same code: another module, the same scores.
-    found = compare(*(project.path for project in projects), "--allow", "evaluators")
-    one = compared(found)
+    one = compared(compare(*(project.path for project in projects)))
     assert (one["n"], one["better"], one["same"], one["worse"]) == (8, 2, 6, 0)
 
 
@@ -199,13 +197,8 @@ def test_what_a_limit_left_out_is_not_a_failure(tmp_path):
 
 
 def test_a_limited_run_is_compared_over_what_it_has(tmp_path, shelf):
-    import limpet as library
-    from tests.numbers.runs import rows
-
-    make(tmp_path / "limited", "1" * 20, dataset=rows(20))
-    first = library.Dataset(rows(20), limit=10).load()
-    assert len(first) == 10
-    found = compare(shelf("1" * 10, dataset=rows(10)), tmp_path / "limited")
+    make(tmp_path / "limited", "1" * 20, limit=10)
+    found = compare(shelf("1" * 20), tmp_path / "limited")
     assert compared(found)["n"] == 10
 
 

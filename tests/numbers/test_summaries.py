@@ -1,5 +1,7 @@
 """Every summary: n, mean, interval with its method, bounds, trials, labels, quantiles."""
 
+import math
+
 import pytest
 
 import limpet as library
@@ -54,7 +56,7 @@ INTERVALS = {
                          ids=INTERVALS)  # fmt: skip
 def test_the_interval_of(shelf, answers, declared, by, expected):
     evaluators = [named(**declared)] if declared else [correct]
-    found = score(shelf(answers, evaluators=evaluators, like=str(declared)))
+    found = score(shelf(answers, evaluators=evaluators))
     assert interval(found) == about(expected)
     assert by in method(found)
     assert found["interval"]["level"] == pytest.approx(0.95)
@@ -130,7 +132,7 @@ def test_a_trial_that_failed_is_in_the_bounds_of_its_item(shelf):
 
 
 def test_failures_are_worst_and_best_in_the_declared_range(shelf):
-    found = score(shelf([*STARS, FAILS], evaluators=[named(range=(1, 5))], like="stars"))
+    found = score(shelf([*STARS, FAILS], evaluators=[named(range=(1, 5))]))
     low = ref.scaled(ref.beta_rule, [*STARS, 1], 1, 5)[0]
     high = ref.scaled(ref.beta_rule, [*STARS, 5], 1, 5)[1]
     assert bounds(found) == about((low, high))
@@ -234,9 +236,7 @@ def test_items_of_one_document_are_not_so_many_opinions(shelf):
     answers = "".join("1111" if n % 3 else "0000" for n in range(12))
     dataset = rows(48, topic=lambda n: f"doc {n // 4}")
     plain = score(shelf(answers, dataset=dataset))
-    grouped = score(
-        shelf(answers, dataset=dataset, evaluators=[named(group="topic")], like="by topic")
-    )
+    grouped = score(shelf(answers, dataset=dataset, evaluators=[named(group="topic")]))
     assert grouped["mean"] == plain["mean"]
     (low, high), (narrow_low, narrow_high) = interval(grouped), interval(plain)
     assert 0 <= low < narrow_low < narrow_high < high <= 1
@@ -249,7 +249,6 @@ def test_under_five_groups_there_is_no_interval_and_that_is_said(shelf):
         "1101" * 5,
         dataset=rows(20, topic=lambda n: f"doc {n % 4}"),
         evaluators=[named(group="topic")],
-        like="four groups",
     )
     found = score(run)
     assert found["mean"] == about(0.75)
@@ -261,10 +260,7 @@ def test_under_five_groups_there_is_no_interval_and_that_is_said(shelf):
 
 def test_every_item_a_group_of_its_own_is_about_no_group(shelf):
     run = shelf(
-        "1110" * 10,
-        dataset=rows(40, topic=lambda n: f"doc {n}"),
-        evaluators=[named(group="topic")],
-        like="own groups",
+        "1110" * 10, dataset=rows(40, topic=lambda n: f"doc {n}"), evaluators=[named(group="topic")]
     )
     assert interval(score(run)) == about(ref.wilson(30, 40), 0.03)
 
@@ -273,14 +269,14 @@ def test_every_item_a_group_of_its_own_is_about_no_group(shelf):
 
 
 def test_a_score_outside_its_declared_range_is_said_and_has_no_interval(shelf):
-    run = shelf([2, 3, 4, 7], evaluators=[named(range=(1, 5))], like="seven of five")
+    run = shelf([2, 3, 4, 7], evaluators=[named(range=(1, 5))])
     ends = interval(score(run))
     assert ends is None
     assert "range" in limpet("status", run).said
 
 
 @pytest.mark.parametrize("declared", [
-    {"range": (5, 1)}, {"range": (1, 1)}, {"range": (0, float("nan"))}, {"range": (0, float("inf"))},
+    {"range": (5, 1)}, {"range": (1, 1)}, {"range": (0, math.nan)}, {"range": (0, math.inf)},
     {"range": ("a", "b")}, {"range": (1,)}, {"group": ""}, {"higher_is_better": "no"},
 ], ids=str)  # fmt: skip
 def test_what_cannot_be_declared_is_an_error_before_the_first_call(tmp_path, declared):

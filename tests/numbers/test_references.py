@@ -24,12 +24,14 @@ def statsmodels(path):
         return __import__(f"statsmodels.stats.{path}", fromlist=["x"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "n"), [(0, 5), (8, 10), (97, 100), (3, 3)])
 def test_wilson_is_that_of_statsmodels(count, n):
     theirs = statsmodels("proportion").proportion_confint(count, n, method="wilson")
     assert wilson(count, n) == pytest.approx(theirs, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "n"), [(3, 10), (8, 10), (97, 100)])
 def test_the_beta_rule_on_binary_data_is_jeffreys(count, n):
     theirs = statsmodels("proportion").proportion_confint(count, n, method="jeffreys")

@@ -134,7 +134,7 @@ def test_nobody_is_notified_by_an_answer(shelf, tmp_path):
 
 
 def test_a_page_of_huge_answers_fits_a_pull_request(shelf, tmp_path):
-    runs = [shelf(letter * 30, say=lambda id_, _: f"{id_} {'ü' * 60_000}") for letter in "10"]
+    runs = [shelf(letter * 12, say=lambda id_, _: f"{id_} {'ü' * 60_000}") for letter in "10"]
     done = limpet("compare", *runs, "--markdown", tmp_path / "report.md", "--flips", 1000)
     assert done.code == 0, done.said
     page = (tmp_path / "report.md").read_bytes()

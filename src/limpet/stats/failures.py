@@ -5,12 +5,20 @@ wrong. So the lower end is that of the scores with each failure as the worst, th
 each as the best (Manski 1990), and the interval covers whatever the failures would have been.
 
 One more failure must never narrow the bounds, and rule R alone would not promise that: a value that
-stood out and falls makes the spread smaller. So the lower end takes the total of the scores with
-the failures as worst, but the sum of squares of the completed scores alone, which is never
-smaller. That Beta quantile falls with every failure: more items of the same total, or a smaller
-total. Where R stands on Wilson's interval its end falls too; the lower of the two counts.
+stood out and falls makes the spread smaller. So the lower end is built of parts that only fall:
+
+- items that only failed are zeros. Wilson's lower end falls with each; elsewhere it is the lower
+  of R's without them and of the Bayesian bootstrap's with them, which falls with each;
+- a failed trial of an item that has scores takes y from the item's mean: the end falls by the mean
+  of y and by z times its standard error, at most √(Σy²)/n;
+- by groups, the end falls by the part D that all failures take from the mean, and by its error: D
+  is a mean of numbers in 0..1, so its variance is at most D/n, times the groups' average size if
+  they fail together.
+
+Errors that are added up like this are never too small, whatever depends on what.
 """
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
@@ -18,13 +26,14 @@ import numpy as np
 from scipy import special
 
 from limpet.errors import ScoresError
-from limpet.stats.intervals import fitted, in_range, number_of_groups
+from limpet.stats.intervals import fitted, in_range, interval, number_of_groups
 from limpet.stats.results import Interval, Paired
-from limpet.stats.rule import Fit, bootstrap, from_moments, quantile
+from limpet.stats.rule import bootstrap, quantile, wilson
 from limpet.stats.samples import (
     Floats,
     Ints,
     Names,
+    Range,
     Sample,
     Values,
     confidence,
@@ -42,7 +51,7 @@ def bounds(
     *,
     items: Names | None = None,
     groups: Names | None = None,
-    range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
+    range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Interval:
     """Return the mean of what completed and the interval with failures as worst and as best.
@@ -57,22 +66,21 @@ def bounds(
         level: The confidence.
 
     Raises:
-        ScoresError: Nothing completed, or the values cannot be used; see `interval`.
+        ScoresError: Nothing completed, something failed and there is no range, or the values
+            cannot be used; see `interval`.
     """
-    if range is None:
-        raise ScoresError(
-            "without a range a failure has no worst and no best",
-            hint="Say which values the score can have: range=(1, 5).",
-        )
-    found = scores(values, range)
     names = None if items is None else list(items)
-    taken = sample(found, names, groups)
+    found = scores(values, range)
     trials, lost, new = _failures(failed, names, len(found))
+    if range is None and not new and not lost.any():
+        return interval(found, items=names, groups=groups, range=None, level=level)
+    ends_of_range = limits(range)
+    taken = sample(found, names, groups)
     tail = (1 - confidence(level)) / 2
     low, method = _lower(taken, trials, lost, new, tail)
     mirrored = Sample(1 - taken.means, taken.group_of, single=taken.single)
     high = 1 - _lower(mirrored, trials, lost, new, tail)[0]
-    ends = in_range(range, float(taken.means.mean()), low, high)
+    ends = in_range(ends_of_range, float(taken.means.mean()), low, high)
     n = len(taken.means) + new
     return Interval(*ends, method, n, number_of_groups(taken))
 
@@ -100,43 +108,31 @@ def _failures(
 
 def _lower(taken: Sample, trials: Ints, lost: Ints, new: int, tail: float) -> tuple[float, str]:
     """Return the lower end in 0..1 with the failures as 0, and the method."""
-    x = taken.means
+    x, n = taken.means, len(taken.means)
     fit, method = fitted(taken)
     low = float(fit.limits(1 - 2 * tail)[0][0])
     if not new and not lost.any():
         return low, method
-    worst = x * (trials / (trials + lost))
+    taken_away = x * (lost / (trials + lost))
     if taken.group_of is not None:
-        low = _lower_by_groups(fit, low, taken.group_of, float(worst.sum()) / (len(x) + new), tail)
-    elif np.isinf(fit.freedom[0]) and not lost.any():
-        low = float(_yes_or_no(x, new).limits(1 - 2 * tail)[0][0])
+        fall = float(x.mean()) - float((x - taken_away).sum()) / (n + new)
+        sizes = np.bincount(taken.group_of)
+        error = float(quantile(fit.freedom, tail)[0]) * math.sqrt(fall * (sizes**2).sum()) / n
     else:
-        if np.isinf(fit.freedom[0]):
-            low = float(_yes_or_no(x, new).limits(1 - 2 * tail)[0][0])
-        total = float(worst.sum())
-        alpha, beta = bootstrap(len(x) + new, total, min(float((x**2).sum()), total))
-        low = min(low, float(special.betaincinv(alpha, beta, tail)))
-    return low, f"{method}, failures as bounds"
+        low = _with_zeros(x, new, low, tail, binary=bool(np.isinf(fit.freedom[0])))
+        fall = float(taken_away.sum()) / n
+        error = float(quantile(math.inf, tail)) * math.sqrt(float((taken_away**2).sum())) / n
+    return max(low - fall - error, 0.0), f"{method}, failures as bounds"
 
 
-def _yes_or_no(x: Floats, new: int) -> Fit:
-    n = len(x) + new
-    mean = np.array([x.sum() / n])
-    return from_moments(n, mean, n * mean * (1 - mean), binary=True, ends=True)
-
-
-def _lower_by_groups(fit: Fit, low: float, group_of: Ints, worst: float, tail: float) -> float:
-    """Let the lower end fall by what the failures take from the mean, and by its own error.
-
-    The failures' part D of the mean is a mean of numbers in 0..1, so its variance is at most D/n,
-    times the groups' average size if they fail together.
-    """
-    sizes = np.bincount(group_of)
-    n = sizes.sum()
-    fall = float(fit.mean[0]) - worst
-    together = (sizes**2).sum() / n
-    error = float(quantile(fit.freedom, tail)[0]) * np.sqrt(fall * together / n)
-    return max(low - fall - float(error), 0.0)
+def _with_zeros(x: Floats, new: int, low: float, tail: float, *, binary: bool) -> float:
+    total, n = float(x.sum()), len(x) + new
+    if binary:
+        return float(wilson(total / n, n, quantile(math.inf, tail))[0])
+    if not new:
+        return low
+    alpha, beta = bootstrap(n, total, float((x**2).sum()))
+    return min(low, float(special.betaincinv(alpha, beta, tail)))
 
 
 def paired_bounds(
@@ -145,7 +141,7 @@ def paired_bounds(
     *,
     items: Names | None = None,
     groups: Names | None = None,
-    range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
+    range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Paired:
     """Compare two runs of which some values are missing: None or NaN in a or in b.
@@ -157,20 +153,14 @@ def paired_bounds(
     Raises:
         ScoresError: No pair is complete, or the values cannot be used; see `paired`.
     """
-    start, end = limits(range)
     first, second = scores(a, range, missing=True), scores(b, range, missing=True)
-    return scaled(compare_missing(first, second, items, groups, level), end - start)
-
-
-def compare_missing(
-    first: Floats, second: Floats, items: Names | None, groups: Names | None, level: float
-) -> Paired:
-    """Compare scores in 0..1 of which some are NaN; see `paired_bounds`."""
     if len(first) != len(second):
         raise ScoresError(f"{len(first)} values against {len(second)}: they must be pairs")
     missing = np.isnan(first) | np.isnan(second)
     if not missing.any():
-        return compare(first, second, items, groups, level)
+        known = compare(first, second, items, groups, level, bounded=range is not None)
+        return scaled(known, range)
+    limits(range)
     if missing.all():
         raise ScoresError("no item has a score in both runs: there is nothing to compare")
     there = np.flatnonzero(~missing)
@@ -186,9 +176,9 @@ def compare_missing(
     best = compare(np.nan_to_num(first, nan=0), np.nan_to_num(second, nan=1), names, kinds, level)
     all_three = (some, worst, best)
     low, high = min(one.low for one in all_three), max(one.high for one in all_three)
-    split = worst.delta < 0 < best.delta
+    split = min(one.delta for one in all_three) < 0 < max(one.delta for one in all_three)
     mids = [1.0 if split else one.mid_p for one in all_three if one.mid_p is not None]
-    return replace(
+    found = replace(
         some,
         low=low,
         high=high,
@@ -196,3 +186,4 @@ def compare_missing(
         mid_p=max(mids, default=None),
         method=f"{some.method}, missing as bounds",
     )
+    return scaled(found, range)

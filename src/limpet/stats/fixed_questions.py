@@ -59,7 +59,7 @@ def paired_these_questions(
 
     The trials of the two runs are independent of each other, so their variances add up.
     """
-    start, end = limits(range)
+    limits(range)
     names = list(items)
     first, second = scores(a, range), scores(b, range)
     if len(first) != len(second):
@@ -86,7 +86,7 @@ def paired_these_questions(
         worse=worse,
         smallest_seen=SEEN * error,
     )
-    return scaled(found, end - start)
+    return scaled(found, range)
 
 
 def _trials(values: Floats, items: Names) -> tuple[Floats, float, float]:

@@ -5,9 +5,9 @@ import math
 from scipy import special
 
 from limpet.errors import ScoresError
-from limpet.stats.failures import compare_missing
+from limpet.stats.failures import paired_bounds
 from limpet.stats.results import Gate
-from limpet.stats.samples import Names, Values, limits, scores
+from limpet.stats.samples import Names, Range, Values
 
 _ONE_SIDED = 0.95
 _POWER = 0.80
@@ -20,7 +20,7 @@ def not_worse(
     margin: float,
     items: Names | None = None,
     groups: Names | None = None,
-    range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
+    range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
 ) -> Gate:
     """Test whether b is worse than a by more than the margin (non-inferiority).
 
@@ -34,15 +34,16 @@ def not_worse(
         margin: The loss that would not matter, in the scores' own unit.
         items: The item of each pair, where items have several trials.
         groups: The group of each pair, where items come in groups.
-        range: The lowest and highest score possible.
+        range: The lowest and highest score possible; None: any number is.
+
+    Raises:
+        ScoresError: The margin is negative, or the values cannot be used; see `paired_bounds`.
     """
     if not (math.isfinite(margin) and margin >= 0):
         raise ScoresError(f"margin={margin!r}: must be a finite number, 0 or more")
-    start, end = limits(range)
-    first, second = scores(a, range, missing=True), scores(b, range, missing=True)
-    found = compare_missing(first, second, items, groups, 2 * _ONE_SIDED - 1)
-    scale = end - start
-    delta, low, high = (one * scale for one in (found.delta, found.low, found.high))
+    level = 2 * _ONE_SIDED - 1
+    found = paired_bounds(a, b, items=items, groups=groups, range=range, level=level)
+    delta, low, high = found.delta, found.low, found.high
     if low > -margin:
         return Gate("not worse", delta, low, high, None)
     if high < -margin:

@@ -80,11 +80,12 @@ def ppi_mean(
 ) -> Interval:
     """Return the mean people would have given, from a judge of all items and people of a few.
 
-    θ = λ·mean(f over all) + mean(Y - λf over labelled), with the λ of least variance,
-    cov(Y, f)/var(f) where the labelled are among all (PPI++: Angelopoulos, Duchi and Zrnic 2023).
-    With n of N labelled and r the residual Y - λf, V = var(r)/n + λ²var(f)/N; half a squared unit
-    joins the sum of var(r), for labels that all agree do not make a judge perfect. Wilson's
-    interval with n' = θ(1 - θ)/V and t(n - 1) stays in the range.
+    θ = λ·mean(f over all) + mean(Y - λf over labelled) holds for any λ; that of least variance is
+    cov(Y, f)/var(f), the labelled being among all (PPI++: Angelopoulos, Duchi and Zrnic 2023). Of n
+    labels it is drawn towards 0, to cov(Y, f)/(var(f) + ½/n), for a few labels flatter it. With r
+    the residual Y - λf, V = var(r)/n + (λ²var(f) + 2λcov(f, r))/N. One squared unit joins the sum
+    in var(r): labels that all agree do not make a judge perfect. Wilson's interval with
+    n' = θ(1 - θ)/V and t(n - 1) stays in the range.
 
     Args:
         judged_all: The judge's scores of all items, the labelled included.
@@ -106,13 +107,14 @@ def ppi_mean(
         )
     spread = float(judged.var(ddof=1))
     both = float(np.cov(people, judged)[0, 1])
-    trust = both / spread if spread else 0.0
+    trust = both / (spread + 0.5 / n)
     residual = people - trust * judged
     mean = trust * float(everyone.mean()) + float(residual.mean())
     mean = min(max(mean, 0.0), 1.0)
-    squares = float(((residual - residual.mean()) ** 2).sum()) + 0.5
+    squares = float(((residual - residual.mean()) ** 2).sum()) + 1
     variance = squares / max(n - 2, 1) / n
     variance += trust**2 * float(everyone.var()) / whole
+    variance += 2 * trust * (both - trust * spread) / whole
     t = quantile(n - 1.0, (1 - confidence(level)) / 2)
     centre = (mean * n + 0.5) / (n + 1)
     low, high = wilson(centre, centre * (1 - centre) / variance, t)

@@ -59,7 +59,10 @@ def numbered(names: Names, count: int, argument: str) -> Ints:
     """Number the names by their first appearance."""
     numbers: dict[Hashable, int] = {}
     listed = names.tolist() if isinstance(names, np.ndarray) else names
-    found = np.array([numbers.setdefault(name, len(numbers)) for name in listed], dtype=np.int64)
+    try:
+        found = np.array([numbers.setdefault(name, len(numbers)) for name in listed], np.int64)
+    except TypeError as error:
+        raise ScoresError(f"{argument} must be strings or numbers: {error}") from error
     if len(found) != count:
         raise ScoresError(f"{argument}: {len(found)} for {count} values; each value needs one")
     return found
@@ -113,8 +116,13 @@ def _floats(values: Values, *, missing: bool) -> Floats:
     return found.astype(np.float64)
 
 
-def limits(among: Sequence[float]) -> tuple[float, float]:
+def limits(among: Sequence[float] | None) -> tuple[float, float]:
     """Return the two ends of a range."""
+    if among is None:
+        raise ScoresError(
+            "scores of any size have no worst and no best: this needs a range",
+            hint="Say which values the score can have: range=(1, 5).",
+        )
     low, high = (float(end) for end in among)
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ScoresError(f"range=({low:g}, {high:g}): must be two finite numbers, the lower first")

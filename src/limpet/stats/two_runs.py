@@ -53,11 +53,9 @@ def paired(
     Raises:
         ScoresError: a and b differ in length, or the values cannot be used; see `interval`.
     """
-    found = compare(scores(a, range), scores(b, range), items, groups, level, bounded=bool(range))
-    if range is None:
-        return found
-    start, end = limits(range)
-    return scaled(found, end - start)
+    first, second = scores(a, range), scores(b, range)
+    found = compare(first, second, items, groups, level, bounded=range is not None)
+    return scaled(found, range)
 
 
 def compare(
@@ -154,8 +152,12 @@ def counts(d: Floats) -> tuple[int, int, int]:
     return better, len(d) - better - worse, worse
 
 
-def scaled(found: Paired, scale: float) -> Paired:
+def scaled(found: Paired, among: Range) -> Paired:
     """Return the differences in the scores' own range; none is larger than the range is wide."""
+    if among is None:
+        return found
+    start, end = limits(among)
+    scale = end - start
     return replace(
         found,
         delta=found.delta * scale,

@@ -36,6 +36,8 @@ MEBI = 2**20
 COUNT, IN_FLIGHT, WAIT_S = 5_000, 50, 0.05
 MANY = 100_000
 SHARED = 5_000
+MOST_OF_SDK = 0.33
+"""A call's CPU, of that of the SDK in the same minutes: milliseconds depend on the machine."""
 REPLY = (
     b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,'
     b'"finish_reason":"stop","message":{"role":"assistant","content":'
@@ -211,10 +213,12 @@ def main() -> None:
         sdk, _ = in_a_process("sdk", port, Path(folder), COUNT)
         _, memory = in_a_process("judge", port, Path(folder) / "many", MANY)
     each, theirs = used / COUNT * 1000, sdk / COUNT * 1000
+    ratio = each / theirs
     limit, refused = share(SHARED)
     table = [
-        ["a judge call, with journal and pacing: CPU", f"{each:.2f} ms", "≤ 0.80 ms",
-         verdict(each <= 0.8)],
+        ["a judge call, with journal and pacing: CPU",
+         f"{ratio:.2f} × a call of the SDK ({each:.2f} ms)", f"≤ {MOST_OF_SDK} ×",
+         verdict(ratio <= MOST_OF_SDK)],
         ["a call of the openai SDK, nothing around it: CPU", f"{theirs:.2f} ms", "", ""],
         [f"{SHARED:,} items, workflow and judge at one provider: of its limit", f"{limit:.1%}",
          "≥ 97%", verdict(limit >= 0.97)],

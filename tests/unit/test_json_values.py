@@ -10,9 +10,12 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 import numpy as np
+import orjson
 import pandas as pd
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from limpet.json_values import (
     MOST_LEVELS,
@@ -20,7 +23,10 @@ from limpet.json_values import (
     decode,
     encode,
     encode_canonical,
+    encode_plain,
+    from_plain,
     plain_size,
+    to_plain,
 )
 
 
@@ -160,3 +166,34 @@ def test_the_size_is_about_right_and_stops_looking_when_large():
     many = [["x" * 1000] for _ in range(500)]
     assert 50_000 <= plain_size(many, 50_000) < 200_000
     assert plain_size({"a": np.float64(1)}) is None
+
+
+class Marker(enum.Enum):
+    NAN = "~float:nan"
+
+
+class Wide(enum.IntEnum):
+    ONE = 1
+
+
+class Name(str):
+    __slots__ = ()
+
+
+PARTS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.uuids(),
+    st.dates(), st.sampled_from([Colour.RED, Marker.NAN, Wide.ONE, Name("a"), Point(1, math.nan)]),
+    st.sampled_from(["~", "~5 km", "~float:nan", "~~int:1", "null", "\ud800", b"raw", {1: 2}]),
+)  # fmt: skip
+
+
+@given(st.recursive(PARTS, lambda part: st.lists(part) | st.dictionaries(st.text(), part)))
+def test_the_fast_encoder_changes_no_key_and_nothing_that_is_kept(value):
+    is_plain = plain_size(value) is not None and encode_plain(value) is not None
+    plain = to_plain(value)
+    text = json.dumps(plain, allow_nan=False, separators=(",", ":"), sort_keys=True).encode()
+    slow = encode_plain(plain, orjson.OPT_SORT_KEYS) or text
+    marked = b"~" + slow if b'"~' in slow else slow
+    fast = orjson.dumps(value, None, orjson.OPT_SORT_KEYS) if is_plain else marked
+    assert encode_canonical(value) == fast
+    assert repr(kept(value)) == repr(from_plain(json.loads(json.dumps(plain))))

@@ -68,6 +68,7 @@ class Dispatch:
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = CallQueue(self.pump)
         self._taken = 0
+        self._most_held = 5 * settings.concurrency
         self._stopping = self._paused = False
         self._first_calls = FirstCalls(settings.slow_start, self.pump)
         self._stop_timer: Countdown | None = None
@@ -211,7 +212,7 @@ class Dispatch:
 
     def _has_room(self) -> bool:
         held = self._in_progress() + self._inputs.fetched + self._sink.backlog()
-        return held < 5 * self._settings.concurrency
+        return held < self._most_held
 
     def _in_progress(self) -> int:
         at_gate = self._gate.waiting is not None

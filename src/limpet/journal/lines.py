@@ -36,7 +36,8 @@ _TAIL = b',"_crc":"%08x"}\n'
 TAIL_BYTES = len(_TAIL % 0)
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
 _MOST_CHECKED = 2**28
-_OURS = ("_limpet", "_crc")
+_OURS = frozenset({"_limpet", "_crc"})
+_STRINGS = frozenset({str})
 _ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 # JSON escapes quotes inside strings, so the first match is our fact and nothing else.
 _GENERATION = re.compile(rb'"status":"\w+"(?:,"generation":(\d+),)?')
@@ -91,9 +92,11 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
 
 def _fields_of(record: Any) -> tuple[bool, dict[str, Any]]:
     """Return a record's fields, and whether they are its own: else it is wrapped."""
-    if isinstance(record, Mapping) and all(isinstance(name, str) for name in record):
+    if isinstance(record, Mapping):
         fields = dict(record)
-        if not any(name in fields for name in _OURS):
+        # The first is fast, and nearly always true.
+        are_strings = set(map(type, fields)) <= _STRINGS or all(isinstance(n, str) for n in fields)
+        if are_strings and _OURS.isdisjoint(fields):
             return True, fields
     return False, {_WRAP: record}
 

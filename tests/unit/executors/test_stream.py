@@ -314,3 +314,27 @@ async def test_cancelling_what_is_not_there_says_so():
     await executor.execute([1])
     assert not executor.cancel(0)
     assert not executor.cancel(99)
+
+
+@in_virtual_time
+async def test_drain_runs_all_and_only_the_hook_sees_the_results():
+    seen = []
+    executor = AsyncExecutor(sleep_for, concurrency=2, on_complete=lambda done: seen.append(done))
+    assert await executor.drain([2, 1, 3]) is None
+    assert [done.output for done in seen] == ["slept 1", "slept 2", "slept 3"]
+    assert now() == 4
+
+
+@in_virtual_time
+async def test_a_run_ends_when_the_future_that_its_hook_returned_is_done(caplog):
+    futures = []
+
+    def hook(_):
+        futures.append(asyncio.get_running_loop().create_future())
+        asyncio.get_running_loop().call_later(5, futures[-1].set_exception, ValueError("late"))
+        return futures[-1]
+
+    await AsyncExecutor(sleep_for, on_complete=hook).execute([1])
+    assert now() == 6
+    assert "the hook" in caplog.text
+    assert "late" in caplog.text

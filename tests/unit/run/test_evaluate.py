@@ -1,6 +1,7 @@
 """Dataset → workflow → evaluators, and what an edit costs."""
 
 import asyncio
+import gc
 import inspect
 import json
 import logging
@@ -12,8 +13,11 @@ from costly import costly
 
 import limpet
 from limpet import Output, PermanentError, Score, Usage, exact_match
+from limpet.journal.journal import Journal
 from limpet.run.api import Arguments, evaluate_prepared
+from limpet.run.executing.pipeline import Pipeline
 from limpet.run.options import RunOptions
+from limpet.run.planning.counting_answers import CountingAnswers
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
 
@@ -47,6 +51,14 @@ def read(path):
 
 def lines(path):
     return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_no_evaluation_of_a_process_stays_in_its_memory(tmp_path):
+    for run in ("one", "two"):
+        Answering().evaluate(ROWS, tmp_path / run, [exact_match()])
+    gc.collect()
+    kept = (CountingAnswers, Journal, Pipeline)
+    assert [thing for thing in gc.get_objects() if isinstance(thing, kept)] == []
 
 
 def test_the_face_is_one_call(tmp_path):

@@ -10,7 +10,7 @@ from limpet.copies import own_copy
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
-from limpet.json_values import NotPlainError, kept_form
+from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
 from limpet.run.executing.recorder import message_of
 from limpet.run.executing.returned_values import Remarks, read_output
@@ -86,10 +86,13 @@ class AnsweringStep:
     def _completed(self, finished: Finished[Call, Output]) -> Awaitable[object] | None:
         lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
         entry = None
-        if finished.error is None and lost is None and self._pass_on is not None:
-            # Unmasked, and before the hooks see it: what they change must not be scored.
-            entry = Entry(digests, kept_form(self._record_of(finished)))
-        if self._on_complete is not None or self._on_item_complete is not None:
+        has_hooks = self._on_complete is not None or self._on_item_complete is not None
+        if lost is None and self._pass_on is not None and (output := output_of(finished)):
+            # Unmasked; and a copy, if there are hooks: what they change must not be scored.
+            trace = kept_events(output.trace, self._trace_filter)
+            scored = {self._names.answer: output.value, self._names.trace: trace}
+            entry = Entry(digests, own_copy(scored) if has_hooks else scored)
+        if has_hooks:
             return self._tell(finished, lost, entry)
         return None if self._pass_on is None else self._pass_on(finished.input, entry)
 

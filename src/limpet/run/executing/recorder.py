@@ -377,8 +377,7 @@ def _call_by_object(value: Any) -> tuple[Any, Any]:
 
 
 def _notify(hook: Callable[..., Any], *news: Any) -> Any:
-    name = getattr(hook, "__qualname__", type(hook).__name__)
-    with logging_failure(name), unattributed():
+    with logging_failure(hook), unattributed():
         return hook(*news)
 
 

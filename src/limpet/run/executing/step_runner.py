@@ -124,8 +124,10 @@ class StepRunner:
 
     def _generation(self, cell: Cell, work_item: WorkItem) -> int:
         """Return the generation of a cell's next record, above that of any earlier record."""
-        needed = self.redos.needed(cell.step, work_item.item.id, cell.key)
-        return max(needed, self.journal.column(cell.step).next_generation(cell.key))
+        following = self.journal.column(cell.step).next_generation(cell.key)
+        if not self.redos:
+            return following
+        return max(following, self.redos.needed(cell.step, work_item.item.id, cell.key))
 
     def executor(
         self,

@@ -15,7 +15,7 @@ import logging
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -48,11 +48,15 @@ logger = logging.getLogger("limpet.run")
 
 
 class logging_failure:  # noqa: N801 - used like a function; as a generator it would take thrice the time
-    """Call a user's hook in this context: an exception in it is logged, and costs no result."""
+    """Call a user's hook in this context: an exception in it is logged, and costs no result.
+
+    Args:
+        hook: The hook, or its name in the log.
+    """
 
     __slots__ = ("_home", "_hook")
 
-    def __init__(self, hook: str) -> None:
+    def __init__(self, hook: Callable[..., Any] | str) -> None:
         self._hook = hook
 
     def __enter__(self) -> None:
@@ -62,7 +66,9 @@ class logging_failure:  # noqa: N801 - used like a function; as a generator it w
         if not isinstance(error, (Exception, SystemExit)):
             return False
         end_if_forked(self._home, error)
-        logger.error("%s failed: %s", self._hook, safe_traceback(error))
+        name = getattr(self._hook, "__qualname__", type(self._hook).__name__)
+        name = self._hook if isinstance(self._hook, str) else name
+        logger.error("%s failed: %s", name, safe_traceback(error))
         return True
 
 

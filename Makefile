@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
+TESTS_READY := $(VENV)/.tests-ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all compiled lint format bench clean
@@ -14,21 +15,21 @@ help:  ## Show this list
 demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go on: nothing is lost
 	@$(BIN)/python examples/demo.py
 
-test: lint compiled  ## Lint, types and every test that is not slow
+test: $(DEV_READY)  ## Lint, types and every test that is not slow
+	@$(MAKE) --no-print-directory -j 2 lint compiled
 	@$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-all: lint compiled  ## Lint, types and every test
+test-all: $(DEV_READY)  ## Lint, types and every test
+	@$(MAKE) --no-print-directory -j 2 lint compiled
 	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest -n auto
 
 # The tests start some hundred processes: where nobody may write bytecode, each would compile it all.
-compiled: $(DEV_READY)
+compiled: $(DEV_READY) $(TESTS_READY)
 	@$(BIN)/python -m compileall -q src
 
 lint: $(DEV_READY)  ## Lint, format check, types and layers
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@{ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports; } & others=$$!; \
+	  $(BIN)/mypy; types=$$?; wait $$others && exit $$types
 
 format: $(DEV_READY)  ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix .
@@ -65,3 +66,8 @@ $(DEV_READY): pyproject.toml | $(BIN)/python
 	@echo "setting up $(VENV) with the test tools (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(DEMO_READY)
+
+# The tests' own bytecode, made once and not by each worker. What is wrong with them, they say later.
+$(TESTS_READY): $(DEV_READY) $(shell find tests -name '*.py')
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 || true
+	@touch $@

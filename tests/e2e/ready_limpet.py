@@ -217,7 +217,7 @@ def use_terminal(terminal):
 
 
 def import_all():
-    """Import every module of limpet: a command does so when it needs one."""
+    """Import every module of limpet, and build its models: a command does when it needs one."""
     limpet = importlib.import_module("limpet")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -225,6 +225,13 @@ def import_all():
             if not found.name.endswith("__main__"):
                 with suppress(Exception):  # an extra that is not installed
                     importlib.import_module(found.name)
+    build(importlib.import_module("limpet.config.values").Section)
+
+
+def build(section):
+    for one in section.__subclasses__():
+        one.model_rebuild()
+        build(one)
 
 
 def be(command):

@@ -7,23 +7,24 @@ what is slow to import: it sees a project as a new interpreter would, in a tenth
 """
 
 import gc
-import importlib
 import json
 import os
-import pkgutil
 import runpy
 import sys
 import traceback
-import warnings
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import jinja2  # noqa: F401 - what small projects import
 import numpy as np  # noqa: F401
 import yaml  # noqa: F401
 
-import limpet
 from limpet.run.planning import changes
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from e2e.ready_limpet import import_all
+
+del sys.path[0]
 
 # Whether a change asks is how these tables tell that it was seen: here no change is a small one.
 changes.MOST_ANSWERS = 0
@@ -39,16 +40,6 @@ def main() -> None:
         tell(child)
         _, status = os.waitpid(child, 0)
         tell(os.waitstatus_to_exitcode(status))
-
-
-def import_all() -> None:
-    """Import every module of limpet: a run does so when it needs one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for found in pkgutil.walk_packages(limpet.__path__, "limpet.", onerror=lambda _: None):
-            if not found.name.endswith("__main__"):
-                with suppress(Exception):  # an extra that is not installed
-                    importlib.import_module(found.name)
 
 
 def tell(number: int) -> None:

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -24,17 +25,16 @@ def python_blocks():
 def test_every_python_block_runs(block, tmp_path):
     script = tmp_path / "block.py"
     script.write_text(block, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ready_limpet.run_script(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # A trailing `# →` comment in a block says what the line before it prints.
     promised = re.findall(r"# → (.*)", block)
     assert [line for line in done.stdout.splitlines() if line in promised] == promised
+
+
+def test_importing_every_public_name_warns_of_nothing():
+    code = "import limpet; [getattr(limpet, name) for name in limpet.__all__]"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 def test_every_block_that_needs_another_library_compiles():

@@ -3,7 +3,8 @@
 As a program: a line on stdin is a command (its folder, words and environment, and the files of its
 streams), and the answer its process's id; or it asks for the exit code of such a process. Each
 command is a fork of this process, so that it is a process of its own, but one that needs not import
-for a second. `run` starts one and waits for it, `start_in_terminal` starts one in a terminal.
+for a second. `run` starts one and waits for it, `start_in_terminal` starts one in a terminal, and
+`run_script` runs a script instead.
 Commands whose streams are pipes or are closed are new interpreters (`project.COMMAND`).
 """
 
@@ -24,6 +25,7 @@ import termios
 import threading
 import time
 import traceback
+import types
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -34,9 +36,16 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 def run(words, *, cwd=None, env=None):
     """Run `limpet` with these words, not in a terminal, and return what `subprocess.run` would."""
+    return _run([sys.executable, "-m", "limpet", *map(str, words)], cwd, env)
+
+
+def run_script(script, *, cwd):
+    """Run a script for which each warning is an error, and return what `subprocess.run` would."""
+    return _run([sys.executable, "-W", "error", str(script)], cwd, None)
+
+
+def _run(command, cwd, env):
     environment = dict(os.environ if env is None else env)
-    words = [str(word) for word in words]
-    command = [sys.executable, "-m", "limpet", *words]
     if _interpreter_settings(environment) != _interpreter_settings(os.environ):
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE_S,
@@ -242,12 +251,18 @@ def be(command):
     time.tzset()
     importlib.import_module("limpet.journal.lock")._STARTED_AT = time.time()  # as at its import
     sys.orig_argv[:] = command["words"]
-    sys.argv[:] = command["words"][2:]
-    sys.path[0] = os.getcwd()  # noqa: PTH109 - as `python -m` does
+    is_module = command["words"][1] == "-m"
+    sys.argv[:] = command["words"][2 if is_module else 3 :]
+    sys.path[0] = os.getcwd()  # noqa: PTH109 - as `python -m` does, and the script is there
     importlib.invalidate_caches()
     code = 1
     try:
-        runpy.run_module("limpet", run_name="__main__", alter_sys=True)
+        if is_module:
+            runpy.run_module("limpet", run_name="__main__", alter_sys=True)
+        else:
+            warnings.simplefilter("error")
+            run_as_main(sys.argv[0])
+            code = 0
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     except BaseException:
@@ -257,6 +272,14 @@ def be(command):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def run_as_main(script):
+    """Run a script as the module `__main__` itself, not as a copy that ends with the script."""
+    main_module = types.ModuleType("__main__")
+    main_module.__file__ = script
+    sys.modules["__main__"] = main_module
+    exec(compile(Path(script).read_bytes(), script, "exec"), main_module.__dict__)  # noqa: S102
 
 
 if __name__ == "__main__":

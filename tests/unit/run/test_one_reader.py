@@ -61,7 +61,7 @@ def assert_the_items_add_up(run):
     """
     with RunReader(run) as reader:
         summary = reader.summary()
-        numbers = Numbers(reader.evaluators)
+        numbers = Numbers(reader.evaluators, reader.trials, reader.run_file.scales)
         for item in reader.items():
             numbers.add(item)
         noted = run / "index" / "summary"
@@ -464,7 +464,7 @@ def test_a_noted_summary_is_not_believed_if_anything_differs(tmp_path, change):
     note(tmp_path / "run", b'{"n":"as noted"}')
     NOT_AS_NOTED[change](tmp_path / "run")
     with RunReader(tmp_path / "run") as reader:
-        numbers = Numbers(reader.evaluators)
+        numbers = Numbers(reader.evaluators, reader.trials, reader.run_file.scales)
         for item in reader.items():
             numbers.add(item)
         assert reader.summary() == numbers.summary()

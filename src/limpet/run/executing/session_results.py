@@ -53,6 +53,9 @@ class SessionResults:
         self._given_up = given_up
         self._evaluators = [evaluator.name for evaluator in request.evaluators]
 
+    def _numbers(self) -> Numbers:
+        return Numbers(self._evaluators, self._request.trials, self._request.scales)
+
     def as_before(self) -> EvaluationResult:
         """Return the results of a run that was complete before this session."""
         home = self._layout.home
@@ -76,7 +79,7 @@ class SessionResults:
             The numbers; the ids of items with steps still to run again, and by step the error, if
             any; and the error if the files could not be written.
         """
-        numbers = Numbers(self._evaluators)
+        numbers = self._numbers()
         pending: list[tuple[str, Mapping[str, Any]]] = []
 
         def counted() -> Iterator[ItemResult]:
@@ -130,7 +133,7 @@ class SessionResults:
         selected = self._request.selection.places(self._request.items)
         if len(selected) < len(self._request.items):
             places = frozenset(selected)
-            numbers = Numbers(self._evaluators)
+            numbers = self._numbers()
             for item in reader.items(places):
                 numbers.add(item)
             summary = self.summary(numbers, reason)

@@ -12,7 +12,7 @@ from limpet.run.reading.failures_reader import Failed
 from limpet.run.reading.scores import ScoresReader, facts_and_record
 from limpet.run.record_fields import METADATA, OUTPUT, fields_of
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.types import CellStatus, Item
+from limpet.types import CellStatus, Item, Scale
 
 _CHUNK = 1_000
 
@@ -24,6 +24,7 @@ class ItemsReader:
         asked: What is asked, and which answers count.
         evaluators: The scores.
         redos: The forced redos that are still to do.
+        scales: What the scores of each evaluator mean, where that is not the usual.
         id_field: The field of the rows with the ids.
     """
 
@@ -32,8 +33,10 @@ class ItemsReader:
         asked: AskedCells,
         evaluators: Sequence[ScoresReader],
         redos: Redos,
+        scales: Mapping[str, Scale],
         id_field: str = "id",
     ) -> None:
+        self.scales = scales
         self.asked = asked
         self.evaluators = evaluators
         self.redos = redos

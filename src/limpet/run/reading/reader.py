@@ -90,7 +90,7 @@ class RunReader(RunFiles):
     def _what_is_asked(self) -> tuple[Any, ...]:
         file, about = self.items_file, self.run_file
         identity = None if file is None else file.identity
-        what = (identity, about.steps, about.selections, self.trials, self.evaluators)
+        what = (identity, about.steps, about.selections, self.trials, self.evaluators, about.scales)
         return *what, self.outdated
 
     # ---- progress -------------------------------------------------------------------------------
@@ -254,7 +254,8 @@ class RunReader(RunFiles):
             )
             for name in self.evaluators
         ]
-        return ItemsReader(asked, evaluators, self.redos, self.run_file.names.id)
+        about = self.run_file
+        return ItemsReader(asked, evaluators, self.redos, about.scales, about.names.id)
 
     def _places(self, file: ItemsFile | None) -> Sequence[int]:
         """Return the places of the items that the run reports on."""

@@ -14,7 +14,8 @@ from limpet.run.reading.facts_reader import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, facts_and_record, outputs_of, plain_scores
 from limpet.run.record_fields import MASKED, OUTPUT
-from limpet.run.results.summary import Numbers, VersionCounts
+from limpet.run.results.summary import Numbers
+from limpet.run.results.version_counts import VersionCounts
 
 _Outputs = tuple[list[str], list[str]]
 """The digests of each cell's answer, alone and with its trace; empty: it has none."""
@@ -24,10 +25,15 @@ def add_up(items: ItemsReader) -> Numbers:
     """Return the numbers of a run."""
     if items.asked.have_keys and all(evaluator.has_keys for evaluator in items.evaluators):
         return _Totals(items).numbers
-    numbers = Numbers([evaluator.name for evaluator in items.evaluators])
+    numbers = _numbers_of(items)
     for item in items.read(items.asked.cells(), whole=False):
         numbers.add(item)
     return numbers
+
+
+def _numbers_of(items: ItemsReader) -> Numbers:
+    names = [evaluator.name for evaluator in items.evaluators]
+    return Numbers(names, items.asked.trials, items.scales)
 
 
 class _Totals:
@@ -41,8 +47,12 @@ class _Totals:
         self._items = items
         self._asked = items.asked
         self._failures = items.failures.latest
-        self.numbers = Numbers([evaluator.name for evaluator in items.evaluators])
+        self.numbers = _numbers_of(items)
         self.numbers.items = len(self._asked)
+        file, places = self._asked.file, self._asked.places
+        assert file is not None
+        rows = (file.item(place).row for place in places)
+        self.numbers.cell_items.add_all(len(places), rows)
         outputs = self._add_answers()
         for evaluator in items.evaluators:
             self._add_scores(evaluator, outputs[evaluator.reads_trace])

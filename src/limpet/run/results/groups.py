@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 from limpet.json_values import encode
 from limpet.run.results.filters import MISSING, ScoreName, field_of
 from limpet.run.results.summary import Numbers
+from limpet.types import Scale
 
 if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
 
 
 def groups_by(
-    items: "Iterable[ItemResult]", field: str, evaluators: Sequence[str]
+    items: "Iterable[ItemResult]",
+    field: str,
+    evaluators: Sequence[str],
+    trials: int = 1,
+    scales: Mapping[str, Scale] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the numbers of the items for each value of a field, as JSON data.
 
@@ -24,7 +29,7 @@ def groups_by(
         value = field_of(item, field)
         value = None if value is MISSING else value
         text = value if isinstance(value, str) else encode(value)[0].decode()
-        known = numbers.setdefault(text, (value, Numbers(evaluators)))
+        known = numbers.setdefault(text, (value, Numbers(evaluators, trials, scales)))
         known[1].add(item)
     ordered = sorted(numbers.items(), key=lambda pair: _order(pair[1][0], pair[0]))
     return [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]

@@ -1,6 +1,7 @@
 """The numbers of a run: over what was scored, with the counts beside them.
 
-No number depends on the order in which results are added: floats are summed exactly.
+No number depends on the order in which results are added: floats are summed exactly. What may be
+claimed of a mean is in `score_intervals`.
 """
 
 import math
@@ -11,9 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF, SAW_MASKED
+from limpet.run.results.cell_items import CellItems
 from limpet.run.results.costs import is_bounded
+from limpet.run.results.scale_data import scale_data
 from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
+from limpet.run.results.usage_totals import Used, quantiles
+from limpet.run.results.version_counts import PENDING, VersionCounts, count_failure
+from limpet.types import Scale
 from limpet.version import VERSION
 
 if TYPE_CHECKING:
@@ -21,9 +27,6 @@ if TYPE_CHECKING:
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
-_PENDING = "pending"
-PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
-"""The step whose redo is pending, and why that failed, if it did."""
 
 
 class StepNumbers(NamedTuple):
@@ -47,8 +50,11 @@ class Numbers:
 
     Args:
         evaluators: The names of the evaluators.
+        trials: How often each item is asked.
+        scales: What the scores of each evaluator mean, where that is not the usual.
 
     Attributes:
+        cell_items: Which item and group each cell belongs to.
         items: The number of items, counting each trial.
         failed_cells: The numbers of the cells that the workflow failed.
         failed: The number of failures of the workflow, by class.
@@ -58,21 +64,31 @@ class Numbers:
         scores: The numbers of each evaluator.
     """
 
-    def __init__(self, evaluators: Iterable[str]) -> None:
+    def __init__(
+        self,
+        evaluators: Iterable[str],
+        trials: int = 1,
+        scales: Mapping[str, Scale] | None = None,
+    ) -> None:
+        scales = scales or {}
+        groups = {scale.group for scale in scales.values() if scale.group is not None}
+        self.cell_items = CellItems(trials, groups)
         self.items = self.masked = self._cut_off = 0
         self.failed_cells = array("Q")
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
-        self.scores = {name: ScoreNumbers(name) for name in evaluators}
+        self.scores = {name: ScoreNumbers(name, scales.get(name, Scale())) for name in evaluators}
         self.versions = VersionCounts("workflow")
+        self._completed = 0
         self._seconds = array("d")
-        self._used = _Used()
+        self._used = Used()
         self._latencies = array("d")
 
     def add(self, item: "ItemResult") -> None:
         """Add an item."""
         cell = self.items
         self.items += 1
+        self.cell_items.add(item)
         self.masked += len(item.masked)
         if item.error is not None:
             self.add_failure(item.error, cell)
@@ -91,12 +107,13 @@ class Numbers:
 
     def add_failure(self, error: Mapping[str, Any], cell: int) -> None:
         """Add a failure of a cell by its class and type."""
-        _count_failure(self.failed, self.errors, error)
+        count_failure(self.failed, self.errors, error)
         self.failed_cells.append(cell)
 
     def add_answers(self, answers: Sequence[Mapping[str, Any]]) -> None:
         """Add answers by the facts about them."""
-        self._seconds.extend([facts.get("seconds", 0.0) for facts in answers])
+        self._completed += len(answers)
+        self._seconds.extend([facts["seconds"] for facts in answers if "seconds" in facts])
         self._used.add([facts for facts in answers if "usage" in facts])
         for facts in answers:
             self._cut_off += bool(facts.get(CUT_OFF))
@@ -110,30 +127,63 @@ class Numbers:
         if step in self.scores:
             scores = self.scores[step]
             return _step_numbers(scores.completed, scores.failed, scores.errors, scores.versions)
-        return _step_numbers(len(self._seconds), self.failed, self.errors, self.versions)
+        return _step_numbers(self._completed, self.failed, self.errors, self.versions)
 
-    def summary(self) -> dict[str, Any]:
-        """Return all numbers, in the shape of `summary.json`."""
-        completed = len(self._seconds)
+    def summary(self, in_flight: int | None = None) -> dict[str, Any]:
+        """Return all numbers, in the shape of `summary.json`.
+
+        Args:
+            in_flight: While the run is running, how many cells of the workflow are in flight. They
+                and the answers that are not scored yet are part of the bounds. None: it is not.
+        """
+        completed = self._completed
+        not_run = self.items - completed - self.failed.total()
+        times = {"seconds": quantiles(self._seconds)} if self._seconds else {}
+        each = {**self._used.quantiles(), **times}
         return {
             "n": self.items,
             "workflow": {
                 "completed": completed,
                 "failed": dict(self.failed),
                 "errors": dict(self.errors),
-                "not_run": self.items - completed - self.failed.total(),
+                "not_run": not_run,
                 **({"cut_off": self._cut_off} if self._cut_off else {}),
                 **self.versions.summary(),
                 "seconds": math.fsum(self._seconds),
                 **self._used.summary(),
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
+                **({"quantiles": each} if each else {}),
             },
             "evaluators": {
-                name: scores.summary(self.items) for name, scores in self.scores.items()
+                name: scores.summary(self.items)
+                | self._claims(scores, None if in_flight is None else in_flight + completed)
+                for name, scores in self.scores.items()
             },
             "masked": self.masked,
             "versions": {"limpet": VERSION, "python": platform.python_version()},
         }
+
+    def _claims(self, scores: "ScoreNumbers", begun: int | None) -> dict[str, Any]:
+        """Return what may be claimed of the scores of an evaluator.
+
+        Args:
+            scores: The scores.
+            begun: While the run is running, how many cells the workflow has answered, or will.
+        """
+        ended = scores.completed + scores.failed.total()
+        found = scale_data(scores.scale)
+        if self.items - ended - self.failed.total():
+            found["interim"] = True
+        if not scores.completed:
+            return found
+        from limpet.run.results.score_intervals import claims  # noqa: PLC0415 - slow: NumPy
+
+        return found | claims(
+            scores,
+            self.cell_items,
+            [*self.failed_cells, *scores.failed_cells],
+            0 if begun is None else max(0, begun - ended),
+        )
 
     def _latency(self) -> float | None:
         """Return the 95th percentile over the items."""
@@ -161,6 +211,7 @@ class ScoreNumbers:
     """Adds up the scores of one evaluator.
 
     Attributes:
+        scale: What the scores mean.
         parts: The scores by name; None: its only one.
         labels: By score and label, the numbers of the cells that have it.
         failed_cells: The numbers of the cells that it failed to score.
@@ -171,7 +222,8 @@ class ScoreNumbers:
         saw_masked: The number of answers it scored of which a secret was masked.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, scale: Scale) -> None:
+        self.scale = scale
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.saw_masked = self.completed = 0
@@ -181,7 +233,7 @@ class ScoreNumbers:
         )
         self.failed_cells = array("Q")
         self.versions = VersionCounts(name)
-        self._used: _Used | None = None
+        self._used: Used | None = None
         self._agreements, self._flips = array("d"), array("d")
         self._by_model: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -222,12 +274,12 @@ class ScoreNumbers:
 
     def add_failure(self, error: Mapping[str, Any], cell: int) -> None:
         """Add a failure of a cell by its class and type."""
-        _count_failure(self.failed, self.errors, error)
+        count_failure(self.failed, self.errors, error)
         self.failed_cells.append(cell)
 
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
-        self._used = self._used or _Used()
+        self._used = self._used or Used()
         self._used.add([facts])
 
     def note_masked(self, facts: Mapping[str, Any]) -> None:
@@ -267,125 +319,16 @@ class ScoreNumbers:
             summary["flip_rate"] = mean(self._flips)
         if self._used is not None:
             summary |= self._used.summary()
+            if each := self._used.quantiles():
+                summary["quantiles"] = each
         if self.saw_masked:
             summary["saw_masked"] = self.saw_masked
         return summary
 
 
-class _Used:
-    """Adds up what the calls of a step used."""
-
-    def __init__(self) -> None:
-        self._usage = _Counts()
-        self._models: defaultdict[str, _Counts] = defaultdict(_Counts)
-
-    def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        self._usage.add([facts.get("usage", {}) for facts in calls])
-        for facts in calls:
-            if "models" in facts:
-                for model, counts in facts["models"].items():
-                    self._models[model].add([counts])
-
-    def summary(self) -> dict[str, Any]:
-        models = {model: counts.totals() for model, counts in self._models.items()}
-        return {"usage": self._usage.totals(), **({"models": models} if models else {})}
-
-
-class _Counts:
-    """Adds up numbers by name: integers as such, floats exactly."""
-
-    def __init__(self) -> None:
-        self._whole: dict[str, int] = {}
-        self._floats: dict[str, array[float]] = {}
-
-    def add(self, counts: Sequence[Mapping[str, Any]]) -> None:
-        names = list(counts[0]) if counts else []
-        if len(counts) > 1 and all(list(some) == names for some in counts):  # most are the same
-            for name, *values in zip(names, *[some.values() for some in counts], strict=True):
-                self._add_all(name, values)
-        else:
-            for some in counts:
-                for name, value in some.items():
-                    self._add(name, value)
-
-    def _add_all(self, name: str, values: Sequence[Any]) -> None:
-        if {*map(type, values)} == {int} and is_bounded(min(values)) and is_bounded(max(values)):
-            self._whole[name] = self._whole.get(name, 0) + sum(values)
-            return
-        for value in values:
-            self._add(name, value)
-
-    def _add(self, name: str, value: Any) -> None:
-        if not isinstance(value, (int, float)) or not is_bounded(value):
-            return
-        if type(value) is int:
-            self._whole[name] = self._whole.get(name, 0) + value
-        else:
-            self._floats.setdefault(name, array("d")).append(value)
-
-    def totals(self) -> dict[str, float]:
-        """Return the sums that a float can hold."""
-        totals: dict[str, float] = dict(self._whole)
-        for name, values in self._floats.items():
-            try:
-                totals[name] = math.fsum([*values, totals.get(name, 0)])
-            except OverflowError:
-                totals[name] = math.inf
-        return {name: total for name, total in totals.items() if is_bounded(total)}
-
-
-class VersionCounts:
-    """Counts the results of a step that are not by the current version, or are to be made again.
-
-    Attributes:
-        redo: How many are to be made again, by why that failed; "pending" where it did not.
-        errors: How many failed when made again, by exception.
-    """
-
-    def __init__(self, step: str) -> None:
-        self._step = step
-        self._present = self._earlier = 0
-        self.redo: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
-
-    def add(self, by_version: str, redo: PendingRedo, results: int = 1) -> None:
-        """Add results.
-
-        Args:
-            by_version: The earlier version that gave the answer; empty: the current one.
-            redo: The redo that is pending; None: none is.
-            results: How many.
-        """
-        if by_version:
-            self._earlier += results
-        else:
-            self._present += results
-        if redo and self._step in redo:
-            error = redo[self._step]
-            if error is None:
-                self.redo[_PENDING] += 1
-            else:
-                _count_failure(self.redo, self.errors, error)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the counts that differ from the usual.
-
-        `by_current_version`: how many are by the current version of the workflow, if not all are.
-        `redo`: how many are to be made again, by why that failed; "pending" where it did not.
-        """
-        found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
-        return found | ({"redo": dict(self.redo)} if self.redo else {})
-
-
 def _step_numbers(
     completed: int, failed: Counter[str], errors: Counter[str], versions: VersionCounts
 ) -> StepNumbers:
-    again = Counter({kind: number for kind, number in versions.redo.items() if kind != _PENDING})
+    again = Counter({kind: number for kind, number in versions.redo.items() if kind != PENDING})
     done = completed - versions.redo.total()
     return StepNumbers(done, dict(failed + again), dict(errors + versions.errors))
-
-
-def _count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:
-    kind = str(error.get("class", "unknown"))
-    classes[kind] += 1
-    errors[str(error.get("type") or kind)] += 1

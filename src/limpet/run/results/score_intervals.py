@@ -1,0 +1,300 @@
+"""What may be claimed of a mean?
+
+How far it can be trusted for questions like these, what it would be if everything that failed had
+been wrong, or right, and what several trials say. Where a number would mean nothing, a sentence
+says why there is none.
+
+It imports NumPy and SciPy, so it is imported only where there are scores.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limpet import stats
+from limpet.errors import ScoresError
+from limpet.run.results.cell_items import CellItems
+from limpet.run.results.scale_data import range_words
+from limpet.text import count
+from limpet.types import Scale
+
+if TYPE_CHECKING:
+    from limpet.run.results.summary import PartScores, ScoreNumbers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+LEVEL = 0.95
+_MOST_LABELS = 50
+_UNIT = (0.0, 1.0)
+_OF_SEVERAL = {
+    "mean": "means",
+    "interval": "intervals",
+    "bounds": "bounds_by_score",
+    "interval_note": "interval_notes",
+    "label_intervals": "label_intervals_by_score",
+}
+"""What is said of an evaluator's only score, and its name where there are several."""
+_OF_TRIALS = "trials_by_score"
+
+
+def claims(
+    scores: "ScoreNumbers", cell_items: CellItems, failed: Sequence[int], in_flight: int
+) -> dict[str, Any]:
+    """Return what may be claimed of an evaluator's scores, as in `summary.json`.
+
+    Args:
+        scores: The scores.
+        cell_items: Which item and group each cell belongs to.
+        failed: The cells that have no score because of a failure.
+        in_flight: How many more cells will have one.
+    """
+    found: dict[str, Any] = {}
+    for part, values in scores.parts.items():
+        about = _Sample(values, scores.scale, cell_items, failed, in_flight).claims()
+        if missing := scores.completed - len(values.values):
+            note = f"{count(missing, 'score has', 'scores have')} no number, and do not count"
+            about["interval_note"] = "; ".join(filter(None, (note, about.get("interval_note"))))
+        _put(found, part, about)
+    for part, labels in scores.labels.items():
+        shares = _label_shares(labels, scores.scale, cell_items)
+        _put(found, part, {"label_intervals": shares} if shares else {})
+    return found
+
+
+def _put(found: dict[str, Any], part: str | None, about: Mapping[str, Any]) -> None:
+    for name, value in about.items():
+        if part is None:
+            found[name] = value
+        elif name in _OF_SEVERAL:
+            found.setdefault(_OF_SEVERAL[name], {})[part] = value
+        else:
+            found.setdefault(_OF_TRIALS, {}).setdefault(part, {})[name] = value
+
+
+class _Sample:
+    """The values of one score, in the order of their cells."""
+
+    def __init__(
+        self,
+        scores: "PartScores",
+        scale: Scale,
+        cell_items: CellItems,
+        failed: Sequence[int],
+        in_flight: int,
+    ) -> None:
+        cells = np.array(scores.cells, dtype=np.int64)
+        order = np.argsort(cells, kind="stable")
+        cells, self._values = cells[order], np.array(scores.values)[order]
+        self._items = _items_of(cells, cell_items)
+        self._groups = _groups_of(cells, cell_items, scale)
+        self._scale = scale
+        self._trials = cell_items.trials
+        lost = np.array(sorted(failed), dtype=np.int64)
+        lost_items = _items_of(lost, cell_items)
+        self._lost: list[int] = (lost if lost_items is None else lost_items).tolist()
+        self._lost += range(-in_flight, 0)  # whichever items they are
+        is_unit = bool(self._values.min() >= 0 and self._values.max() <= 1)
+        self._range = scale.range or (_UNIT if is_unit else None)
+
+    def claims(self) -> dict[str, Any]:
+        with np.errstate(all="ignore"):  # a number that is too large is none, and is left out
+            return self._claims()
+
+    def _claims(self) -> dict[str, Any]:
+        found = self._item_mean()
+        if outside := self._outside():
+            lie = count(outside, "score lies", "scores lie")
+            found["interval_note"] = f"{lie} outside the declared range {range_words(self._scale)}"
+            return found
+        notes: list[str] = []
+        if interval := self._interval(notes):
+            found["interval"] = interval
+        if self._lost and self._range is not None:
+            found["bounds"] = self._bounds()
+        elif self._lost:
+            notes.append(f"declare range: to count {count(len(self._lost), 'score')} that failed")
+        if self._trials > 1:
+            found |= self._of_trials()
+        return found | ({"interval_note": "; ".join(notes)} if notes else {})
+
+    def _item_mean(self) -> dict[str, Any]:
+        """Return the mean of the items' means, if not all items have as many scores."""
+        if self._items is None:
+            return {}
+        means, trials = _per_item(self._values, self._items)
+        if (
+            trials.min() == trials.max()
+        ):  # then it is the mean of all scores, which is known exactly
+            return {}
+        value = math.fsum(means) / len(means)
+        return {"mean": value} if math.isfinite(value) else {}
+
+    def _outside(self) -> int:
+        if self._scale.range is None:
+            return 0
+        low, high = self._scale.range
+        return int(((self._values < low) | (self._values > high)).sum())
+
+    def _interval(self, notes: list[str]) -> dict[str, Any] | None:
+        same = self._values.min() == self._values.max()
+        is_one = len(self._values) == 1 or (self._items is not None and len({*self._items}) == 1)
+        if is_one:
+            notes.append("one item: too few for an interval")
+        elif self._range is None and same:
+            notes.append("all scores are equal: declare range: for an interval")
+        else:
+            try:
+                found = stats.interval(
+                    self._values,
+                    items=self._items,
+                    groups=self._groups,
+                    range=self._range,
+                    level=LEVEL,
+                )
+            except ScoresError as error:
+                notes.append(str(error))
+                return None
+            if (plain := _plain(found)) is not None:
+                return plain
+            notes.append("the scores are too large for an interval")
+        return None
+
+    def _bounds(self) -> dict[str, Any]:
+        """Return the interval, and the means, with what is missing as worst and as best."""
+        assert self._range is not None
+        low, high = self._range
+        worst, best = (low, high) if self._scale.higher_is_better else (high, low)
+        found: dict[str, Any] = {
+            "missing": len(self._lost), "worst": self._with(worst), "best": self._with(best)
+        }  # fmt: skip
+        try:
+            interval = stats.bounds(
+                self._values,
+                len(self._lost) if self._items is None else self._lost,
+                items=self._items,
+                groups=self._groups,
+                range=self._range,
+                level=LEVEL,
+            )
+        except ScoresError:  # the interval, too, was refused, and the note says why
+            return found
+        return {"low": interval.low, "high": interval.high, **found}
+
+    def _with(self, value: float) -> float:
+        """Return the mean with a value for everything that is missing."""
+        values = np.concatenate([self._values, np.full(len(self._lost), value)])
+        if self._items is None:
+            return math.fsum(values) / len(values)
+        means, _ = _per_item(
+            values, np.concatenate([self._items, np.array(self._lost, dtype=np.int64)])
+        )
+        return math.fsum(means) / len(means)
+
+    def _of_trials(self) -> dict[str, Any]:
+        """Return how often one of k trials succeeds, and all do, and what would help more."""
+        assert self._items is not None
+        found: dict[str, Any] = {}
+        is_binary = self._range == _UNIT and bool(((self._values == 0) | (self._values == 1)).all())
+        if is_binary:
+            found |= self._passes()
+        try:
+            within, between = stats.variance_parts(self._values, self._items)
+            more = stats.helps_more(self._values, self._items).more
+        except ScoresError:  # no item has two scores, or there is only one item
+            return found
+        if math.isfinite(within + between):
+            found |= {"within": within, "between": between, "more_helps": more}
+        return found
+
+    def _passes(self) -> dict[str, Any]:
+        passed = self._values if self._scale.higher_is_better else 1 - self._values
+        means, trials = _per_item(passed, self._items)
+        successes = (means * trials).round().astype(int)
+        groups = None if self._groups is None else _first(self._groups, self._items)
+        found: dict[str, dict[str, Any]] = {"pass_at_k": {}, "pass_hat_k": {}}
+        for k in range(1, self._trials + 1):
+            have = trials >= k
+            for name, chance in (("pass_at_k", stats.pass_at_k), ("pass_hat_k", stats.pass_hat_k)):
+                if have.any():
+                    of_items = chance(trials[have], successes[have], k)
+                    about = {"mean": math.fsum(of_items) / len(of_items), "n": len(of_items)}
+                    try:
+                        of_groups = None if groups is None else groups[have]
+                        ends = stats.interval(of_items, groups=of_groups, level=LEVEL)
+                        about |= {"low": ends.low, "high": ends.high}
+                    except ScoresError:  # too few groups: the note says so
+                        pass
+                    found[name][str(k)] = about
+        return found
+
+
+def _items_of(cells: Ints, cell_items: CellItems) -> Ints | None:
+    """Return the item of each cell; None: each is one of its own."""
+    if cell_items.trials == 1:
+        return None
+    return np.array(cell_items.items, dtype=np.int64)[cells]
+
+
+def _groups_of(cells: Ints, cell_items: CellItems, scale: Scale) -> Ints | None:
+    """Return the group of each cell; None: there are no groups."""
+    if scale.group is None:
+        return None
+    items = _items_of(cells, cell_items)
+    return np.array(cell_items.groups[scale.group], dtype=np.int64)[
+        cells if items is None else items
+    ]
+
+
+def _per_item(values: Floats, items: Any) -> tuple[Floats, Ints]:
+    """Return the mean of each item, and the number of its values."""
+    _, of_item = np.unique(items, return_inverse=True)
+    trials = np.bincount(of_item)
+    return np.bincount(of_item, values) / trials, trials
+
+
+def _first(groups: Ints, items: Any) -> Ints:
+    """Return the group of each item."""
+    _, at = np.unique(items, return_index=True)
+    return groups[at]
+
+
+def _plain(interval: stats.Interval) -> dict[str, Any] | None:
+    """Return an interval as JSON data; None if it is not one of finite numbers."""
+    if not math.isfinite(interval.high - interval.low):
+        return None
+    found = {
+        "low": interval.low, "high": interval.high, "method": interval.method, "n": interval.n,
+        "level": LEVEL,
+    }  # fmt: skip
+    return found if interval.groups is None else {**found, "groups": interval.groups}
+
+
+def _label_shares(
+    labels: Mapping[str, Sequence[int]], scale: Scale, cell_items: CellItems
+) -> dict[str, Any]:
+    """Return the interval of each label's share; of many labels, those of the most frequent."""
+    counts = Counter({label: len(cells) for label, cells in labels.items()})
+    total = counts.total()
+    ranked = sorted(counts, key=lambda label: (-counts[label], label))[:_MOST_LABELS]
+    if cell_items.trials == 1 and scale.group is None:
+        shares = {label: stats.proportion(counts[label], total, level=LEVEL) for label in ranked}
+        return {label: {"low": one.low, "high": one.high} for label, one in shares.items()}
+    cells = np.array([cell for of_label in labels.values() for cell in of_label], dtype=np.int64)
+    whose = np.repeat(np.arange(len(labels)), [len(of_label) for of_label in labels.values()])
+    order = np.argsort(cells, kind="stable")
+    cells, whose = cells[order], whose[order]
+    items, groups = _items_of(cells, cell_items), _groups_of(cells, cell_items, scale)
+    numbers = {label: number for number, label in enumerate(labels)}
+    found = {}
+    for label in ranked:
+        has = (whose == numbers[label]).astype(float)
+        try:
+            one = stats.interval(has, items=items, groups=groups, level=LEVEL)
+        except ScoresError:  # too few groups
+            return {}
+        found[label] = {"low": one.low, "high": one.high}
+    return found

@@ -1,0 +1,98 @@
+"""What did the calls of a step use, in all and each?"""
+
+import math
+from array import array
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from limpet.run.results.costs import is_bounded
+
+_OF_EACH = ("total_tokens", "cost")
+"""What is kept of each call, for quantiles."""
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def quantiles(values: "array[float]") -> dict[str, float]:
+    """Return what half, nine tenths and all but a hundredth of the values do not exceed."""
+    known = sorted(values)
+    return {name: known[math.ceil(share * len(known)) - 1] for name, share in _SHARES.items()}
+
+
+class Used:
+    """Adds up what the calls of a step used."""
+
+    def __init__(self) -> None:
+        self._usage = Counts()
+        self._models: defaultdict[str, Counts] = defaultdict(Counts)
+        self._each: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+
+    def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Add calls by the facts about them."""
+        used = [facts.get("usage", {}) for facts in calls]
+        self._usage.add(used)
+        for name in _OF_EACH:
+            self._each[name].extend([some[name] for some in used if _is_number(some.get(name))])
+        for facts in calls:
+            if _is_number(facts.get("seconds")) and "class" not in facts:  # else it failed
+                self._each["seconds"].append(facts["seconds"])
+            if "models" in facts:
+                for model, counts in facts["models"].items():
+                    self._models[model].add([counts])
+
+    def quantiles(self) -> dict[str, dict[str, float]]:
+        """Return quantiles of what the calls used and how long they took, where known."""
+        return {name: quantiles(values) for name, values in self._each.items() if values}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the totals."""
+        models = {model: counts.totals() for model, counts in self._models.items()}
+        return {"usage": self._usage.totals(), **({"models": models} if models else {})}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and is_bounded(value)
+
+
+class Counts:
+    """Adds up numbers by name: integers as such, floats exactly."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, int] = {}
+        self._floats: dict[str, array[float]] = {}
+
+    def add(self, counts: Sequence[Mapping[str, Any]]) -> None:
+        """Add the counts of calls."""
+        names = list(counts[0]) if counts else []
+        if len(counts) > 1 and all(list(some) == names for some in counts):  # most are the same
+            for name, *values in zip(names, *[some.values() for some in counts], strict=True):
+                self._add_all(name, values)
+        else:
+            for some in counts:
+                for name, value in some.items():
+                    self._add(name, value)
+
+    def _add_all(self, name: str, values: Sequence[Any]) -> None:
+        if {*map(type, values)} == {int} and is_bounded(min(values)) and is_bounded(max(values)):
+            self._whole[name] = self._whole.get(name, 0) + sum(values)
+            return
+        for value in values:
+            self._add(name, value)
+
+    def _add(self, name: str, value: Any) -> None:
+        if not isinstance(value, (int, float)) or not is_bounded(value):
+            return
+        if type(value) is int:
+            self._whole[name] = self._whole.get(name, 0) + value
+        else:
+            self._floats.setdefault(name, array("d")).append(value)
+
+    def totals(self) -> dict[str, float]:
+        """Return the sums that a float can hold."""
+        totals: dict[str, float] = dict(self._whole)
+        for name, values in self._floats.items():
+            try:
+                totals[name] = math.fsum([*values, totals.get(name, 0)])
+            except OverflowError:
+                totals[name] = math.inf
+        return {name: total for name, total in totals.items() if is_bounded(total)}

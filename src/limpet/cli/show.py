@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from limpet.cli.error_exit import DONE
-from limpet.report.by_field import groups_table
+from limpet.report.by_field import difference_lines, groups_table
 from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, score_names
@@ -196,7 +196,8 @@ def _show_groups(
 ) -> None:
     whole = bool(wanted.grep) or not reader.knows_rows
     items = wanted.ordered(wanted.matching(reader.items(whole=whole)), wanted.worst)
-    groups = groups_by(items, field, reader.evaluators)
+    scales = reader.run_file.scales
+    groups = groups_by(items, field, reader.evaluators, reader.trials, scales)
     if wanted.sort is not None:
         sort_groups(groups, wanted.sort, descending=wanted.descending)
     if as_json:
@@ -208,7 +209,7 @@ def _show_groups(
     else:
         say("no item matches" if len(reader) else "no items yet")
     _say_more_groups(groups, limit)
-    for line in standing_lines(reader):
+    for line in (*difference_lines(groups, wanted.evaluator), *standing_lines(reader)):
         say(line, "dim")
 
 

@@ -10,6 +10,9 @@ from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import score_words
 from limpet.text import one_line
 
+_BY_CHANCE = 0.05
+"""A difference counts if its adjusted p value is at most this."""
+
 
 def groups_table(
     groups: Sequence[Mapping[str, Any]], field: str, only: ScoreName | None = None
@@ -27,6 +30,30 @@ def groups_table(
         cells += [f"{failed:,}" if failed else ""] if with_failed else []
         table.add([*map(cell, cells)], of_group, {})
     return table
+
+
+def difference_lines(
+    groups: Sequence[Mapping[str, Any]], only: ScoreName | None = None
+) -> list[str]:
+    """Return which groups differ from the rest by more than chance, a line each."""
+    lines, is_tested = [], False
+    for group in groups:
+        for evaluator, numbers in group["evaluators"].items():
+            by_part = {None: numbers.get("from_rest"), **numbers.get("from_rest_by_score", {})}
+            for part, about in by_part.items():
+                name = ScoreName(evaluator, part)
+                if about is None or only not in (None, name, ScoreName(evaluator)):
+                    continue
+                is_tested = True
+                if about["p"] <= _BY_CHANCE:
+                    way = "above" if about["difference"] > 0 else "below"
+                    value = shown(group["value"]) or "–"
+                    apart = f"{abs(about['difference']):.3g} {way} the rest"
+                    lines.append(f"{value}: {one_line(str(name))} is {apart} (p {about['p']:.2g})")
+    if not is_tested:
+        return []
+    adjusted = "p values adjusted by Benjamini–Hochberg"
+    return [*lines, adjusted] if lines else [f"no group differs from the rest ({adjusted})"]
 
 
 def _words(group: Mapping[str, Any], only: ScoreName | None) -> dict[str, str]:

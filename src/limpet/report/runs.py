@@ -18,7 +18,7 @@ from limpet.report.words import ago
 from limpet.run.reading import RunReader
 from limpet.run.reading.variants import variants_in
 from limpet.run.results.filters import ScoreName
-from limpet.run.results.score_words import label_counts, mean
+from limpet.run.results.score_words import headline, label_counts
 from limpet.run.tags import tags_of
 from limpet.text import one_line, text_of
 
@@ -37,6 +37,8 @@ class RunLine(NamedTuple):
     why: str | None = None  # it is unreadable
     labels: Mapping[str, Mapping[str, int]] = {}  # how often each label was given
     tags: Sequence[str] = ()
+    intervals: Mapping[str, Mapping[str, Any]] = {}  # of the means
+    bounds: Mapping[str, Mapping[str, Any]] = {}  # the same, with failures as worst and as best
 
 
 def line_of(path: Path) -> RunLine:
@@ -44,7 +46,7 @@ def line_of(path: Path) -> RunLine:
     try:
         with RunReader(path) as reader:
             steps = reader.counts.steps
-            scores = _scores(reader)
+            scores = scores_of(reader)
             named_labels = _named(scores, "labels", "labels_by_score")
             done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
             return RunLine(
@@ -56,8 +58,10 @@ def line_of(path: Path) -> RunLine:
                 _named(scores, "mean", "means"),
                 reader.by_current_version,
                 reader.last_at or None,
-                labels={name: labels for name, labels in named_labels.items() if labels},
+                labels=_some(named_labels),
                 tags=tags_of(reader.layout),
+                intervals=_with_ends(_named(scores, "interval", "intervals")),
+                bounds=_with_ends(_named(scores, "bounds", "bounds_by_score")),
             )
     except (OSError, LimpetError, ValueError) as error:
         # Without the run's path, which is named beside it and would leave no room for the reason.
@@ -65,7 +69,7 @@ def line_of(path: Path) -> RunLine:
         return RunLine(str(path), "unreadable", why=why)
 
 
-def _scores(reader: RunReader) -> dict[str, Mapping[str, Any]]:
+def scores_of(reader: RunReader) -> dict[str, Mapping[str, Any]]:
     """Return what the summary has of each evaluator."""
     if reader.state not in ("finished", "limited", "stopped"):
         return {}  # the ones on disk are from an earlier session
@@ -89,12 +93,29 @@ def _named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str
     return named
 
 
+def _some(named: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if value}
+
+
+def _with_ends(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the intervals; a script may have changed the file that they are read from."""
+    return {
+        name: value
+        for name, value in named.items()
+        if isinstance(value, dict)
+        and all(isinstance(value.get(end), (int, float)) for end in ("low", "high"))
+    }
+
+
 def _in_words(line: RunLine) -> dict[str, str]:
     """Return the means of a run by name; what has only labels has their counts."""
     words = {}
     for name in {**line.means, **line.labels}:
         value, labels = line.means.get(name), line.labels.get(name)
-        counts = f"({label_counts(labels)})" if value is None and labels else mean(value)
+        about = {
+            "mean": value, "interval": line.intervals.get(name), "bounds": line.bounds.get(name)
+        }  # fmt: skip
+        counts = f"({label_counts(labels)})" if value is None and labels else headline(about)
         words[one_line(name)] = counts
     return words
 

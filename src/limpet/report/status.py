@@ -8,13 +8,17 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from limpet.journal.event_log import Started
-from limpet.report.progress import as_data, bar, done_of, failures, rate_of
+from limpet.report.progress import as_data, bar, done_of, failures, rate_of, so_far
+from limpet.report.runs import scores_of
+from limpet.report.score_table import wrapped
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, by_current, duration, moment, without_answer
 from limpet.run.planning.plan import HOW_TO_CANCEL
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
+from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_words import score_words
 from limpet.run.run_file import plain
 from limpet.text import count, harmless, one_line
 
@@ -45,8 +49,21 @@ class StatusScreen:
         with_bar = console.is_terminal and options.max_width >= _ROOMY
         yield _steps(self._snapshot, with_bar=with_bar, is_redo=bool(reader.redos.noted))
         yield Text("")
+        if scores := _score_words(reader):
+            yield from wrapped(scores, options.max_width, 0)
+            yield Text("")
         for line in _lines(reader, self._snapshot, self._cut_off):
             yield Text(line)
+
+
+def _score_words(reader: RunReader) -> dict[str, str]:
+    """Return the scores of a run that is not running, by name."""
+    return {
+        one_line(str(ScoreName(name, part))): words
+        for name, numbers in scores_of(reader).items()
+        if numbers.get("completed")
+        for part, words in score_words(numbers).items()
+    }
 
 
 def _steps(snapshot: Snapshot, *, with_bar: bool, is_redo: bool) -> Any:
@@ -76,6 +93,7 @@ def _some(number: int) -> str:
 
 
 def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
+    yield from so_far(snapshot)
     yield from failures(snapshot)
     for step in snapshot.steps:
         if step.pace and step.left:
@@ -178,6 +196,16 @@ def status_line(reader: RunReader, snapshot: Snapshot) -> str:
     return " · ".join(parts)
 
 
+def _score_data(reader: RunReader) -> dict[str, Any]:
+    """Return the means of a run that is not running, with their intervals."""
+    names = ("mean", "interval", "bounds", "interim")
+    several = ("means", "intervals", "bounds_by_score")
+    return {
+        evaluator: {name: numbers[name] for name in (*names, *several) if name in numbers}
+        for evaluator, numbers in scores_of(reader).items()
+    }
+
+
 def status_data(reader: RunReader) -> dict[str, Any]:
     """Return the state of a run as JSON data."""
     who = reader.holder
@@ -197,6 +225,7 @@ def status_data(reader: RunReader) -> dict[str, Any]:
             {"step": call.step, "id": call.id, "attempt": call.attempt, "at": call.at}
             for call in reader.cut_off_calls()
         ],
+        "scores": _score_data(reader),
         "selected": reader.session.selected,
         "redo": [plain(redo) for redo in reader.redos.noted],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],

@@ -8,10 +8,12 @@ from rich.text import Text
 
 from limpet.report.tables import plain_table
 from limpet.report.words import by_current, by_error, duration, without_answer
-from limpet.run.results.score_words import label_counts, mean
+from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_words import claim_of, headline, label_counts, of_completed, span
 from limpet.text import count, money, one_line
 
-_HEADS = ("done", "failed", "not run", "mean", "note")
+_MEAN = "mean (95%)"
+_HEADS = ("done", "failed", "not run", _MEAN, "note")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
@@ -30,12 +32,14 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     yield "workflow", _counts(workflow, asked)
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
-        yield one_line(name), {**_counts(numbers, asked, lost), "mean": _mean(numbers)}
+        yield one_line(name), {**_counts(numbers, asked, lost), _MEAN: _mean(numbers)}
         means, labels = numbers.get("means", {}), numbers.get("labels_by_score", {})
         for part in {**means, **labels}:
+            shares = numbers.get("label_intervals_by_score", {}).get(part)
+            notes = [*_about_mean(numbers, part), label_counts(labels.get(part, {}), shares)]
             words = {
-                "mean": mean(means[part]) if part in means else "",
-                "note": label_counts(labels.get(part, {})),
+                _MEAN: headline(numbers, part) if part in means else "",
+                "note": " · ".join(filter(None, notes)),
             }
             yield f"  {one_line(part)}", {**dict.fromkeys(_HEADS, ""), **words}
 
@@ -43,9 +47,19 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
 def _mean(numbers: Mapping[str, Any]) -> str:
     """Return the mean of an evaluator; empty if it gives labels or several scores instead."""
     others = ("labels", "means", "labels_by_score")
-    return (
-        "" if numbers["mean"] is None and any(map(numbers.get, others)) else mean(numbers["mean"])
-    )
+    return "" if numbers["mean"] is None and any(map(numbers.get, others)) else headline(numbers)
+
+
+def _about_mean(numbers: Mapping[str, Any], part: str | None = None) -> Iterator[str]:
+    """Yield what to know beside a mean: how many it is of, and why it has no interval."""
+    if beside := of_completed(numbers, part):
+        yield f"mean {beside}"
+    value, *_ = claim_of(numbers, part)
+    if numbers.get("interim") and value is not None:
+        yield "so far"
+    notes = numbers.get("interval_notes", {})
+    if note := numbers.get("interval_note") if part is None else notes.get(part):
+        yield note
 
 
 def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, str]:
@@ -55,14 +69,18 @@ def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, 
         "done": f"{numbers['completed']:,}/{asked - lost:,}",
         "failed": f"{failed:,}" if failed else "",
         "not run": f"{not_run:,}" if not_run else "",
-        "mean": "",
-        "note": " · ".join([*([without_answer(lost)] if lost else []), *_notes(numbers)]),
+        _MEAN: "",
+        "note": " · ".join(_notes(numbers, lost)),
     }
 
 
-def _notes(numbers: Mapping[str, Any]) -> Iterator[str]:
+def _notes(numbers: Mapping[str, Any], lost: int) -> Iterator[str]:
+    if lost and not of_completed(numbers):  # else it says how many have one
+        yield without_answer(lost)
+    if "mean" in numbers:
+        yield from _about_mean(numbers)
     if labels := numbers.get("labels"):
-        yield label_counts(labels)
+        yield label_counts(labels, numbers.get("label_intervals"))
     if "by_current_version" in numbers:
         yield by_current(numbers["by_current_version"], numbers["completed"])
     if cut_off := numbers.get("cut_off"):
@@ -84,6 +102,54 @@ def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"votes of {one_line(name)}: {'; '.join(votes)}"
 
 
+def claim_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield by which methods the intervals were made, and what several trials say."""
+    methods: dict[str, None] = {}
+    has_bounds = False
+    for numbers in summary["evaluators"].values():
+        intervals = [numbers.get("interval"), *numbers.get("intervals", {}).values()]
+        methods |= dict.fromkeys(one["method"] for one in intervals if one)
+        has_bounds |= "bounds" in numbers or "bounds_by_score" in numbers
+    if methods:
+        yield f"95% intervals: {'; '.join(methods)}"
+    if has_bounds:
+        yield "what failed counts as worst and as best: a failure is never a score"
+    for name, numbers in summary["evaluators"].items():
+        by_score = {None: numbers, **numbers.get("trials_by_score", {})}
+        for part, about in by_score.items():
+            if words := _trial_words(about):
+                yield f"{one_line(str(ScoreName(name, part)))}: {words}"
+
+
+def _trial_words(about: Mapping[str, Any]) -> str:
+    """Return what several trials say of a score; empty: nothing."""
+    words = []
+    for name, sign in (("pass_at_k", "@"), ("pass_hat_k", "^")):
+        if by_k := about.get(name):
+            k, most = list(by_k.items())[-1]
+            ends = f" ({span(most['low'], most['high'])})" if "low" in most else ""
+            words.append(f"pass{sign}{k} {most['mean']:.3f}{ends}")
+    if more := about.get("more_helps"):
+        words.append(f"more {more} would help more")
+    return ", ".join(words)
+
+
+def _quantile_lines(steps: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how long the calls took, and what they used: half of them, most, and nearly all."""
+    for name, numbers in steps.items():
+        words = [
+            f"{what} {', '.join(f'{short(value)} {share}' for share, value in each.items())}"
+            for what, each in numbers.get("quantiles", {}).items()
+        ]
+        if words and numbers["completed"] > 1:
+            yield f"{one_line(name)}: {' · '.join(words).replace('_', ' ')}"
+
+
+def short(value: float) -> str:
+    """Return a number in a few digits."""
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"  # noqa: PLR2004 - no exponents
+
+
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     """Return remarks on a run that has ended, a line each."""
     parts = [f"took {duration(seconds)}"]
@@ -93,7 +159,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
         parts.append(f"${money(cost)}")
-    lines = [" · ".join(parts)]
+    lines = [*claim_lines(summary), " · ".join(parts), *_quantile_lines(steps)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:
         each = (

@@ -6,6 +6,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ class EvaluationSession:
         self._journal = journal = Journal(layout, durability=request.durability)
         run_file = RunFile.load(layout)
         there = self._make_plan(journal, run_file)
+        self.plan = replace(self.plan, scales=request.scales)
         logger.info("%s", self.plan)
         say_unfinished(journal, run_file, map(journal.column, self._steps))
         planner.note_steps(run_file)

@@ -1,12 +1,13 @@
 """What will a run do, and why, before anything is spent?"""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from limpet.run.progress.html_table import table_html
 from limpet.text import money
+from limpet.types import Scale
 
 if TYPE_CHECKING:  # slow to import
     from limpet.fingerprints.explaining.differences import Difference
@@ -112,6 +113,7 @@ class Plan:
         evaluators: What each evaluator will do.
         of: How many items the dataset has; None: all are selected.
         redo: What becomes of the redos of earlier sessions that are not done.
+        scales: What the scores of each evaluator mean, where that is not the usual.
     """
 
     items: int
@@ -120,6 +122,7 @@ class Plan:
     evaluators: tuple[StepPlan, ...] = ()
     of: int | None = None
     redo: EarlierRedo = ""
+    scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
 
     @property
     def calls(self) -> int:

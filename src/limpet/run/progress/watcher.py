@@ -6,6 +6,7 @@ second cost a thousand additions, and no drawing. A run that is read from its fi
 `Snapshot`.
 """
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.planning.plan import Plan
 from limpet.run.results.costs import add_counts, bounded
-from limpet.types import Cell, CellStatus, Outcome
+from limpet.run.results.score_words import values_of
+from limpet.types import Cell, CellStatus, Outcome, Scale
 
 if TYPE_CHECKING:
     from limpet.pacing.pacer import Pacer
@@ -72,6 +74,20 @@ class InFlight(NamedTuple):
     seconds: float
 
 
+class ScoreSoFar(NamedTuple):
+    """One score of an evaluator while the run is running.
+
+    Attributes:
+        mean: The mean of the scores so far.
+        n: How many they are.
+        range: The lowest and the highest score possible; None: any number is.
+    """
+
+    mean: float
+    n: int
+    range: tuple[float, float] | None
+
+
 @dataclass(frozen=True, slots=True)
 class StepSnapshot:
     """A step at one moment.
@@ -88,6 +104,7 @@ class StepSnapshot:
         pace: What limits the pace; empty where no calls are made.
         tokens: The usage that the calls reported.
         errors: The same, by exception.
+        scores: Its scores so far, by name: of this session, or of all while others watch the run.
     """
 
     name: str
@@ -101,6 +118,7 @@ class StepSnapshot:
     pace: str = ""
     tokens: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, ScoreSoFar] = field(default_factory=dict)
 
     @property
     def ended(self) -> int:
@@ -164,14 +182,18 @@ class Tally(Watcher):
         self._clock = clock
         self._began = clock()
         self._steps: dict[str, _StepTally] = {}
+        self._answering: _StepTally | None = None
 
     def planned(self, plan: Plan) -> None:
         self._began = self._clock()
         cells = plan.items * plan.trials
         self._steps = {
-            step.name: _StepTally(step.name, cells, step.kept, self._began)
+            step.name: _StepTally(
+                step.name, cells, step.kept, self._began, plan.scales.get(step.name, Scale())
+            )
             for step in (plan.workflow, *plan.evaluators)
         }
+        self._answering = self._steps[plan.workflow.name]
         self.plan = plan
 
     def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
@@ -193,6 +215,8 @@ class Tally(Watcher):
             step.errors[outcome.failure.type or outcome.failure.kind] += 1
         else:
             step.done += 1
+            if step is not self._answering:
+                step.add_scores(outcome.record)
             add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
 
     def stopping(self, reason: Exception) -> None:
@@ -210,9 +234,36 @@ class Tally(Watcher):
         return Snapshot(tuple(snapshots), now - self._began, self.stop_reason is not None)
 
 
+class _Sum(NamedTuple):
+    """The scores so far. It is replaced, never changed: another thread reads it."""
+
+    total: float
+    n: int
+    low: float
+    high: float
+
+    def plus(self, value: float) -> "_Sum":
+        low, high = min(self.low, value), max(self.high, value)
+        return _Sum(self.total + value, self.n + 1, low, high)
+
+    def so_far(self, scale: Scale) -> ScoreSoFar:
+        return score_so_far(self.total / self.n, self.n, self.low, self.high, scale)
+
+
+_NOTHING = _Sum(0.0, 0, math.inf, -math.inf)
+
+
+def score_so_far(mean: float, n: int, low: float, high: float, scale: Scale) -> ScoreSoFar:
+    """Return a score so far, given its lowest and highest value."""
+    unit = (0.0, 1.0) if low >= 0 and high <= 1 else None
+    return ScoreSoFar(mean, n, scale.range or unit)
+
+
 class _StepTally:
-    def __init__(self, name: str, total: int, kept: int, began: float) -> None:
+    def __init__(self, name: str, total: int, kept: int, began: float, scale: Scale) -> None:
         self.name = name
+        self._scale = scale
+        self._sums: dict[str, _Sum] = {}
         self.total = total
         self.kept = kept
         self.done = self.retries = 0
@@ -222,6 +273,12 @@ class _StepTally:
         self.in_flight: dict[str, tuple[str, int, float]] = {}
         self.pace: Pacer | FixedPace = FixedPace("")
         self._samples: deque[tuple[float, int]] = deque([(began, 0)])
+
+    def add_scores(self, record: Any) -> None:
+        for part, value in values_of(record) if isinstance(record, Mapping) else ():
+            if value is not None:
+                name = self.name if part is None else f"{self.name}.{part}"
+                self._sums[name] = self._sums.get(name, _NOTHING).plus(float(value))
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop goes on meanwhile.
@@ -239,6 +296,7 @@ class _StepTally:
             self.pace.words,
             bounded(dict(self.tokens)),
             dict(self.errors),
+            {name: one.so_far(self._scale) for name, one in list(self._sums.items())},
         )
 
     def _rate(self, now: float, ended: int) -> float:

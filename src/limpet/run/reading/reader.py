@@ -35,7 +35,7 @@ from limpet.run.reading.recorded import (
 )
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
-from limpet.run.reading.totals import add_up
+from limpet.run.reading.totals import add_up, scores_so_far
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile
@@ -50,6 +50,8 @@ _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
 _LEAST_ITEMS, _MOST_PASSES = 2_000, 50
 """How many items to read with all their trials at once, and in how many passes at most."""
+_MOST_SO_FAR = 20_000
+"""While a larger run is running, its scores are not added up only to show how far it is."""
 _NEWER = (
     "items.jsonl is not the one that run.json describes: a session was cut off as it began, or the "
     "file was changed; the counts are of its items"
@@ -150,7 +152,11 @@ class RunReader(RunFiles):
             return self.counts  # it has ended, and the numbers of its events are in run.json
         event_log = self._read_events()
         stopping = self.is_running and event_log.is_stopping
-        return Snapshot(self._progress(event_log).steps(), self._seconds, stopping)
+        now = self._progress(event_log).steps()
+        if self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
+            scores = scores_so_far(add_up(self._items))
+            now = tuple(replace(step, scores=scores.get(step.name, {})) for step in now)
+        return Snapshot(now, self._seconds, stopping)
 
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
         """Return the retries and the usage of this session, by step."""

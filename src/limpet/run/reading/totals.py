@@ -10,11 +10,14 @@ from itertools import compress
 from typing import Any
 
 from limpet.journal.lines import decode_line
+from limpet.run.progress.watcher import ScoreSoFar, score_so_far
 from limpet.run.reading.facts_reader import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, facts_and_record, outputs_of, plain_scores
 from limpet.run.record_fields import MASKED, OUTPUT
+from limpet.run.results.filters import ScoreName
 from limpet.run.results.summary import Numbers
+from limpet.run.results.table import mean
 from limpet.run.results.version_counts import VersionCounts
 
 _Outputs = tuple[list[str], list[str]]
@@ -29,6 +32,23 @@ def add_up(items: ItemsReader) -> Numbers:
     for item in items.read(items.asked.cells(), whole=False):
         numbers.add(item)
     return numbers
+
+
+def scores_so_far(numbers: Numbers) -> dict[str, dict[str, ScoreSoFar]]:
+    """Return the scores of each evaluator so far, by name."""
+    return {
+        evaluator: {
+            str(ScoreName(evaluator, part)): score_so_far(
+                mean(scores.values) or 0.0,
+                len(scores.values),
+                min(scores.values),
+                max(scores.values),
+                of_evaluator.scale,
+            )
+            for part, scores in of_evaluator.parts.items()
+        }
+        for evaluator, of_evaluator in numbers.scores.items()
+    }
 
 
 def _numbers_of(items: ItemsReader) -> Numbers:

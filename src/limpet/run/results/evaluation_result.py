@@ -13,6 +13,7 @@ from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.run.results.filters import ScoreName, check_fields, filter_of
 from limpet.run.results.groups import groups_by
+from limpet.run.results.scale_data import scale_in
 from limpet.run.results.score_words import score_words, values_words
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
@@ -205,7 +206,9 @@ class EvaluationResult:
             LimpetError: A name is unknown.
         """
         check_fields([field], lambda: self.items)
-        return groups_by(self.filter(**conditions), field, list(self.summary["evaluators"]))
+        known = self.summary["evaluators"]
+        scales = {name: scale_in(numbers) for name, numbers in known.items()}
+        return groups_by(self.filter(**conditions), field, [*known], self.plan.trials, scales)
 
     def to_dataframe(self, *, by_item: bool = False) -> Any:
         """Return a pandas DataFrame with a row for each item in each trial.
@@ -243,7 +246,7 @@ class EvaluationResult:
 def _shown(name: str, evaluator: Mapping[str, Any]) -> str:
     words = ", ".join(
         f"{one_line(str(ScoreName(name, part)))} {value}"
-        for part, value in score_words(evaluator).items()
+        for part, value in score_words(evaluator, brief=True).items()
     )
     count = f"n={evaluator['completed']:,}"
     if "by_current_version" in evaluator:

@@ -1,11 +1,11 @@
 """What are the numbers for each value of a dataset's field?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.json_values import encode
 from limpet.run.results.filters import MISSING, ScoreName, field_of
-from limpet.run.results.summary import Numbers
+from limpet.run.results.summary import Numbers, ScoreNumbers
 from limpet.types import Scale
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def groups_by(
     """Return the numbers of the items for each value of a field, as JSON data.
 
     `value` is the field's value, None if an item does not have it; the rest is as in
-    `summary.json`. The groups are sorted: numbers, then strings, then other values, then None.
+    `summary.json`, with `from_rest`: how a mean differs from that of all other items. The groups
+    are sorted: numbers, then strings, then other values, then None.
     """
     numbers: dict[str, tuple[Any, Numbers]] = {}
     for item in items:
@@ -32,7 +33,16 @@ def groups_by(
         known = numbers.setdefault(text, (value, Numbers(evaluators, trials, scales)))
         known[1].add(item)
     ordered = sorted(numbers.items(), key=lambda pair: _order(pair[1][0], pair[0]))
-    return [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]
+    slices = [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]
+    if len(slices) > 1 and any(scores.parts for scores in _all_scores(numbers)):
+        from limpet.run.results.slices import note_differences  # noqa: PLC0415 - slow: NumPy
+
+        note_differences([of_value for _, (_, of_value) in ordered], slices, evaluators)
+    return slices
+
+
+def _all_scores(numbers: Mapping[str, tuple[Any, Numbers]]) -> Iterator[ScoreNumbers]:
+    return (scores for _, of_value in numbers.values() for scores in of_value.scores.values())
 
 
 def _order(value: Any, text: str) -> tuple[int, float, str]:

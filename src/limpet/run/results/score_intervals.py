@@ -232,6 +232,13 @@ class _Sample:
         return found
 
 
+def item_means(scores: "PartScores", cell_items: CellItems) -> Floats:
+    """Return the mean of each item."""
+    cells, values = np.array(scores.cells, dtype=np.int64), np.array(scores.values)
+    items = _items_of(cells, cell_items)
+    return values if items is None else _per_item(values, items)[0]
+
+
 def _items_of(cells: Ints, cell_items: CellItems) -> Ints | None:
     """Return the item of each cell; None: each is one of its own."""
     if cell_items.trials == 1:

@@ -1,43 +1,124 @@
 """What are the values of an evaluator's scores, and how are they written in a few words?"""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from limpet.text import one_line
 
+NO_MEAN = "–"
 _MOST_LABELS = 5
+_WIDE, _NARROW = 2.0, 0.02
+"""Between these widths, an interval is written with two decimals."""
+_MOST_DECIMALS = 6
+_HUGE = 1e6
 
 
-def label_counts(labels: Mapping[str, int]) -> str:
-    """Return labels with their counts, the most frequent first: `12 kind, 3 rude`."""
+def label_counts(
+    labels: Mapping[str, int], intervals: Mapping[str, Mapping[str, float]] | None = None
+) -> str:
+    """Return labels with their counts, the most frequent first: `12 kind, 3 rude`.
+
+    With the intervals of their shares: `12 kind (55–93%), 3 rude (7–45%)`.
+    """
     ranked = sorted(labels.items(), key=lambda pair: (-pair[1], pair[0]))
     words = [f"{number:,} {one_line(label)}" for label, number in ranked[:_MOST_LABELS]]
+    for at, (label, _) in enumerate(ranked[:_MOST_LABELS]):
+        if ends := (intervals or {}).get(label):
+            words[at] += f" ({100 * ends['low']:.0f}–{100 * ends['high']:.0f}%)"
     more = len(ranked) - len(words)
     return ", ".join([*words, *([f"{more:,} more labels"] if more else [])])
 
 
-def score_words(numbers: Mapping[str, Any]) -> dict[str | None, str]:
+def score_words(numbers: Mapping[str, Any], *, brief: bool = False) -> dict[str | None, str]:
     """Return the means of an evaluator by the names of its scores; None: its only one.
 
     A score that has only labels has their counts.
 
     Args:
         numbers: What `summary.json` has of the evaluator.
+        brief: Without intervals.
     """
+
+    def words_of(value: float | None, part: str | None) -> str:
+        return mean(value) if brief else whole_claim(numbers, part)
+
     words: dict[str | None, str] = {}
     for part, value in numbers.get("means", {}).items():
-        words[part] = mean(value)
+        words[part] = words_of(value, part)
     for part, labels in numbers.get("labels_by_score", {}).items():
         words.setdefault(part, label_counts(labels))
     value, labels = numbers.get("mean"), numbers.get("labels")
     if value is None and words and not labels:
         return words
-    return {None: label_counts(labels) if value is None and labels else mean(value), **words}
+    only = label_counts(labels) if value is None and labels else words_of(value, None)
+    return {None: only, **words}
+
+
+def claim_of(numbers: Mapping[str, Any], part: str | None) -> tuple[float | None, Any, Any]:
+    """Return the mean of a score, its interval and its bounds; None where there is none."""
+    if part is None:
+        return numbers.get("mean"), numbers.get("interval"), numbers.get("bounds")
+    several = ("means", "intervals", "bounds_by_score")
+    value, interval, bounds = (numbers.get(name, {}).get(part) for name in several)
+    return value, interval, bounds
+
+
+def headline(numbers: Mapping[str, Any], part: str | None = None) -> str:
+    """Return what may be claimed of a mean: `0.842 (0.79–0.88)`.
+
+    If something is missing, it is the interval with that as worst and as best: `0.74–0.93`.
+    """
+    value, interval, bounds = claim_of(numbers, part)
+    if bounds and "low" in bounds:
+        return span(bounds["low"], bounds["high"])
+    if value is None or not interval:
+        return mean(value)
+    low, high = interval["low"], interval["high"]
+    return f"{_fixed(value, _decimals(low, high) + 1)} ({span(low, high)})"
+
+
+def of_completed(numbers: Mapping[str, Any], part: str | None = None) -> str:
+    """Return the mean over completed cells, where it is not the headline; else an empty string."""
+    value, _, bounds = claim_of(numbers, part)
+    if not bounds or value is None:
+        return ""
+    decimals = _decimals(bounds["low"], bounds["high"]) + 1 if "low" in bounds else 3
+    return f"{_fixed(value, decimals)} of {numbers['completed']:,} completed"
+
+
+def whole_claim(numbers: Mapping[str, Any], part: str | None = None) -> str:
+    """Return the headline with all that must be said beside it."""
+    first, beside = headline(numbers, part), of_completed(numbers, part)
+    words = f"{first} ({beside})" if beside and first != mean(claim_of(numbers, part)[0]) else first
+    return f"{words} so far" if numbers.get("interim") and first != NO_MEAN else words
+
+
+def span(low: float, high: float) -> str:
+    """Return the ends of an interval, with as many decimals as its width deserves: `0.79–0.88`."""
+    decimals = _decimals(low, high)
+    between = " to " if low < 0 else "–"
+    return between.join(_fixed(end, decimals) for end in (low, high))
+
+
+def _decimals(low: float, high: float) -> int:
+    width = high - low
+    if width >= _WIDE:
+        return 0 if width >= 10 * _WIDE else 1
+    return (
+        2
+        if width >= _NARROW
+        else min(_MOST_DECIMALS, 2 + math.ceil(math.log10(_NARROW / max(width, 1e-9))))
+    )
+
+
+def _fixed(value: float, decimals: int) -> str:
+    return f"{value:.4g}" if abs(value) >= _HUGE else f"{value:.{decimals}f}"
 
 
 def mean(value: float | None) -> str:
     """Return a mean; a dash if there is none."""
-    return "–" if value is None else f"{value:.4g}"
+    return NO_MEAN if value is None else f"{value:.4g}"
 
 
 def agreement_of(record: Mapping[str, Any]) -> float | None:

@@ -128,7 +128,8 @@ def _init(**given: Any) -> int:
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event to stdout.")
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
-              help="Exit with 1 if an evaluator's mean is lower; may be repeated.")
+              help="Exit with 1 if an evaluator's mean, with failures as worst, is lower; "
+                   "higher, if lower is better. May be repeated.")
 @click.option("--config-file", type=_PATH, hidden=True)
 @endpoint_flags
 @identity_flags

@@ -19,8 +19,8 @@ from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.filters import ScoreName, split_name
-from limpet.run.results.score_words import mean
-from limpet.text import did_you_mean, harmless, one_line
+from limpet.run.results.score_words import claim_of, mean
+from limpet.text import count, did_you_mean, harmless, one_line
 
 
 def early_stop_hint(reason: EarlyStopError) -> str:
@@ -29,7 +29,7 @@ def early_stop_hint(reason: EarlyStopError) -> str:
 
 
 class Floor(NamedTuple):
-    """The least that the mean of a score must reach."""
+    """The limit of a score's mean: the least or, where lower is better, the most."""
 
     name: ScoreName
     least: float
@@ -75,18 +75,36 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:
+    """Return why a mean does not reach its limit; None: it does.
+
+    What failed counts as worst. Where lower is better, the limit is a ceiling.
+    """
     name, part = floor.name
     numbers = result.summary["evaluators"][name]
     means = numbers.get("means", {})
-    value = numbers["mean"] if part is None else means.get(part)
-    if value is not None and value >= floor.least:
-        return None
+    value, _, bounds = claim_of(numbers, part)
     known = ", ".join(one_line(f"{name}.{known}") for known in means)
     if value is None and part is None and means:
         return f"{name} has several scores: --fail-under needs one of {known}"
     if value is None and means:
         return f"--fail-under {floor.name}: {name} has no such score, but {known}"
-    return f"{floor.name} is {mean(value)}, below {floor.least:g}"
+    lost = sum(numbers["failed"].values()) + sum(result.summary["workflow"]["failed"].values())
+    if value is None:
+        return f"{floor.name} has no mean to compare with {floor.least:g}"
+    if lost and not bounds:
+        notes = numbers.get("interval_notes", {})
+        why = numbers.get("interval_note") if part is None else notes.get(part)
+        failures = count(lost, "failure")
+        return f"{floor.name} is {mean(value)} without {failures} that cannot be counted: {why}"
+    counted = ""
+    if bounds:
+        value, many = bounds["worst"], count(bounds["missing"], "failure")
+        counted = f" with {many} counted as worst"
+    if numbers.get("higher_is_better", True):
+        too_low = f"{floor.name} is {mean(value)}{counted}, below {floor.least:g}"
+        return too_low if value < floor.least else None
+    too_high = f"{floor.name} is {mean(value)}{counted}, above {floor.least:g} (lower is better)"
+    return too_high if value > floor.least else None
 
 
 def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:

@@ -16,9 +16,10 @@ from limpet.report.by_field import difference_lines, groups_table
 from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, score_names
-from limpet.report.status import standing_lines
+from limpet.report.score_table import wrapped
+from limpet.report.status import score_words_of, standing_lines
 from limpet.report.tables import put, put_json
-from limpet.report.terminal import say, stdout_console
+from limpet.report.terminal import say, stderr_console, stdout_console
 from limpet.report.variants import VariantsTable, row_on_disk, variant_data
 from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
@@ -157,7 +158,18 @@ class _Counted:
             yield item
 
 
+def _say_scores(reader: RunReader) -> None:
+    """Print the means of the whole run above its items."""
+    scores = score_words_of(reader)
+    if scores:
+        for line in wrapped(scores, stderr_console().width, 0):
+            stderr_console().print(line)
+        stderr_console().print()
+
+
 def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
+    if not wanted.selects:
+        _say_scores(reader)
     matches = _Counted(wanted.matching(reader.items()))
     items = wanted.ordered(matches, limit)
     chosen = list(islice(items, limit))

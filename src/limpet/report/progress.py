@@ -1,6 +1,6 @@
 """What does a run in progress look like on a terminal?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.words import by_error, duration
-from limpet.run.progress.watcher import ScoreSoFar, Snapshot, StepSnapshot
-from limpet.run.results.score_words import span
+from limpet.run.progress.so_far import so_far_data, so_far_words
+from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.text import count, one_line
 
 _WIDE, _ROOMY, _TIGHT = 100, 64, 36
@@ -26,7 +26,7 @@ class ProgressTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         lines = [
-            *so_far(self._snapshot), *notes(self._snapshot, tell_flight=width < _ROOMY)
+            *so_far_words(self._snapshot), *notes(self._snapshot, tell_flight=width < _ROOMY)
         ]  # fmt: skip
         steps = self._snapshot.steps
         if width < _WIDE and not self._snapshot.stopping:
@@ -124,51 +124,27 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     return lines
 
 
-def so_far(snapshot: Snapshot) -> list[str]:
-    """Return the means so far, with what is in flight and what failed as bounds, a line each."""
-    if not snapshot.steps:
-        return []
-    first, *evaluators = snapshot.steps
-    lines = []
-    for step in evaluators:
-        flying = len(first.in_flight) + len(step.in_flight)
-        failed = sum(first.failed.values()) + sum(step.failed.values())
-        for name, score in step.scores.items():
-            about = [f"{flying:,} in flight"] if flying else []
-            about += [f"{failed:,} failed"] if failed else []
-            words = f"{one_line(name)} {score.mean:.3g} of {score.n:,} so far"
-            if score.range is not None and about:
-                ends = [_with(score, flying + failed, end) for end in score.range]
-                words += f" ({span(*ends)} with {', '.join(about)})"
-            lines.append(words)
-    return lines
-
-
-def _with(score: ScoreSoFar, missing: int, value: float) -> float:
-    """Return the mean if everything that is missing had a value."""
-    return (score.mean * score.n + value * missing) / (score.n + missing)
-
-
 def progress_line(snapshot: Snapshot) -> str:
     """Return a snapshot in one line, for a log."""
     parts = [", ".join(f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps)]
     first = snapshot.steps[0] if snapshot.steps else None
     if first is not None and first.pace and first.left:
         parts.append(first.pace)
-    return " · ".join([*parts, *so_far(snapshot), *notes(snapshot, tell_flight=True)])
+    return " · ".join([*parts, *so_far_words(snapshot), *notes(snapshot, tell_flight=True)])
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:
     """Return a snapshot as JSON data."""
+    so_far = so_far_data(snapshot)
     return {
         "seconds": round(snapshot.seconds, 3),
         "left_s": None if snapshot.left_s is None else round(snapshot.left_s, 1),
         "stopping": snapshot.stopping,
-        "steps": [_step_data(step) for step in snapshot.steps],
+        "steps": [_step_data(step, so_far.get(step.name, {})) for step in snapshot.steps],
     }
 
 
-def _step_data(step: StepSnapshot) -> dict[str, Any]:
+def _step_data(step: StepSnapshot, so_far: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": step.name,
         "total": step.total,
@@ -180,7 +156,7 @@ def _step_data(step: StepSnapshot) -> dict[str, Any]:
         "rate": round(step.rate, 3),
         "pace": step.pace,
         "tokens": dict(step.tokens),
-        "so_far": {name: {"mean": score.mean, "n": score.n} for name, score in step.scores.items()},
+        "so_far": so_far,
         "in_flight": [
             {"id": call.id, "attempt": call.attempt, "seconds": round(call.seconds, 3)}
             for call in step.in_flight

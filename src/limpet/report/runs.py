@@ -47,7 +47,7 @@ def line_of(path: Path) -> RunLine:
         with RunReader(path) as reader:
             steps = reader.counts.steps
             scores = scores_of(reader)
-            named_labels = _named(scores, "labels", "labels_by_score")
+            named_labels = named(scores, "labels", "labels_by_score")
             done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
             return RunLine(
                 str(path),
@@ -55,13 +55,13 @@ def line_of(path: Path) -> RunLine:
                 done,
                 total,
                 sum(sum(step.failed.values()) for step in steps),
-                _named(scores, "mean", "means"),
+                named(scores, "mean", "means"),
                 reader.by_current_version,
                 reader.last_at or None,
-                labels=_some(named_labels),
+                labels=some(named_labels),
                 tags=tags_of(reader.layout),
-                intervals=_with_ends(_named(scores, "interval", "intervals")),
-                bounds=_with_ends(_named(scores, "bounds", "bounds_by_score")),
+                intervals=_with_ends(named(scores, "interval", "intervals")),
+                bounds=_with_ends(named(scores, "bounds", "bounds_by_score")),
             )
     except (OSError, LimpetError, ValueError) as error:
         # Without the run's path, which is named beside it and would leave no room for the reason.
@@ -82,26 +82,27 @@ def scores_of(reader: RunReader) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str) -> dict[str, Any]:
+def named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str) -> dict[str, Any]:
     """Return what each score has, by its name: like `judge`, or `judge.quality` of several."""
-    named = {}
+    found = {}
     for name, numbers in scores.items():
         several = numbers.get(of_several, {})
         if numbers.get(of_one) is not None or not several:
-            named[name] = numbers.get(of_one)
-        named |= {str(ScoreName(name, part)): value for part, value in several.items()}
-    return named
+            found[name] = numbers.get(of_one)
+        found |= {str(ScoreName(name, part)): value for part, value in several.items()}
+    return found
 
 
-def _some(named: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in named.items() if value}
+def some(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those that are not empty."""
+    return {name: value for name, value in values.items() if value}
 
 
-def _with_ends(named: Mapping[str, Any]) -> dict[str, Any]:
+def _with_ends(intervals: Mapping[str, Any]) -> dict[str, Any]:
     """Return the intervals; a script may have changed the file that they are read from."""
     return {
         name: value
-        for name, value in named.items()
+        for name, value in intervals.items()
         if isinstance(value, dict)
         and all(isinstance(value.get(end), (int, float)) for end in ("low", "high"))
     }

@@ -8,13 +8,14 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from limpet.journal.event_log import Started
-from limpet.report.progress import as_data, bar, done_of, failures, rate_of, so_far
+from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.runs import scores_of
 from limpet.report.score_table import wrapped
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, by_current, duration, moment, without_answer
 from limpet.run.planning.plan import HOW_TO_CANCEL
+from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.results.filters import ScoreName
@@ -49,14 +50,14 @@ class StatusScreen:
         with_bar = console.is_terminal and options.max_width >= _ROOMY
         yield _steps(self._snapshot, with_bar=with_bar, is_redo=bool(reader.redos.noted))
         yield Text("")
-        if scores := _score_words(reader):
+        if scores := score_words_of(reader):
             yield from wrapped(scores, options.max_width, 0)
             yield Text("")
         for line in _lines(reader, self._snapshot, self._cut_off):
             yield Text(line)
 
 
-def _score_words(reader: RunReader) -> dict[str, str]:
+def score_words_of(reader: RunReader) -> dict[str, str]:
     """Return the scores of a run that is not running, by name."""
     return {
         one_line(str(ScoreName(name, part))): words
@@ -93,7 +94,7 @@ def _some(number: int) -> str:
 
 
 def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
-    yield from so_far(snapshot)
+    yield from so_far_words(snapshot)
     yield from failures(snapshot)
     for step in snapshot.steps:
         if step.pace and step.left:

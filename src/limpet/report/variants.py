@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
+from limpet.report.runs import named, some
 from limpet.report.score_table import GAP, NONE
 from limpet.report.tables import cell, plain_table
 from limpet.run.reading import RunReader
@@ -107,14 +108,12 @@ def _means(summary: Mapping[str, Any] | None) -> dict[str, str]:
 
 def variant_data(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the means of a variant by the names of the scores, and its numbers, as JSON data."""
-    means: dict[str, float | None] = {}
-    for name, numbers in summary["evaluators"].items():
-        several = numbers.get("means", {})
-        if numbers["mean"] is not None or not several:
-            means[name] = numbers["mean"]
-        means |= {str(ScoreName(name, part)): value for part, value in several.items()}
+    scores = summary["evaluators"]
+    found: dict[str, Any] = {"means": named(scores, "mean", "means")}
+    for one, several in (("interval", "intervals"), ("bounds", "bounds_by_score")):
+        found[f"{one.rstrip('s')}s"] = some(named(scores, one, several))
     more = variant_numbers(summary)
-    return {"means": means} | {name.replace("/", "_per_"): number for name, number in more.items()}
+    return found | {name.replace("/", "_per_"): number for name, number in more.items()}
 
 
 def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:

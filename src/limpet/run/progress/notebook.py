@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from limpet.run.progress.html_table import table_html
 from limpet.run.progress.session_view import SessionView
+from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.results.score_words import score_words
 
@@ -58,7 +59,8 @@ class NotebookView(SessionView):
 def progress_html(snapshot: Snapshot) -> str:
     """Return the progress of a run as a table with bars."""
     rows = [_progress_row(step) for step in snapshot.steps]
-    return table_html(("step", "", "done", "failed", "in flight", "pace"), rows)
+    scores = "".join(f"<p>{escape(line)}</p>" for line in so_far_words(snapshot))
+    return table_html(("step", "", "done", "failed", "in flight", "pace"), rows) + scores
 
 
 def _progress_row(step: StepSnapshot) -> list[str]:
@@ -84,7 +86,7 @@ def summary_html(summary: Mapping[str, Any]) -> str:
         for part, words in score_words(numbers).items():
             if part is not None:
                 rows.append(["&nbsp;&nbsp;" + escape(part), "", "", "", escape(words)])
-    return table_html(("step", "done", "failed", "not run", "mean"), rows)
+    return table_html(("step", "done", "failed", "not run", "mean (95%)"), rows)
 
 
 def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 0) -> list[str]:
@@ -94,6 +96,8 @@ def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 
     done = f"{numbers['completed']:,}/{asked - lost:,}"
     words = score_words(numbers) if "mean" in numbers and numbers["completed"] else {}
     mean = escape(words.get(None, ""))
+    if note := numbers.get("interval_note"):
+        mean = f"{mean} ({escape(note)})"
     if "by_current_version" in numbers:
         of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
         mean = f"{mean} ({of} answers are from the current version)".strip()

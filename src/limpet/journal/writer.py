@@ -12,7 +12,8 @@ a place in it holds the same record.
 
 What we do. One thread. In each round it takes everything queued, writes each file's lines with few
 system calls, syncs each file once, and wakes all waiters with one call into their event loop: the
-more there is to do, the larger the rounds. Each waiter has its own future, so that cancelling one
+more there is to do, the larger the rounds. Events, which nobody waits for, make no round of their
+own while records come. Each waiter has its own future, so that cancelling one
 affects no other, and its record is still written.
 
 - Disk full: a partial write is cut off, and the records wait as full_disk.py describes. When its
@@ -49,6 +50,7 @@ logger = logging.getLogger("limpet.journal")
 Durability = Literal["sync", "flush"]
 PATIENCE_S = 600.0
 _PORTION_BYTES = 2**18
+_EVENTS_S = 0.02  # how long events wait for a record to be written with
 
 
 class Writer:
@@ -170,14 +172,19 @@ class Writer:
         """Wait for something to do; return all of it, and whether it is the end."""
         jobs: list[Job] = []
         drains: list[threading.Event] = []
+        is_waited_for = False
         item = self._queue.get()
         with suppress(Empty):
             while item is not None:
                 if isinstance(item, Job):
                     jobs.append(item)
+                    is_waited_for |= item.future is not None
                 else:
                     drains.append(item)
-                item = self._queue.get_nowait()
+                    is_waited_for = True
+                # Events alone wait a moment for a record: a round of their own costs as much.
+                wait = is_waited_for or not self._queue.empty()
+                item = self._queue.get_nowait() if wait else self._queue.get(timeout=_EVENTS_S)
         return jobs, drains, item is None
 
     def _write(self, jobs: Sequence[Job]) -> None:

@@ -41,6 +41,7 @@ class ChatModel(Model):
 
     form: str = AUTO
     _reading: Reading
+    _checked: Schema | None = None
 
     @abstractmethod
     async def _send(self, request: dict[str, Any]) -> Response:
@@ -51,7 +52,9 @@ class ChatModel(Model):
     ) -> Reply:
         if schema is None:
             return await self._ask({**params, "messages": messages}, None)
-        check_schema(schema)
+        if schema is not self._checked:  # a judge asks with the same one each time
+            check_schema(schema)
+            self._checked = schema
         first: LimpetError | None = None
         for form in self._forms():
             request = {**params, **asked_in(form, schema, messages)}

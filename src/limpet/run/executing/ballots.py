@@ -44,6 +44,8 @@ class StepBallots:
         Raises:
             SetupError: It cannot be read, so nothing is known of what was asked before.
         """
+        if self._column is not None:
+            return self._column
         async with self._opening:
             if self._column is None:
                 step = self.step + BALLOTS

@@ -47,6 +47,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/identity.py
 	@$(BIN)/python benchmarks/remote.py
 	@$(BIN)/python benchmarks/judges.py
+	@$(BIN)/python benchmarks/coverage.py
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) $(VENV)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

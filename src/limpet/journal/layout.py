@@ -63,6 +63,11 @@ class Layout:
         return self.home / "index" / "summary"
 
     @property
+    def scores_note(self) -> Path:
+        """A note of what each cell scored at the end of the last session."""
+        return self.home / "index" / "scores"
+
+    @property
     def lock(self) -> Path:
         """The file that the writing process locks."""
         return self.home / "LOCK"

@@ -236,7 +236,7 @@ class EvaluationSession:
         done = all(step.done == cells for step in steps.values())
         self._is_done = done and lookup.answers.is_settled and not self._is_stale
         with suppress(OSError, JournalError):  # a hint
-            reader.note_summary(self._run_file, numbers.summary())
+            reader.note_numbers(self._run_file, numbers)
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def publish(self, result: EvaluationResult) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from limpet.datasets.selection import Selection
 from limpet.errors import JournalError, LimpetError
@@ -25,6 +26,7 @@ from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.items_asked import ItemsFile
+from limpet.run.reading.noted_scores import note_scores, noted_scores, parts_of
 from limpet.run.reading.noted_summary import digest_of_inputs, note_summary, noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.recorded import (
@@ -40,6 +42,9 @@ from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile
 from limpet.types import Item
+
+if TYPE_CHECKING:
+    from limpet.run.reading.score_table import ScoreTable
 
 State = Literal["running", "finished", "limited", "stopped", "cut off"]
 _CACHED = (
@@ -317,25 +322,42 @@ class RunReader(RunFiles):
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""
-        noted = None
-        if identity_of(self.layout) == self.items_identity:  # else it is of a later session
-            inputs = digest_of_inputs(self.layout, self.run_file, self._ends())
-            noted = None if inputs is None else noted_summary(self.layout, inputs)
+        inputs = self._inputs()
+        noted = None if inputs is None else noted_summary(self.layout, inputs)
         return add_up(self._items).summary() if noted is None else noted
 
-    def note_summary(self, run_file: RunFile, summary: Mapping[str, Any]) -> None:
-        """Note the summary for later readers, while the run is locked.
+    def score_table(self) -> "ScoreTable":
+        """Return what each cell scored, as arrays."""
+        inputs = self._inputs()
+        noted = None if inputs is None else noted_scores(self.layout, inputs)
+        if noted is None:
+            numbers = add_up(self._items)
+            noted = numbers.items, parts_of(numbers)
+        # NumPy, which most commands do not need.
+        module = import_module("limpet.run.reading.score_table")
+        table: ScoreTable = module.score_table(self._items.asked, *noted)
+        return table
+
+    def _inputs(self) -> str | None:
+        """Return the digest of all that the numbers follow from; None if that is not known."""
+        if identity_of(self.layout) != self.items_identity:  # they are of a later session
+            return None
+        return digest_of_inputs(self.layout, self.run_file, self._ends())
+
+    def note_numbers(self, run_file: RunFile, numbers: Numbers) -> None:
+        """Note the numbers for later readers, while the run is locked.
 
         Args:
             run_file: The content of `run.json` when the session will have ended.
-            summary: The summary of everything that was read.
+            numbers: The numbers of everything that was read.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: They cannot be written.
         """
         inputs = digest_of_inputs(self.layout, run_file, self._ends())
         if inputs is not None:
-            note_summary(self.layout, inputs, summary)
+            note_summary(self.layout, inputs, numbers.summary())
+            note_scores(self.layout, inputs, numbers)
 
     def _ends(self) -> dict[Path, int]:
         steps = (self.columns[name] for name in (self.step, *self.evaluators))

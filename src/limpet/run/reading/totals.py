@@ -93,7 +93,7 @@ class _Totals:
                     entry = decode_line(lines[at])
                     found[at] = entry.facts
                     alone[number], traced[number] = outputs_of(entry) or ("", "")
-            numbers.add_answers(found)
+            numbers.add_answers(found, some)
             numbers.masked += sum(bool(facts[MASKED]) for facts in found if MASKED in facts)
         self._add_versions(numbers.versions, step, column, cells, is_done)
         for number in self._left(cells, is_done).values():

@@ -9,6 +9,7 @@ import platform
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF, SAW_MASKED
@@ -56,6 +57,9 @@ class Numbers:
     Attributes:
         cell_items: Which item and group each cell belongs to.
         items: The number of items, counting each trial.
+        answered_cells: The numbers of the cells that the workflow answered.
+        seconds: How long each of these took, in the same order; NaN where that is not known.
+        costs: What each of these cost; NaN where that is not known.
         failed_cells: The numbers of the cells that the workflow failed.
         failed: The number of failures of the workflow, by class.
         errors: The same, by exception.
@@ -79,8 +83,7 @@ class Numbers:
         self.errors: Counter[str] = Counter()
         self.scores = {name: ScoreNumbers(name, scales.get(name, Scale())) for name in evaluators}
         self.versions = VersionCounts("workflow")
-        self._completed = 0
-        self._seconds = array("d")
+        self.answered_cells, self.seconds, self.costs = array("Q"), array("d"), array("d")
         self._used = Used()
         self._latencies = array("d")
 
@@ -93,7 +96,7 @@ class Numbers:
         if item.error is not None:
             self.add_failure(item.error, cell)
         if item.entry is not None:
-            self.add_answers([item.entry.facts])
+            self.add_answers([item.entry.facts], [cell])
             self.versions.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
@@ -110,10 +113,11 @@ class Numbers:
         count_failure(self.failed, self.errors, error)
         self.failed_cells.append(cell)
 
-    def add_answers(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Add answers by the facts about them."""
-        self._completed += len(answers)
-        self._seconds.extend([facts["seconds"] for facts in answers if "seconds" in facts])
+    def add_answers(self, answers: Sequence[Mapping[str, Any]], cells: Iterable[int]) -> None:
+        """Add answers by the facts about them, and the numbers of their cells."""
+        self.answered_cells.extend(cells)
+        self.seconds.extend([facts.get("seconds", nan) for facts in answers])
+        self.costs.extend([_cost(facts["usage"]) if "usage" in facts else nan for facts in answers])
         self._used.add([facts for facts in answers if "usage" in facts])
         for facts in answers:
             self._cut_off += bool(facts.get(CUT_OFF))
@@ -127,7 +131,7 @@ class Numbers:
         if step in self.scores:
             scores = self.scores[step]
             return _step_numbers(scores.completed, scores.failed, scores.errors, scores.versions)
-        return _step_numbers(self._completed, self.failed, self.errors, self.versions)
+        return _step_numbers(len(self.answered_cells), self.failed, self.errors, self.versions)
 
     def summary(self, in_flight: int | None = None) -> dict[str, Any]:
         """Return all numbers, in the shape of `summary.json`.
@@ -136,9 +140,10 @@ class Numbers:
             in_flight: While the run is running, how many cells of the workflow are in flight. They
                 and the answers that are not scored yet are part of the bounds. None: it is not.
         """
-        completed = self._completed
+        completed = len(self.answered_cells)
         not_run = self.items - completed - self.failed.total()
-        times = {"seconds": quantiles(self._seconds)} if self._seconds else {}
+        seconds = [one for one in self.seconds if not math.isnan(one)]
+        times = {"seconds": quantiles(seconds)} if seconds else {}
         each = {**self._used.quantiles(), **times}
         return {
             "n": self.items,
@@ -149,7 +154,7 @@ class Numbers:
                 "not_run": not_run,
                 **({"cut_off": self._cut_off} if self._cut_off else {}),
                 **self.versions.summary(),
-                "seconds": math.fsum(self._seconds),
+                "seconds": math.fsum(seconds),
                 **self._used.summary(),
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
                 **({"quantiles": each} if each else {}),
@@ -201,6 +206,11 @@ class PartScores(NamedTuple):
 
     cells: "array[int]"
     values: "array[float]"
+
+
+def _cost(usage: Mapping[str, Any]) -> float:
+    cost = usage.get("cost")
+    return cost if isinstance(cost, (int, float)) and is_bounded(cost) else nan
 
 
 def _no_scores() -> PartScores:

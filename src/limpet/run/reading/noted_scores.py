@@ -1,0 +1,98 @@
+"""Are the scores that a session noted at its end still those of the run?
+
+Reading the columns of a hundred thousand items takes seconds, and a comparison reads two runs. So a
+session notes what each cell scored in `index/scores` when it ends: a line of JSON, and then the
+arrays it names, one after the other.
+
+    {"of":"<digest>","crc":<crc>,"cells":100000,"parts":[[["answered"],"Q",800000],…]}
+
+`of` is the digest of all that they follow from, as in `index/summary`. The file may be deleted:
+readers then read the columns.
+"""
+
+import json
+from array import array
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from limpet.errors import JournalError
+from limpet.journal.files import make_directory, read_whole, replace_file
+from limpet.journal.layout import Layout
+from limpet.journal.lines import crc32
+from limpet.run.results.summary import Numbers
+
+PartName = tuple[str | None, ...]
+"""What an array holds, like `("values", "judge", "tone")`."""
+LEAST_CELLS = 2_000
+"""With fewer, reading the columns is as fast."""
+
+
+class Part(NamedTuple):
+    """An array: its type as in the module `array`, and its bytes."""
+
+    typecode: str
+    content: bytes | memoryview
+
+
+Parts = Mapping[PartName, Part]
+
+
+def parts_of(numbers: Numbers) -> dict[PartName, Part]:
+    """Return what each cell scored, as arrays of numbers of cells and of values."""
+    arrays: dict[PartName, array[int] | array[float]] = {
+        ("answered",): numbers.answered_cells,
+        ("seconds",): numbers.seconds,
+        ("costs",): numbers.costs,
+        ("failed",): numbers.failed_cells,
+    }
+    for name, scores in numbers.scores.items():
+        arrays["failed", name] = scores.failed_cells
+        for part, (cells, values) in scores.parts.items():
+            arrays["cells", name, part], arrays["values", name, part] = cells, values
+        for part, by_label in scores.labels.items():
+            for label, labelled in by_label.items():
+                arrays["label", name, part, label] = labelled
+    return {name: Part(one.typecode, memoryview(one).cast("B")) for name, one in arrays.items()}
+
+
+def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
+    """Note what each cell scored.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if numbers.items < LEAST_CELLS:
+        layout.scores_note.unlink(missing_ok=True)
+        return
+    parts = parts_of(numbers)
+    listed = [[name, part.typecode, len(part.content)] for name, part in parts.items()]
+    contents = [part.content for part in parts.values()]
+    about = {"of": inputs, "crc": _crc(contents), "cells": numbers.items, "parts": listed}
+    make_directory(layout.scores_note.parent)
+    replace_file(layout.scores_note, [json.dumps(about).encode(), b"\n", *map(bytes, contents)])
+
+
+def noted_scores(layout: Layout, inputs: str) -> tuple[int, Parts] | None:
+    """Return the number of cells and the arrays, if they were noted for the same inputs."""
+    with suppress(OSError, ValueError, KeyError, TypeError, JournalError):
+        head, _, content = read_whole(layout.scores_note).partition(b"\n")
+        about = json.loads(head)
+        if about["of"] == inputs and about["crc"] == crc32(content):
+            return about["cells"], _split(memoryview(content), about["parts"])
+    return None
+
+
+def _crc(contents: Iterable[bytes | memoryview]) -> int:
+    crc = 0
+    for content in contents:
+        crc = crc32(content, crc)
+    return crc
+
+
+def _split(content: memoryview, listed: Iterable[tuple[list[str | None], str, int]]) -> Parts:
+    parts, at = dict[PartName, Part](), 0
+    for name, typecode, size in listed:
+        parts[tuple(name)] = Part(typecode, content[at : at + size])
+        at += size
+    return parts

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from limpet.pacing import Pacer, observe
     from limpet.run.against import pairwise
     from limpet.run.api import aevaluate, evaluate, plan
+    from limpet.run.comparing.compare import compare
+    from limpet.run.comparing.results import Comparison
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.run.options import Pace, Redo, Retry, Run
     from limpet.run.planning.plan import Plan
@@ -72,6 +74,7 @@ __all__ = [
     "Attempt",
     "Backoff",
     "CallCancelledError",
+    "Comparison",
     "ConcurrencyController",
     "ConfigError",
     "Dataset",
@@ -117,6 +120,7 @@ __all__ = [
     "Workflow",
     "aevaluate",
     "amap",
+    "compare",
     "contains",
     "embedding_similarity",
     "evaluate",
@@ -172,6 +176,8 @@ _NAMES = {
     "report.scripts": "aevaluate evaluate",
     "run.against": "pairwise",
     "run.api": "plan",
+    "run.comparing.compare": "compare",
+    "run.comparing.results": "Comparison",
     "run.map": "amap map",
     "run.options": "Pace Redo Retry Run",
     "run.planning.plan": "Plan",

@@ -273,7 +273,14 @@ def field_of(item: "ItemResult", name: str) -> Any:
         return item.row[name]
     if name in _ABOUT_ITEM:
         return getattr(item, name)
-    value: Any = item.row
+    return value_in(item.row, name)
+
+
+def value_in(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a row's field, like `lang` or `meta.lang`, or `MISSING`."""
+    if name in row:
+        return row[name]
+    value: Any = row
     for key in name.split("."):
         if not isinstance(value, Mapping) or key not in value:
             return MISSING

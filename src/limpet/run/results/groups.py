@@ -45,6 +45,19 @@ def _all_scores(numbers: Mapping[str, tuple[Any, Numbers]]) -> Iterator[ScoreNum
     return (scores for _, of_value in numbers.values() for scores in of_value.scores.values())
 
 
+def coded(values: Iterable[Any]) -> tuple[list[int], list[Any]]:
+    """Return the number of each value, and the values in the order of `groups_by`."""
+    texts, known = list[str](), dict[str, Any]()
+    for value in values:
+        given = None if value is MISSING else value
+        text = given if isinstance(given, str) else f"\0{encode(given)[0].decode()}"
+        texts.append(text)
+        known.setdefault(text, given)
+    ordered = sorted(known, key=lambda text: _order(known[text], text))
+    numbers = {text: number for number, text in enumerate(ordered)}
+    return [numbers[text] for text in texts], [known[text] for text in ordered]
+
+
 def _order(value: Any, text: str) -> tuple[int, float, str]:
     if value is None:
         return 3, 0.0, ""

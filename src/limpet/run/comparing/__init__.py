@@ -1,0 +1,1 @@
+"""Which of two runs is better, item by item?"""

@@ -1,0 +1,394 @@
+"""Which scores of two runs can be compared, and why can the others not?
+
+Whatever differs between two runs beside the answers is named and left out: a mean over two kinds of
+things means nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from limpet.errors import LimpetError
+from limpet.run.comparing.opened_run import OpenedRun, counted
+from limpet.run.comparing.options import CompareOptions
+from limpet.run.comparing.pairs import Pairs, Rows
+from limpet.run.comparing.results import MOST_IDS, LeftOut
+from limpet.run.comparing.scores import PairedScores
+from limpet.run.reading.score_table import Flags, Floats, Labels
+from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.groups import coded
+from limpet.text import count, hint_near, one_line, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class PairedLabels:
+    """The labels of one score in both runs: an item a row, a trial a column.
+
+    Attributes:
+        name: The score.
+        at: The items, by their place among the pairs.
+        base: The labels of the base.
+        new: The labels of the new run.
+    """
+
+    name: ScoreName
+    at: Rows
+    base: Labels
+    new: Labels
+
+
+@dataclass
+class Comparable:
+    """What of two runs can be compared.
+
+    Args:
+        pairs: Their items.
+        options: What may differ.
+
+    Attributes:
+        scores: The scores that are numbers.
+        labels: Those that are labels.
+        left_out: What is left out, and why.
+        notes: What is compared only because it was allowed, and what is not known.
+    """
+
+    pairs: Pairs
+    options: CompareOptions
+    scores: list[PairedScores] = field(default_factory=list)
+    labels: list[PairedLabels] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._compare_items()
+        self._compare_trials()
+        for evaluator in self._evaluators():
+            if self._is_comparable(evaluator):
+                self._add_scores(evaluator)
+
+    @property
+    def _base(self) -> OpenedRun:
+        return self.pairs.base
+
+    @property
+    def _new(self) -> OpenedRun:
+        return self.pairs.new
+
+    # ---- items and trials -----------------------------------------------------------------------
+
+    def _compare_items(self) -> None:
+        pairs = self.pairs
+        if not pairs.common.any():
+            raise _no_common_item(self._base, self._new)
+        for run, only in ((self._base, pairs.new_rows < 0), (self._new, pairs.base_rows < 0)):
+            if number := int(only.sum()):
+                ids = pairs.ids(only, MOST_IDS)
+                why = f"only {_named(run)} has {counted(number, ids)}: they count as bounds"
+                self.left_out.append(LeftOut("items", run.name, why, number, ids))
+        if self._base.file is None or self._new.file is None:
+            run = self._base if self._base.file is None else self._new
+            self.notes.append(
+                f"{_named(run)} does not say what its items were (items.jsonl is missing or "
+                "damaged): whether they were the same is not known"
+            )
+
+    def _compare_trials(self) -> None:
+        few, many = sorted((self._base, self._new), key=lambda run: run.table.trials)
+        fewer, more = few.table.trials, many.table.trials
+        if self.options.these_questions and (fewer == 1 or (fewer < more and self._all_trials)):
+            raise LimpetError(
+                f"--these-questions needs the same number of trials, 2 or more, in both runs: "
+                f"{_named(few)} has {fewer}, {_named(many)} {more}",
+                hint="run both with trials: 2 or more, or leave it out",
+            )
+        if fewer == more:
+            return
+        differs = f"{_named(many)} has {count(more, 'trial')}, {_named(few)} {fewer}"
+        if self._all_trials:
+            self.notes.append(f"{differs}: the means of each item are compared, as allowed")
+            return
+        kept = "the first is" if fewer == 1 else f"the first {fewer} are"
+        why = f"{differs}: only {kept} compared"
+        self.left_out.append(LeftOut("trials", many.name, why, more - fewer, allow="trials"))
+
+    @property
+    def _all_trials(self) -> bool:
+        """Whether runs with different numbers of trials are compared by the means of items."""
+        return "trials" in self.options.allow
+
+    # ---- evaluators -----------------------------------------------------------------------------
+
+    def _evaluators(self) -> list[str]:
+        known = list(dict.fromkeys([*self._base.table.evaluators, *self._new.table.evaluators]))
+        if not known:
+            raise LimpetError(
+                f"neither {_named(self._base)} nor {_named(self._new)} has an evaluator: there are "
+                "no scores to compare",
+                hint="add evaluators to the file and run it again: the answers are kept",
+            )
+        if (wanted := self._wanted) is None:
+            return known
+        return [wanted.evaluator]
+
+    @cached_property
+    def _wanted(self) -> ScoreName | None:
+        name = self.options.evaluator
+        if name is None:
+            return None
+        tables = (self._base.table, self._new.table)
+        known = dict.fromkeys(one for table in tables for one in table.evaluators)
+        found = split_name(name, known)
+        parts = [one for table in tables for one in (*table.scores, *table.labels)]
+        if found is None or (found.part is not None and found not in parts):
+            names = dict.fromkeys([*known, *(str(one) for one in parts)])
+            raise LimpetError(
+                f"no score is called {quoted(name)}; known: {', '.join(map(one_line, names))}",
+                hint=hint_near(name, names),
+            )
+        return found
+
+    def _is_comparable(self, evaluator: str) -> bool:
+        base, new, name = self._base, self._new, one_line(evaluator)
+        for run, other in ((base, new), (new, base)):
+            if evaluator not in run.table.evaluators:
+                return self._leave_out(evaluator, f"only {_named(other)} has the evaluator {name}")
+        one, other_one = base.fingerprint(evaluator), new.fingerprint(evaluator)
+        if not (one and other_one):
+            run = new if one else base
+            self.notes.append(
+                f"{_named(run)} does not say which evaluator {name} was: whether it was the same "
+                "is not known"
+            )
+        elif one != other_one:
+            differs = f"the evaluator {name} differs between the runs"
+            if "evaluators" not in self.options.allow:
+                why = f"{differs}: its code, its prompt or its settings were changed"
+                return self._leave_out(evaluator, why, allow="evaluators")
+            self.notes.append(f"{differs}, and is compared as allowed")
+        return self._has_one_scale(evaluator)
+
+    def _has_one_scale(self, evaluator: str) -> bool:
+        name = one_line(evaluator)
+        base, new = self._base.scale(evaluator), self._new.scale(evaluator)
+        if base.higher_is_better != new.higher_is_better:
+            run = self._base if base.higher_is_better else self._new
+            why = f"a higher score of {name} is better only in {_named(run)}"
+            return self._leave_out(evaluator, why)
+        if base.range != new.range and None not in (base.range, new.range):
+            ranges = " and ".join(
+                f"{_range(run.scale(evaluator).range)} in {_named(run)}"
+                for run in (self._base, self._new)
+            )
+            return self._leave_out(evaluator, f"the range of {name} is {ranges}")
+        return True
+
+    def _leave_out(self, name: str, why: str, allow: Any = None) -> bool:
+        self.left_out.append(LeftOut("evaluators", name, why, allow=allow))
+        return False
+
+    # ---- scores ---------------------------------------------------------------------------------
+
+    def _add_scores(self, evaluator: str) -> None:
+        base, new = self._base.table, self._new.table
+        names = dict.fromkeys(
+            name
+            for table in (base, new)
+            for name in (*table.scores, *table.labels)
+            if name.evaluator == evaluator and self._wanted in (None, name, ScoreName(evaluator))
+        )
+        if not names:
+            self._leave_out(evaluator, f"{one_line(evaluator)} has no score in either run")
+        at = self._same_rows(evaluator) if names else None
+        for name in names if at is not None else ():
+            self._add_score(name, at)
+
+    def _same_rows(self, evaluator: str) -> Rows | None:
+        """Return the items that count for an evaluator; None: there are none."""
+        pairs = self.pairs
+        differing = pairs.differing(evaluator)
+        number = int(differing.sum())
+        if not number:
+            return np.arange(len(differing))
+        ids, common = pairs.ids(differing, MOST_IDS), int(pairs.common.sum())
+        are = "is another row" if number == 1 else "are other rows"
+        told = f"{counted(number, ids)} {are} in {_named(self._new)} than in {_named(self._base)}"
+        if "rows" in self.options.allow:
+            self._note_once(f"{told}, and compared as allowed")
+            return np.arange(len(differing))
+        if number == common:
+            why = f"all {count(common, 'common item')} have other rows: this is another dataset"
+            self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
+            return None
+        why = f"{told}: left out of {one_line(evaluator)}"
+        self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
+        return np.flatnonzero(~differing)
+
+    def _note_once(self, note: str) -> None:
+        self.notes += [] if note in self.notes else [note]
+
+    def _add_score(self, name: ScoreName, at: Rows) -> None:
+        has_numbers = [name in run.table.scores for run in (self._base, self._new)]
+        has_labels = [name in run.table.labels for run in (self._base, self._new)]
+        if all(has_numbers):
+            self._add_numbers(name, at)
+        elif not any(has_numbers) and all(has_labels):
+            labels = (self._labels(run, rows[at], name) for run, rows in self._sides())
+            self.labels.append(PairedLabels(name, at, *labels))
+        else:
+            self._leave_out(str(name), self._why_not_both(name, has_numbers, has_labels))
+
+    def _why_not_both(
+        self, name: ScoreName, has_numbers: Sequence[bool], has_labels: Sequence[bool]
+    ) -> str:
+        runs, shown = (self._base, self._new), one_line(str(name))
+        for run, other, numbers, labels in zip(
+            runs, runs[::-1], has_numbers, has_labels, strict=True
+        ):
+            if not numbers and not labels:
+                failed = int(run.table.failed.sum() + run.table.failed_scores[name.evaluator].sum())
+                told = f": {count(failed, 'item')} failed" if failed else ""
+                return f"{_named(run)} has no score of {shown}{told}"
+            if labels and not numbers:
+                return f"{shown} is a label in {_named(run)} and a number in {_named(other)}"
+        raise AssertionError(shown)
+
+    def _sides(self) -> Iterator[tuple[OpenedRun, Rows]]:
+        yield self._base, self.pairs.base_rows
+        yield self._new, self.pairs.new_rows
+
+    def _labels(self, run: OpenedRun, rows: Rows, name: ScoreName) -> Labels:
+        found = run.table.labels[name]
+        return Labels(found.names, _taken(found.numbers, rows, self._trials, -1))
+
+    @property
+    def _trials(self) -> int:
+        return min(self._base.table.trials, self._new.table.trials)
+
+    def _add_numbers(self, name: ScoreName, at: Rows) -> None:
+        base, new = (
+            self._values(run.table.scores[name], rows[at]) for run, rows in self._sides()
+        )
+        shown, scale = one_line(str(name)), self._base.scale(name.evaluator)
+        limits = scale.range or self._new.scale(name.evaluator).range
+        both = np.concatenate([base.ravel(), new.ravel()])
+        infinite = np.isinf(both)
+        if infinite.any():
+            number = count(int(infinite.sum()), "score")
+            self.notes.append(f"{number} of {shown} are not finite: they count as missing")
+            base[np.isinf(base)] = new[np.isinf(new)] = np.nan
+        there = both[np.isfinite(both)]
+        if limits is None:
+            limits = (0.0, 1.0) if ((there >= 0) & (there <= 1)).all() else None
+        elif len(out := there[(there < limits[0]) | (there > limits[1])]):
+            why = f"{shown} has a score of {out[0]:g}, outside its range {_range(limits)}"
+            self._leave_out(str(name), why)
+            return
+        missing = np.isnan(base) | np.isnan(new)
+        if missing.all():
+            self._leave_out(str(name), f"no item has a score of {shown} in both runs")
+            return
+        self._name_labelled(name, at, base, new)
+        group = self.options.group
+        if group is None and not self.options.these_questions:
+            group = scale.group or self._new.scale(name.evaluator).group
+        groups = None if group is None else self.coded(group)[0][at]
+        self.scores.append(
+            PairedScores(name, at, base, new, limits, scale.higher_is_better, groups)
+        )
+
+    def _values(self, values: Floats, rows: Rows) -> Floats:
+        if self._all_trials and self._base.table.trials != self._new.table.trials:
+            # An item that lacks a trial has no mean: what the trial would be is not known.
+            values = values.mean(axis=1, keepdims=True)
+            return _taken(values, rows, 1, np.nan)
+        return _taken(values, rows, self._trials, np.nan)
+
+    def _name_labelled(self, name: ScoreName, at: Rows, base: Floats, new: Floats) -> None:
+        """Name the items that have a label instead of a number."""
+        found = np.zeros(len(at), np.bool_)
+        for (run, rows), values in zip(self._sides(), (base, new), strict=True):
+            if name in run.table.labels and values.shape[1] == self._trials:
+                labels = self._labels(run, rows[at], name)
+                found |= ((labels.numbers >= 0) & np.isnan(values)).any(axis=1)
+        if number := int(found.sum()):
+            which: Flags = np.zeros(len(self.pairs.common), np.bool_)
+            which[at[found]] = True
+            ids = self.pairs.ids(which, MOST_IDS)
+            why = f"{counted(number, ids)} have a label of {one_line(str(name))} and no number"
+            self.left_out.append(LeftOut("scores", str(name), why, number, ids))
+
+    # ---- fields ---------------------------------------------------------------------------------
+
+    def coded(self, name: str) -> tuple[Rows, list[Any]]:
+        """Return the number of each item's value of a field, and the values in order.
+
+        Raises:
+            LimpetError: No item has the field.
+        """
+        known = self._coded.get(name)
+        if known is None:
+            rows = self.pairs.base_rows
+            values = np.empty(len(rows), dtype=object)
+            of_base = rows >= 0
+            values[of_base] = _objects(self._base.values(name))[rows[of_base]]
+            if not of_base.all():
+                new_rows = self.pairs.new_rows[~of_base]
+                values[~of_base] = _objects(self._new.values(name))[new_rows]
+            numbers, found = coded(values)
+            known = self._coded[name] = (np.array(numbers, np.int64), found)
+        return known
+
+    _coded: dict[str, tuple[Rows, list[Any]]] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise if nothing can be compared.
+
+        Raises:
+            LimpetError: Nothing is left to compare. The message says why.
+        """
+        if self.scores or self.labels:
+            return
+        names = (self._base, self._new)
+        whys = list(dict.fromkeys(one.why for one in self.left_out if one.kind != "items"))
+        told = "; ".join(whys) or "no item has a score in both runs"
+        allow = [one.allow for one in self.left_out if one.allow is not None]
+        hint = f"compare it all the same with --allow {allow[0]}" if allow else None
+        runs = " and ".join(map(_named, names))
+        raise LimpetError(f"{runs} cannot be compared: {told}", hint=hint)
+
+
+def _taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:
+    taken = np.full((len(rows), trials), none, values.dtype)
+    there = rows >= 0
+    taken[there] = values[rows[there], :trials]
+    return taken
+
+
+def _objects(values: Sequence[Any]) -> Any:
+    """Return an array of any values; NumPy would make lists another dimension."""
+    found = np.empty(len(values), dtype=object)
+    for at, value in enumerate(values):
+        found[at] = value
+    return found
+
+
+def _no_common_item(base: OpenedRun, new: OpenedRun) -> LimpetError:
+    ids = [f"{_named(run)}: {one_line(run.table.ids[0])}" for run in (base, new) if run.table.ids]
+    empty = [_named(run) for run in (base, new) if not run.table.ids]
+    if empty:
+        return LimpetError(f"{empty[0]} has no items", hint="run it first")
+    return LimpetError(
+        f"{_named(base)} and {_named(new)} have no item in common",
+        hint=f"items are paired by their ids; the first are {'; '.join(ids)}",
+    )
+
+
+def _named(run: OpenedRun) -> str:
+    return one_line(run.name)
+
+
+def _range(limits: tuple[float, float] | None) -> str:
+    return "any number" if limits is None else f"{limits[0]:g} to {limits[1]:g}"

@@ -1,0 +1,239 @@
+"""Is the new run better? `limpet.compare`: runs against a base, item by item."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from typing import Any
+
+from limpet import stats
+from limpet.errors import LimpetError, ScoresError
+from limpet.run.comparing.amounts import cost, latency
+from limpet.run.comparing.comparable import Comparable, PairedLabels
+from limpet.run.comparing.flips import flips, label_changes
+from limpet.run.comparing.opened_run import AnyRun, OpenedRun, open_to_compare
+from limpet.run.comparing.options import CompareOptions
+from limpet.run.comparing.pairs import pair
+from limpet.run.comparing.results import (
+    Comparison,
+    Difference,
+    GateResult,
+    LabelComparison,
+    RunComparison,
+    ScoreComparison,
+    Slice,
+)
+from limpet.run.comparing.scores import (
+    SIGNIFICANT,
+    PairedScores,
+    difference,
+    gate,
+    sliced,
+    to_decide,
+)
+from limpet.text import hint_near, one_line, quoted
+
+_MOST_SLICES = 500
+
+
+def compare(
+    base: AnyRun,
+    new: AnyRun,
+    *more: AnyRun,
+    evaluator: str | None = None,
+    group: str | None = None,
+    by: str | None = None,
+    allow: str | Collection[str] = (),
+    these_questions: bool = False,
+    fail_if_worse: Mapping[str, float] | None = None,
+    flips: int = 5,  # noqa: A002, RUF100 - the word of the command line
+) -> Comparison:
+    """Compare runs with a base, item by item. Nothing runs, and nothing is changed.
+
+    Items are paired by their ids and trials. What differs beside the answers (rows, evaluators, the
+    number of trials) is named and left out. A score that is missing in one of the runs is a bound:
+    the worst it could be, and the best.
+
+    Args:
+        base: The run to compare with: its directory, its name under `./runs`, or its result.
+        new: The run that may be better.
+        more: More runs, each compared with the base. Their p values are corrected by Holm.
+        evaluator: The only score to compare, like "judge" or "judge.tone"; None: all.
+        group: A field of the dataset that says which items belong together, like a document.
+        by: A field of the dataset: the difference is also given for each of its values.
+        allow: What may differ and is compared all the same: "rows", "evaluators", "trials".
+        these_questions: Conclude about these very questions, not about questions like these. Needs
+            two trials or more.
+        fail_if_worse: By score, the loss that would not matter: see `Comparison.gates`.
+        flips: How many of the items that changed most are read, for each score.
+
+    Raises:
+        LimpetError: A run does not exist, or nothing can be compared. The message says why.
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a wrong value.
+    """
+    options = CompareOptions(
+        evaluator, group, by, allow, these_questions, dict(fail_if_worse or {}), flips
+    )
+    return compare_runs([base, new, *more], options)
+
+
+def compare_runs(runs: Sequence[AnyRun], options: CompareOptions) -> Comparison:
+    """Compare runs with the first of them; see `compare`."""
+    with ExitStack() as opened:
+        base, *others = (_opened(run, opened) for run in runs)
+        compared = [_compare(base, new, options) for new in others]
+        results = _corrected([found for found, _ in compared])
+        gates = [each for found in compared for each in _gates(*found, options)]
+        return Comparison(
+            base.about(), results, gates, options.by, options.group, options.these_questions
+        )
+
+
+def _opened(run: AnyRun, opened: ExitStack) -> OpenedRun:
+    found = open_to_compare(run)
+    opened.callback(found.reader.close)
+    return found
+
+
+def _compare(
+    base: OpenedRun, new: OpenedRun, options: CompareOptions
+) -> tuple[RunComparison, Comparable]:
+    found = Comparable(pair(base, new), options)
+    found.check()
+    notes = list(found.notes)
+    if base.reader.layout.home == new.reader.layout.home:
+        notes.insert(0, f"{one_line(new.name)} is compared with itself")
+    scores: dict[str, ScoreComparison | LabelComparison] = {
+        str(scores.name): _compared(scores, found, options) for scores in found.scores
+    }
+    scores |= {str(labels.name): _compared_labels(labels) for labels in found.labels}
+    result = RunComparison(
+        new.about(),
+        scores,
+        tuple(found.left_out),
+        tuple(notes),
+        tuple(flips(found, options.flips)),
+        cost(found.pairs),
+        latency(found.pairs),
+    )
+    return result, found
+
+
+def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) -> ScoreComparison:
+    these = options.these_questions
+    try:
+        whole = difference(scores, these_questions=these)
+    except ScoresError as error:
+        raise LimpetError(f"{one_line(str(scores.name))}: {error}", hint=error.hint) from error
+    assert whole is not None  # else it is left out
+    slices: Sequence[Slice] = ()
+    if options.by is not None:
+        codes, values = found.coded(options.by)
+        if len(values) > _MOST_SLICES:
+            name = quoted(options.by)
+            raise LimpetError(
+                f"the field {name} has {len(values):,} values: too many to compare each",
+                hint="choose a field with fewer values",
+            )
+        slices = _slices(sliced(scores, codes, values, these_questions=these))
+    groups = None if scores.groups is None else len(set(scores.groups.tolist()))
+    given = {field.name: getattr(whole, field.name) for field in fields(Difference)}
+    return ScoreComparison(
+        **given,
+        range=scores.range,
+        higher_is_better=scores.higher_is_better,
+        p_holm=whole.p,
+        groups=groups,
+        slices=slices,
+    )
+
+
+def _slices(found: Sequence[tuple[Any, Difference | None]]) -> list[Slice]:
+    """Return slices with their p corrected for their number."""
+    known = [each for _, each in found if each is not None]
+    corrected = iter(stats.benjamini_hochberg([each.p for each in known]) if known else ())
+    slices = []
+    for value, each in found:
+        if each is None:
+            slices.append(Slice(value, None))
+        else:
+            p_bh = next(corrected)
+            slices.append(Slice(value, _doubted(each, p_bh), p_bh))
+    return slices
+
+
+def _doubted(found: Any, p: float) -> Any:
+    """Return a difference that counts as seen only if its corrected p is small."""
+    if found.verdict == "no difference seen" or p < SIGNIFICANT:
+        return found
+    verdict: Any = "no difference seen"
+    decide = to_decide(found.n, found.delta, found.smallest_seen, verdict)
+    return replace(found, verdict=verdict, items_to_decide=decide)
+
+
+def _corrected(runs: Sequence[RunComparison]) -> list[RunComparison]:
+    """Correct the p values for the number of scores and runs, by Holm."""
+    scores = [
+        score
+        for run in runs
+        for score in run.scores.values()
+        if isinstance(score, ScoreComparison)
+    ]
+    corrected = iter(stats.holm([score.p for score in scores]) if scores else ())
+    results = []
+    for run in runs:
+        changed = dict(run.scores)
+        for name, score in run.scores.items():
+            if isinstance(score, ScoreComparison):
+                p = next(corrected)
+                changed[name] = replace(_doubted(score, p), p_holm=p)
+        results.append(replace(run, scores=changed))
+    return results
+
+
+def _compared_labels(labels: PairedLabels) -> LabelComparison:
+    there = (labels.base.numbers >= 0) & (labels.new.numbers >= 0)
+    counts = [
+        {name: number for at, name in enumerate(side.names)
+         if (number := int((side.numbers[there] == at).sum()))}
+        for side in (labels.base, labels.new)
+    ]  # fmt: skip
+    changes = Counter((before, after) for *_, before, after in label_changes(labels))
+    ranked = dict(sorted(changes.items(), key=lambda pair: (-pair[1], pair[0])))
+    return LabelComparison(int(there.sum()), *counts, ranked, int((~there).sum()))
+
+
+def _gates(
+    result: RunComparison, found: Comparable, options: CompareOptions
+) -> list[GateResult]:
+    known = {str(scores.name): scores for scores in found.scores}
+    gates = []
+    for name, margin in options.fail_if_worse.items():
+        if name not in known:
+            raise _no_gate(name, result, found)
+        gates.append(gate(known[name], result.run, margin))
+    return gates
+
+
+def _no_gate(name: str, result: RunComparison, found: Comparable) -> LimpetError:
+    """Return why a gate cannot be decided."""
+    shown = quoted(name)
+    for one in found.left_out:
+        if one.name in (name, name.partition(".")[0]) and one.kind == "evaluators":
+            hint = None if one.allow is None else f"--allow {one.allow} compares it all the same"
+            return LimpetError(f"fail_if_worse {shown}: not comparable: {one.why}", hint=hint)
+    parts = [one for one in result.scores if one.startswith(f"{name}.")]
+    if parts:
+        listed = ", ".join(map(one_line, parts))
+        return LimpetError(f"fail_if_worse {shown}: it has several scores: name one of {listed}")
+    if isinstance(result.scores.get(name), LabelComparison):
+        return LimpetError(
+            f"fail_if_worse {shown}: it gives labels, which are not better or worse",
+            hint="use an evaluator that gives numbers",
+        )
+    listed = ", ".join(map(one_line, result.scores))
+    return LimpetError(
+        f"fail_if_worse {shown}: no such score is compared; known: {listed}",
+        hint=hint_near(name, result.scores),
+    )

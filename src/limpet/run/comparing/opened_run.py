@@ -1,0 +1,163 @@
+"""One of the runs that are compared: what it scored, and how."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limpet.errors import LimpetError
+from limpet.journal.index import KEY_BYTES
+from limpet.run.comparing.results import RunAbout
+from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
+from limpet.run.reading.items_asked import ItemsFile
+from limpet.run.reading.reader import RunReader, open_run
+from limpet.run.reading.score_table import ScoreTable
+from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.filters import check_fields, value_in
+from limpet.text import count, one_line
+from limpet.types import Scale
+
+AnyRun = str | os.PathLike[str] | EvaluationResult
+"""A run's directory, its name under `./runs`, or its result."""
+Digests = NDArray[np.uint64]
+"""The digest of each item, as two numbers."""
+
+
+class OpenedRun:
+    """A run to compare. Close its reader.
+
+    Args:
+        reader: Reads it.
+
+    Attributes:
+        name: Its directory, as given.
+        table: What each cell scored.
+    """
+
+    def __init__(self, reader: RunReader) -> None:
+        self.reader = reader
+        self.name = str(reader.path)
+        self.table: ScoreTable = reader.score_table()
+
+    @property
+    def file(self) -> ItemsFile | None:
+        """Its items; None: they are not known."""
+        return self.reader.items_file if len(self.table.places) else None
+
+    def scale(self, evaluator: str) -> Scale:
+        """Return what the scores of an evaluator mean."""
+        return self.reader.run_file.scales.get(evaluator, Scale())
+
+    def fingerprint(self, step: str) -> str:
+        """Return the fingerprint of a step; empty: not known."""
+        known = self.reader.run_file.steps.get(step)
+        return "" if known is None else known.fingerprint
+
+    def about(self) -> RunAbout:
+        """Return how far it is."""
+        table = self.table
+        return RunAbout(
+            self.name,
+            len(table.ids),
+            table.trials,
+            int(table.failed.sum()),
+            int((~table.answered & ~table.failed).sum()),
+            {name: int(failed.sum()) for name, failed in table.failed_scores.items()},
+            self.reader.is_running,
+            tuple(self._notes()),
+        )
+
+    def _notes(self) -> Sequence[str]:
+        notes = list(self.reader.remarks)
+        if versions := self.reader.by_current_version:
+            notes.append(f"{versions[0]:,} of {versions[1]:,} answers are of the current version")
+        if not self.reader.is_running and self.reader.run_file.sessions:
+            notes += [] if self.reader.session.ended else ["its last session was cut off"]
+        return notes
+
+    @cached_property
+    def seen_by_workflow(self) -> Digests | None:
+        """The digest of what the workflow reads of each item; None: not known."""
+        file = self.file
+        if file is None:
+            return None
+        return _digests(file.contents.seen)[np.asarray(self.table.places)]
+
+    def seen_by(self, evaluator: str) -> Digests | None:
+        """Return the digest of what an evaluator reads of each item; None: not known."""
+        file, known = self.file, self.reader.run_file.steps.get(evaluator)
+        if file is None or known is None:
+            return None
+        return _digests(b"".join(file.all_seen_by(frozenset(known.reads), self.table.places)))
+
+    def values(self, field: str) -> list[Any]:
+        """Return the value of a field for each item; `MISSING` where an item does not have it.
+
+        Raises:
+            LimpetError: No item has the field.
+        """
+        read = partial(self.reader.items, whole=not self.reader.knows_rows)
+        check_fields([field], read)
+        if (file := self.file) is not None:
+            return [value_in(file.item(place).row, field) for place in self.table.places]
+        rows = {item.id: item.row for item in read()}
+        return [value_in(rows.get(id_, {}), field) for id_ in self.table.ids]
+
+    def read(self, wanted: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], ItemResult]:
+        """Return the results of some items, by their place in the table and by trial."""
+        table = self.table
+        rows = {table.ids[row]: row for row in wanted}
+        places = {table.places[row] for row in wanted} if self.file is not None else None
+        found = self.reader.items(places) if wanted else ()
+        return {(rows[item.id], item.trial): item for item in found if item.id in rows}
+
+
+def open_to_compare(run: AnyRun) -> OpenedRun:
+    """Open a run.
+
+    Raises:
+        LimpetError: There is no such run, or it has nothing to compare.
+        TypeError: It is not a run.
+    """
+    if isinstance(run, EvaluationResult):
+        if run.run is None:
+            raise LimpetError("a result that was not kept cannot be compared", hint="give it run=…")
+        run = run.run
+    if not isinstance(run, (str, os.PathLike)):
+        raise TypeError(f"{run!r}: must be a run's directory, its name, or its result")
+    path = choose_run(str(Path(run)))
+    shown = one_line(str(run))
+    if is_matrix(path):
+        inside = " ".join(one_line(str(one)) for one in runs_in(path)[:2]) or "BASE NEW"
+        raise LimpetError(
+            f"{shown}: this directory holds the runs of a matrix",
+            hint=f"name the runs, for example: limpet compare {inside}",
+        )
+    reader = open_run(str(path))
+    if reader.kind == "map":
+        reader.close()
+        raise LimpetError(
+            f"{shown}: this is the journal of a map, which has no scores to compare",
+            hint="compare runs that limpet run or limpet.evaluate made",
+        )
+    try:
+        return OpenedRun(reader)
+    except BaseException:
+        reader.close()
+        raise
+
+
+def counted(number: int, ids: Sequence[str]) -> str:
+    """Return a number of items with the first of their ids: `3 items (q1, q2, q3)`."""
+    named = ", ".join(map(one_line, ids))
+    more = ", …" if number > len(ids) else ""
+    return f"{count(number, 'item')} ({named}{more})"
+
+
+def _digests(content: bytes) -> Digests:
+    return np.frombuffer(content, np.uint64).reshape(-1, KEY_BYTES // 8)
+

@@ -1,0 +1,101 @@
+"""Which cells of two runs belong together?
+
+Items are paired by their ids, and then trial by trial. A pair counts only if the item is the same
+in both runs: the workflow and the evaluator have read the same of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limpet.run.comparing.opened_run import OpenedRun
+from limpet.run.reading.score_table import Flags
+
+Rows = NDArray[np.int64]
+
+
+@dataclass
+class Pairs:
+    """The items of two runs: those of the base in its order, then those that only the new one has.
+
+    Attributes:
+        base: The base.
+        new: The new run.
+        base_rows: The row of each item in the base's table; -1: it has no such item.
+        new_rows: The row of each item in the new run's table; -1: it has no such item.
+    """
+
+    base: OpenedRun
+    new: OpenedRun
+    base_rows: Rows
+    new_rows: Rows
+
+    @cached_property
+    def common(self) -> Flags:
+        """Which of the items both runs have."""
+        return (self.base_rows >= 0) & (self.new_rows >= 0)
+
+    def ids(self, which: Flags, most: int) -> list[str]:
+        """Return the ids of the first of some items."""
+        base, new = self.base.table.ids, self.new.table.ids
+        return [
+            base[self.base_rows[at]] if self.base_rows[at] >= 0 else new[self.new_rows[at]]
+            for at in np.flatnonzero(which)[:most]
+        ]
+
+    def differing(self, evaluator: str) -> Flags:
+        """Return which items differ in what the workflow or the evaluator reads of them.
+
+        The digests tell, if both runs read the same fields. Where they differ, the rows decide.
+        """
+        found = np.zeros(len(self.common), np.bool_)
+        if self.base.file is None or self.new.file is None:
+            return found  # not known, and said
+        at = np.flatnonzero(self.common)
+        if not len(at):
+            return found
+        same = np.ones(len(at), np.bool_)
+        for base, new in (
+            (self.base.seen_by_workflow, self.new.seen_by_workflow),
+            (self.base.seen_by(evaluator), self.new.seen_by(evaluator)),
+        ):
+            if base is None or new is None:
+                same[:] = False
+            else:
+                same &= (base[self.base_rows[at]] == new[self.new_rows[at]]).all(axis=1)
+        doubtful = at[~same]
+        found[doubtful] = [not self._is_same_row(one) for one in doubtful]
+        return found
+
+    def _is_same_row(self, at: int) -> bool:
+        base, new = self.base.file, self.new.file
+        assert base is not None
+        assert new is not None
+        here = self.base.table.places[self.base_rows[at]]
+        there = self.new.table.places[self.new_rows[at]]
+        if base.content(here) == new.content(there):
+            return True
+        one, other = base.item(here), new.item(there)
+        return (one.input, one.expected, one.row) == (other.input, other.expected, other.row)
+
+
+def pair(base: OpenedRun, new: OpenedRun) -> Pairs:
+    """Pair the items of two runs."""
+    ids, others = base.table.ids, new.table.ids
+    if ids == others:
+        rows = np.arange(len(ids))
+        return Pairs(base, new, rows, rows)
+    return Pairs(base, new, *_by_id(ids, others))
+
+
+def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
+    place = {id_: row for row, id_ in enumerate(others)}
+    new_rows = [place.pop(id_, -1) for id_ in ids]
+    only_new = list(place.values())
+    return (
+        np.array([*range(len(ids)), *(-1 for _ in only_new)], np.int64),
+        np.array([*new_rows, *only_new], np.int64),
+    )

@@ -1,0 +1,331 @@
+"""What a comparison found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from limpet.text import one_line
+
+Verdict = Literal["better", "worse", "no difference seen"]
+GateVerdict = Literal["not worse", "worse", "inconclusive"]
+MOST_IDS = 10
+"""So many ids are named where items are left out."""
+
+
+class Bounds(NamedTuple):
+    """The interval with each missing score as the worst, and as the best."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much a score differs, over the items that have it in both runs.
+
+    Attributes:
+        n: The number of items.
+        base_mean: The mean of the base over these items.
+        new_mean: The mean of the new run over the same items.
+        delta: `new_mean` minus `base_mean`.
+        low: The lower end of its 95% interval.
+        high: The upper end.
+        p: How often a difference like this arises by chance.
+        mid_p: The mid-p of McNemar's exact test; None unless it is yes or no in one trial.
+        method: The method of the interval.
+        better: The number of items that the new run did better; a lower score may be.
+        same: The number that it did as well.
+        worse: The number that it did worse.
+        smallest_seen: The smallest difference that would have been seen four times of five.
+        missing: The number of pairs in which a score is missing.
+        bounds: The interval with what is missing as bounds; None: nothing is missing, or the score
+            has no range.
+        verdict: Whether the new run is better.
+        items_to_decide: About how many items would show a difference of this size; None: it is
+            seen, or there is none.
+    """
+
+    n: int
+    base_mean: float
+    new_mean: float
+    delta: float
+    low: float
+    high: float
+    p: float
+    mid_p: float | None
+    method: str
+    better: int
+    same: int
+    worse: int
+    smallest_seen: float
+    missing: int
+    bounds: Bounds | None
+    verdict: Verdict
+    items_to_decide: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The items with one value of a field.
+
+    Attributes:
+        value: The value; None: an item does not have the field.
+        difference: What they differ by; None: no item has a score in both runs.
+        p_bh: p, corrected for the number of slices by Benjamini and Hochberg.
+    """
+
+    value: Any
+    difference: Difference | None
+    p_bh: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreComparison(Difference):
+    """By how much a score differs between two runs.
+
+    Attributes:
+        range: The lowest and the highest score; None: any number.
+        higher_is_better: Whether a higher score is better.
+        p_holm: p, corrected for the number of scores and runs that are compared, by Holm.
+        groups: How many groups the items form; None: they form none.
+        slices: The same for each value of a field, if one was named.
+    """
+
+    range: tuple[float, float] | None
+    higher_is_better: bool
+    p_holm: float
+    groups: int | None = None
+    slices: Sequence[Slice] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelComparison:
+    """How often the label of a score changed. It has no number, and gets none.
+
+    Attributes:
+        n: The number of cells that have a label in both runs.
+        base: How many of them have each label in the base.
+        new: How many have it in the new run.
+        changes: From which label to which, and how often, the most frequent first.
+        missing: The number of cells that have a label in only one of them, or in none.
+    """
+
+    n: int
+    base: Mapping[str, int]
+    new: Mapping[str, int]
+    changes: Mapping[tuple[str, str], int]
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What is not compared, or only as a bound.
+
+    Attributes:
+        kind: What it is: "rows", "items", "evaluators", "trials" or "scores".
+        name: Which one, for example the evaluator.
+        why: Why, in a sentence.
+        n: How many items or trials it concerns; 0: all.
+        ids: The ids of the first of these items.
+        allow: Which of `allow` compares it all the same; None: none does.
+    """
+
+    kind: Literal["rows", "items", "evaluators", "trials", "scores"]
+    name: str
+    why: str
+    n: int = 0
+    ids: Sequence[str] = ()
+    allow: Literal["rows", "evaluators", "trials"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one run answered, and how it was scored: a number or a label."""
+
+    output: Any
+    score: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """An item whose score changed.
+
+    Attributes:
+        score: The name of the score.
+        id: The item's id.
+        trial: The trial of the two answers: the one that changed most.
+        delta: The change of the item's mean; None: it has labels.
+        is_worse: Whether the new run did worse.
+        base: The base's answer.
+        new: The new run's answer.
+    """
+
+    score: str
+    id: str
+    trial: int
+    delta: float | None
+    is_worse: bool
+    base: Answer
+    new: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Seconds or dollars of one run: over the answers that both runs have."""
+
+    total: float
+    mean: float
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class AmountDifference:
+    """By how much the latency or the cost of an answer differs.
+
+    Attributes:
+        n: The number of items.
+        base: The amounts of the base.
+        new: The amounts of the new run.
+        delta: The difference of the means.
+        low: The lower end of its 95% interval, by Student's t.
+        high: The upper end.
+    """
+
+    n: int
+    base: Amounts
+    new: Amounts
+    delta: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunAbout:
+    """One of the runs.
+
+    Attributes:
+        run: Its directory.
+        items: The number of its items.
+        trials: The number of trials.
+        failed: The number of cells that the workflow failed.
+        not_run: The number of cells that did not run.
+        failed_scores: By evaluator, how many answers it failed to score.
+        is_running: Whether it is running: its numbers are interim.
+        notes: What else must be known, a sentence each.
+    """
+
+    run: str
+    items: int
+    trials: int
+    failed: int
+    not_run: int
+    failed_scores: Mapping[str, int]
+    is_running: bool
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """A run against the base.
+
+    Attributes:
+        about: The run.
+        scores: What each score differs by.
+        left_out: What is not compared, and why.
+        notes: What was compared only because it was allowed, and what is not known.
+        flips: The items that changed most, what got worse first.
+        cost: What the answers cost; None: not known.
+        latency: How long they took; None: no item has an answer in both runs.
+    """
+
+    about: RunAbout
+    scores: Mapping[str, ScoreComparison | LabelComparison]
+    left_out: Sequence[LeftOut] = ()
+    notes: Sequence[str] = ()
+    flips: Sequence[Flip] = ()
+    cost: AmountDifference | None = None
+    latency: AmountDifference | None = None
+
+    @property
+    def run(self) -> str:
+        """The run's directory."""
+        return self.about.run
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether a run is worse than the base by more than a margin.
+
+    Attributes:
+        name: The score.
+        run: The run.
+        margin: The loss that would not matter.
+        verdict: "not worse", "worse" or "inconclusive".
+        delta: The difference of the means.
+        low: With 95% confidence, the difference is not below this.
+        high: With 95% confidence, the difference is not above this.
+        missing: The number of pairs in which a score is missing: they are bounds.
+        items_to_decide: About how many items would decide it; None: it is decided, or no number
+            would.
+        higher_is_better: Whether a higher score is better.
+        why: Why it is inconclusive whatever the items say; empty otherwise.
+    """
+
+    name: str
+    run: str
+    margin: float
+    verdict: GateVerdict
+    delta: float
+    low: float
+    high: float
+    missing: int
+    items_to_decide: int | None
+    higher_is_better: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs against a base, item by item: what `limpet.compare` returns.
+
+    Attributes:
+        base: The base.
+        new: The runs that were compared with it.
+        gates: Whether they are worse than the margins of `fail_if_worse` allow.
+        by: The field of the slices; None: there are none.
+        group: The field of the groups, if one was named.
+        these_questions: Whether the conclusion is about these very questions.
+    """
+
+    base: RunAbout
+    new: Sequence[RunComparison]
+    gates: Sequence[GateResult] = ()
+    by: str | None = None
+    group: str | None = None
+    these_questions: bool = False
+
+    @property
+    def verdict(self) -> GateVerdict | None:
+        """The verdict of all gates: the worst of them; None: there are none."""
+        found = {gate.verdict for gate in self.gates}
+        order: Sequence[GateVerdict] = ("worse", "inconclusive", "not worse")
+        return next((verdict for verdict in order if verdict in found), None)
+
+    def __repr__(self) -> str:
+        words = [
+            f"{one_line(name)} {_words(score)}"
+            for run in self.new
+            for name, score in run.scores.items()
+        ]
+        verdict = f"; {self.verdict}" if self.verdict else ""
+        runs = " and ".join(one_line(run.run) for run in self.new)
+        return f"<Comparison of {runs} with {one_line(self.base.run)}: {', '.join(words)}{verdict}>"
+
+
+def _words(score: ScoreComparison | LabelComparison) -> str:
+    if isinstance(score, LabelComparison):
+        changed = sum(score.changes.values())
+        return f"{changed:,} of {score.n:,} labels changed"
+    ends = f"{score.low:+.3g} to {score.high:+.3g}"
+    return f"{score.delta:+.3g} ({ends}, {score.verdict}, n={score.n:,})"

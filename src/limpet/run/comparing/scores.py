@@ -1,0 +1,237 @@
+"""By how much does one score differ between two runs?"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from limpet import stats
+from limpet.errors import LimpetError, ScoresError
+from limpet.run.comparing.pairs import Rows
+from limpet.run.comparing.results import Bounds, Difference, GateResult, Verdict
+from limpet.run.reading.score_table import Flags, Floats
+from limpet.run.results.filters import ScoreName
+from limpet.text import one_line
+
+SIGNIFICANT = 0.05
+_SAME = 1e-12  # differences of means this small are rounding errors
+
+
+@dataclass(frozen=True, slots=True)
+class PairedScores:
+    """The values of one score in both runs: an item a row, a trial a column, NaN: none.
+
+    Attributes:
+        name: The score.
+        at: The items, by their place among the pairs.
+        base: The values of the base.
+        new: The values of the new run.
+        range: The lowest and the highest value; None: any number.
+        higher_is_better: Whether a higher value is better.
+        groups: The group of each item; None: they form none.
+    """
+
+    name: ScoreName
+    at: Rows
+    base: Floats
+    new: Floats
+    range: tuple[float, float] | None
+    higher_is_better: bool
+    groups: Rows | None = None
+
+    def only(self, which: Flags) -> "PairedScores":
+        """Return some of the items."""
+        groups = None if self.groups is None else self.groups[which]
+        return PairedScores(
+            self.name,
+            self.at[which],
+            self.base[which],
+            self.new[which],
+            self.range,
+            self.higher_is_better,
+            groups,
+        )
+
+    @property
+    def missing(self) -> Flags:
+        """Which pairs lack a value."""
+        return np.isnan(self.base) | np.isnan(self.new)
+
+    def changes(self) -> Floats:
+        """Return by how much the mean of each item changed; NaN: no pair of it is complete."""
+        complete = ~self.missing
+        there = complete.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            found = np.where(complete, self.new - self.base, 0.0).sum(axis=1) / there
+        return np.where(np.abs(found) > _SAME, found, found * 0)
+
+
+class _Flat:
+    """The pairs one after the other, as `limpet.stats` takes them."""
+
+    def __init__(self, scores: PairedScores) -> None:
+        items, trials = scores.base.shape
+        self.a, self.b = scores.base.ravel(), scores.new.ravel()
+        self.items = None if trials == 1 else np.repeat(np.arange(items), trials)
+        self.groups = None if scores.groups is None else np.repeat(scores.groups, trials)
+
+    def only(self, which: Flags) -> dict[str, Any]:
+        """Return the arguments for some of the pairs."""
+        given = {"a": self.a, "b": self.b, "items": self.items, "groups": self.groups}
+        return {name: None if one is None else one[which] for name, one in given.items()}
+
+    def filled(self, of_base: float, of_new: float) -> dict[str, Any]:
+        """Return the arguments for all pairs, with these values where one is missing."""
+        whole = self.only(np.ones(len(self.a), np.bool_))
+        whole["a"] = np.where(np.isnan(self.a), of_base, self.a)
+        whole["b"] = np.where(np.isnan(self.b), of_new, self.b)
+        return whole
+
+
+def difference(scores: PairedScores, *, these_questions: bool = False) -> Difference | None:
+    """Return by how much a score differs; None: no item has it in both runs.
+
+    Raises:
+        ScoresError: The numbers cannot be had, for example because there are too few groups.
+    """
+    flat, missing = _Flat(scores), scores.missing.ravel()
+    if missing.all():
+        return None
+    found = _paired(flat.only(~missing), scores.range, these_questions=these_questions)
+    base_mean, new_mean = _means(scores)
+    bounds = None
+    if missing.any() and scores.range is not None:
+        bounds = _bounds(flat, scores.range, found, these_questions=these_questions)
+    ends = (found.low, found.high) if bounds is None else (bounds.low, bounds.high)
+    verdict = _verdict(*ends, higher_is_better=scores.higher_is_better)
+    counts = (found.better, found.same, found.worse)
+    better, same, worse = counts if scores.higher_is_better else counts[::-1]
+    return Difference(
+        n=found.n,
+        base_mean=base_mean,
+        new_mean=new_mean,
+        delta=found.delta,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        mid_p=found.mid_p,
+        method=found.method,
+        better=better,
+        same=same,
+        worse=worse,
+        smallest_seen=found.smallest_seen,
+        missing=int(missing.sum()),
+        bounds=bounds,
+        verdict=verdict,
+        items_to_decide=to_decide(found.n, found.delta, found.smallest_seen, verdict),
+    )
+
+
+def _paired(
+    given: dict[str, Any], limits: tuple[float, float] | None, *, these_questions: bool
+) -> stats.Paired:
+    if not these_questions:
+        return stats.paired(given.pop("a"), given.pop("b"), range=limits, **given)
+    if limits is None:
+        raise ScoresError(
+            "without a range, nothing can be said about these very questions",
+            hint="say which values the score can have: range: [1, 5]",
+        )
+    a, b, items = given["a"], given["b"], given["items"]
+    return stats.paired_these_questions(a, b, items=items, range=limits)
+
+
+def _bounds(
+    flat: _Flat, limits: tuple[float, float], found: stats.Paired, *, these_questions: bool
+) -> Bounds:
+    low, high = limits
+    if these_questions:
+        worst = _paired(flat.filled(high, low), limits, these_questions=True)
+        best = _paired(flat.filled(low, high), limits, these_questions=True)
+        return Bounds(min(found.low, worst.low), max(found.high, best.high))
+    given = {"items": flat.items, "groups": flat.groups}
+    whole = stats.paired_bounds(flat.a, flat.b, range=limits, **given)
+    return Bounds(whole.low, whole.high)
+
+
+def _means(scores: PairedScores) -> tuple[float, float]:
+    """Return the means of both over the items that have a complete pair; trials count first."""
+    complete = ~scores.missing
+    there = complete.sum(axis=1)
+    some = there > 0
+    base, new = (
+        np.where(complete, one, 0.0)[some].sum(axis=1) / there[some]
+        for one in (scores.base, scores.new)
+    )
+    return float(base.mean()), float(new.mean())
+
+
+def _verdict(low: float, high: float, *, higher_is_better: bool) -> Verdict:
+    if low <= 0 <= high or math.isnan(low) or math.isnan(high):
+        return "no difference seen"
+    return "better" if (low > 0) == higher_is_better else "worse"
+
+
+def to_decide(n: int, delta: float, smallest_seen: float, verdict: Verdict) -> int | None:
+    """Return how many items would show a difference of this size four times of five."""
+    if verdict != "no difference seen" or not delta or not math.isfinite(smallest_seen):
+        return None
+    needed = n * (smallest_seen / abs(delta)) ** 2
+    return math.ceil(needed) if n < needed < 2**53 else None  # noqa: PLR2004 - beyond floats
+
+
+def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
+    """Return whether the new run is worse than the base by more than a margin.
+
+    Raises:
+        LimpetError: No item has the score in both runs.
+    """
+    flat, missing = _Flat(scores), scores.missing.ravel()
+    if missing.all():
+        raise LimpetError(f"no item has a score of {one_line(str(scores.name))} in both runs")
+    given: dict[str, Any] = {"items": flat.items, "groups": flat.groups}
+    # Where lower is better, the base and the new run change places, and the result is turned back.
+    a, b = (flat.a, flat.b) if scores.higher_is_better else (flat.b, flat.a)
+    why = ""
+    if scores.range is None:
+        found, why = _unbounded(flat, a, b, missing, margin)
+    else:
+        found = stats.not_worse(a, b, margin=margin, range=scores.range, **given)
+    ends = (found.delta, found.bound_low, found.bound_high)
+    delta, low, high = ends if scores.higher_is_better else (-ends[0], -ends[2], -ends[1])
+    return GateResult(
+        str(scores.name), run, margin, found.verdict, delta, low, high, int(missing.sum()),
+        found.items_to_decide, scores.higher_is_better, why,
+    )  # fmt: skip
+
+
+def _unbounded(
+    flat: _Flat, a: Floats, b: Floats, missing: Flags, margin: float
+) -> tuple[stats.Gate, str]:
+    """Test a score without a range by Student's t; what is missing could be anything."""
+    given = flat.only(~missing) | {"a": a[~missing], "b": b[~missing]}
+    found = stats.paired(given.pop("a"), given.pop("b"), range=None, level=0.9, **given)
+    verdict: Any = "inconclusive"
+    if not missing.any() and found.low > -margin:
+        verdict = "not worse"
+    elif not missing.any() and found.high < -margin:
+        verdict = "worse"
+    why = "scores are missing, and without a range they could be any number"
+    delta, low, high = found.delta, found.low, found.high
+    return stats.Gate(verdict, delta, low, high, None), why if missing.any() else ""
+
+
+def sliced(
+    scores: PairedScores, codes: Rows, values: Sequence[Any], *, these_questions: bool
+) -> list[tuple[Any, Difference | None]]:
+    """Return by how much a score differs for each value of a field."""
+    found: list[tuple[Any, Difference | None]] = []
+    for code, value in enumerate(values):
+        some = scores.only(codes[scores.at] == code)
+        try:
+            found.append((value, difference(some, these_questions=these_questions)))
+        except ScoresError:  # too few groups in a slice
+            found.append((value, None))
+    return found

@@ -3,8 +3,9 @@
 A command's module is imported only when the command runs, so that `--help` is fast. Its `command`
 function takes the values and returns the exit code:
 
-0 all cells are done; 1 finished with failures, or below `--fail-under`; 2 bad usage or
-configuration; 3 stopped early, and can be resumed; 130 and 143 on a signal.
+0 all cells are done; 1 finished with failures, below `--fail-under`, or worse than the base; 2 bad
+usage or configuration, or not comparable; 3 stopped early, and can be resumed; 4 inconclusive; 130
+and 143 on a signal.
 """
 
 from importlib import import_module
@@ -88,6 +89,10 @@ _ENV_FILE = click.option("--env-file", type=click.Path(path_type=Path), metavar=
 _NO_EVALUATORS = click.option("--no-evaluators", is_flag=True,
                               help="Do not score: leave out the evaluators of the file.")
 _COUNT = at_least(1)
+_MARGINS = click.option("--fail-if-worse", "margins", multiple=True, metavar="NAME=MARGIN",
+                        help="Exit with 1 if a score is worse by more; may be repeated.")
+_INCONCLUSIVE = click.option("--inconclusive", type=click.Choice(["pass", "fail"]),
+                             help="What to do if a gate is not decided.  [default: exit with 4]")
 _PATH = click.Path(path_type=Path)
 
 
@@ -207,6 +212,35 @@ def _show(**given: Any) -> int:
     Default RUN: the run in this directory, or else the latest in ./runs.
     """
     return _call("show", given)
+
+
+@cli.command("compare")
+@click.argument("base", shell_complete=_complete_run)
+@click.argument("new", nargs=-1, required=True, shell_complete=_complete_run)
+@click.option("--evaluator", metavar="NAME",
+              help="Compare only this score; NAME.PART for one of several scores.")
+@click.option("--by", "field", metavar="FIELD",
+              help="Compare for each value of a dataset field, too.")
+@click.option("--group", metavar="FIELD",
+              help="Items with the same value of this field belong together, like a document.")
+@_MARGINS
+@_INCONCLUSIVE
+@click.option("--these-questions", is_flag=True,
+              help="Conclude about these very questions, not about questions like these.")
+@click.option("--allow", multiple=True, metavar="WHAT",
+              help="Compare although these differ: rows, evaluators, trials.")
+@click.option("--flips", type=at_least(0), default=5, show_default=True, metavar="N",
+              help="Show the N items of each score that changed most.")
+@_JSON
+@click.option("--markdown", type=_PATH, metavar="FILE", help="Write it for a pull request.")
+@click.option("--junit", type=_PATH, metavar="FILE", help="Write a test case for each gate.")
+def _compare(**given: Any) -> int:
+    """Compare runs with a base, item by item.
+
+    BASE and NEW are runs; of several, each is compared with BASE. Nothing runs. With
+    --fail-if-worse, exits with 1 if NEW is worse, and with 4 if the items do not decide it.
+    """
+    return _call("compare", given)
 
 
 @cli.command("why")

@@ -18,7 +18,7 @@ from limpet.errors import DiskFullError, LimpetError
 from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
-DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
+DONE, FAILED, USAGE, STOPPED, INCONCLUSIVE, BUG = 0, 1, 2, 3, 4, 70
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 

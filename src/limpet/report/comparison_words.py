@@ -1,0 +1,204 @@
+"""How is a comparison said: in numbers and in sentences?
+
+The terminal and the Markdown file say the same.
+"""
+
+import math
+from collections.abc import Iterator
+
+from limpet.report.words import duration
+from limpet.run.comparing.results import (
+    AmountDifference,
+    Comparison,
+    Difference,
+    GateResult,
+    LabelComparison,
+    RunAbout,
+    RunComparison,
+    ScoreComparison,
+)
+from limpet.text import count, money, one_line
+
+_LEAST_P = 0.0001
+_LARGE = 1_000
+VERDICTS = {"better": "better", "worse": "worse", "no difference seen": "unclear"}
+
+
+def number(value: float, *, signed: bool = False) -> str:
+    """Return a number with three decimals; a large one with four digits."""
+    if not math.isfinite(value):
+        return "–"
+    sign = "+" if signed else ""
+    if abs(value) < 0.0005:  # noqa: PLR2004 - it rounds to 0.000
+        return "0" if value == 0 else f"{value:{sign}.1g}"
+    return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign},.4g}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return the ends of an interval: `-0.012 to +0.034`."""
+    return f"{number(low, signed=True)} to {number(high, signed=True)}"
+
+
+def p_value(p: float) -> str:
+    """Return a p value."""
+    return f"<{_LEAST_P}" if p < _LEAST_P else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004
+
+
+def about_words(about: RunAbout) -> str:
+    """Return how far a run is: `40 items · 2 failed`."""
+    parts = [count(about.items, "item")]
+    parts += [count(about.trials, "trial")] if about.trials > 1 else []
+    parts += [f"{about.failed:,} failed"] if about.failed else []
+    parts += [
+        f"{one_line(name)}: {failed:,} failed"
+        for name, failed in about.failed_scores.items()
+        if failed
+    ]
+    parts += [f"{about.not_run:,} not run"] if about.not_run else []
+    parts += ["running: these numbers are interim"] if about.is_running else []
+    return " · ".join(parts)
+
+
+def score_row(name: str, score: ScoreComparison, *, several: bool) -> list[str]:
+    """Return the cells of a score in the table."""
+    p = score.p_holm if several else score.p
+    return [name, *difference_cells(score, p)]
+
+
+def difference_cells(found: Difference, p: float) -> list[str]:
+    """Return both means, the change, its interval, p and the verdict."""
+    ends = found.bounds or found
+    return [
+        number(found.base_mean),
+        number(found.new_mean),
+        number(found.delta, signed=True),
+        interval(ends.low, ends.high),
+        p_value(p),
+        VERDICTS[found.verdict],
+    ]
+
+
+def p_head(comparison: Comparison) -> str:
+    """Return the head of the column with p."""
+    return "p (Holm)" if is_corrected(comparison) else "p"
+
+
+def is_corrected(comparison: Comparison) -> bool:
+    """Return whether more than one score or run is compared."""
+    numbers = [
+        score
+        for run in comparison.new
+        for score in run.scores.values()
+        if isinstance(score, ScoreComparison)
+    ]
+    return len(numbers) > 1
+
+
+def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
+    """Yield what stands below the table about a score."""
+    name = one_line(name)
+    counts = f"{score.better:,} better, {score.same:,} same, {score.worse:,} worse"
+    how = [score.method]
+    how += [f"{score.groups:,} groups"] if score.groups is not None else []
+    how += [f"mid-p {p_value(score.mid_p)}"] if score.mid_p is not None else []
+    how += [] if score.higher_is_better else ["lower is better"]
+    yield f"{name}: {counts} of {count(score.n, 'item')} ({', '.join(how)})"
+    if score.missing and score.bounds is not None:
+        yield (
+            f"{name}: {count(score.missing, 'pair')} lack a score: the interval has them as the "
+            f"worst and as the best; without them it is {interval(score.low, score.high)}"
+        )
+    elif score.missing:
+        yield (
+            f"{name}: {count(score.missing, 'pair')} lack a score and are left out: without a "
+            "range they could be any number"
+        )
+    if score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
+        seen = f"{name}: could only have seen a difference of {number(score.smallest_seen)} or more"
+        if score.items_to_decide is not None:
+            seen += f"; one of this size takes about {count(score.items_to_decide, 'item')}"
+        yield seen
+
+
+def label_lines(name: str, labels: LabelComparison) -> Iterator[str]:
+    """Yield how the labels of a score changed."""
+    changed = sum(labels.changes.values())
+    missing = f"; {labels.missing:,} have no label in one of the runs" if labels.missing else ""
+    yield f"{one_line(name)}: {changed:,} of {count(labels.n, 'label')} changed{missing}"
+
+
+def label_rows(labels: LabelComparison) -> list[list[str]]:
+    """Return each label with its counts in both runs."""
+    names = dict.fromkeys([*labels.base, *labels.new])
+    ranked = sorted(names, key=lambda name: (-labels.base.get(name, 0), name))
+    return [
+        [name, f"{before:,}", f"{after:,}", f"{after - before:+,}"]
+        for name in ranked
+        for before, after in [(labels.base.get(name, 0), labels.new.get(name, 0))]
+    ]
+
+
+def change_lines(labels: LabelComparison, most: int = 10) -> Iterator[str]:
+    """Yield from which label to which, and how often."""
+    for (before, after), number_ in list(labels.changes.items())[:most]:
+        yield f"{number_:,} × {one_line(before)} → {one_line(after)}"
+    if more := len(labels.changes) - most:
+        yield from [f"… and {more:,} other changes"] if more > 0 else []
+
+
+def left_out_lines(run: RunComparison) -> Iterator[str]:
+    """Yield what is left out, and what must be known, a sentence each."""
+    yield from (one_line_of(note) for note in (*run.about.notes, *run.notes))
+    for one in run.left_out:
+        hint = f" (--allow {one.allow} compares them)" if one.allow else ""
+        yield f"{one.why}{hint}"
+
+
+def one_line_of(note: str) -> str:
+    """Return a sentence without control characters."""
+    return one_line(note)
+
+
+def amount_lines(run: RunComparison) -> Iterator[str]:
+    """Yield the differences of cost and latency."""
+    if (found := run.cost) is not None:
+        share = _share(found)
+        yield (
+            f"cost: ${money(found.base.total)} → ${money(found.new.total)}{share} for the answers "
+            f"to {count(found.n, 'item')}"
+        )
+    if (found := run.latency) is not None:
+        yield (
+            f"latency: median {duration(found.base.median)} → {duration(found.new.median)}, "
+            f"95% under {duration(found.base.p95)} → {duration(found.new.p95)}, "
+            f"mean {_seconds(found.delta)} ({_seconds(found.low)} to {_seconds(found.high)})"
+        )
+
+
+def _share(found: AmountDifference) -> str:
+    if not found.base.total:
+        return ""
+    return f" ({(found.new.total - found.base.total) / found.base.total:+.0%})"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:+.3g} s" if math.isfinite(value) else "–"
+
+
+def gate_words(gate: GateResult) -> str:
+    """Return the verdict of a gate, and why."""
+    side = "below" if gate.higher_is_better else "above"
+    line = -gate.margin if gate.higher_is_better else gate.margin
+    name = one_line(gate.name)
+    words = (
+        f"{name}: {gate.verdict}: the change is {number(gate.delta, signed=True)}, with 95% "
+        f"confidence from {interval(gate.low, gate.high)}; worse would be {side} "
+        f"{number(line, signed=True)}"
+    )
+    if gate.missing:
+        words += f"; {count(gate.missing, 'pair')} lack a score"
+    if gate.why:
+        words += f": {gate.why}"
+    if gate.verdict == "inconclusive" and gate.items_to_decide is not None:
+        words += f"; about {count(gate.items_to_decide, 'item')} would decide it"
+    return words

@@ -135,6 +135,10 @@ def _init(**given: Any) -> int:
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
               help="Exit with 1 if an evaluator's mean, with failures as worst, is lower; "
                    "higher, if lower is better. May be repeated.")
+@click.option("--against", metavar="BASE", shell_complete=_complete_run,
+              help="Compare with this run at the end: see limpet compare.")
+@_MARGINS
+@_INCONCLUSIVE
 @click.option("--config-file", type=_PATH, hidden=True)
 @endpoint_flags
 @identity_flags

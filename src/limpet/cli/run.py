@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 from rich.text import Text
 
 from limpet.cli.changed import answer_to, can_ask, changes, question_about
-from limpet.cli.error_exit import DONE, FAILED, STOPPED
+from limpet.cli.error_exit import DONE, FAILED, STOPPED, USAGE
 from limpet.cli.made_by import MadeBy
 from limpet.cli.matrix import (
     VariantEvents,
@@ -49,6 +50,9 @@ from limpet.run.planning.redo import forced
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.text import harmless
 
+if TYPE_CHECKING:
+    from limpet.cli.against import Against
+
 _MOST_ROWS = 5
 
 
@@ -70,6 +74,9 @@ def command(
     quiet: bool,
     as_json: bool,
     floors: tuple[str, ...],
+    against: str | None,
+    margins: tuple[str, ...],
+    inconclusive: str | None,
     **given: Any,
 ) -> int:
     """Run an evaluation, or resume it."""
@@ -79,15 +86,15 @@ def command(
         _check_redo(redo_items, keep=keep)
         redo_steps = ("workflow", *redo_steps)
     here = Path.cwd()
+    base = _read_against(against, margins, inconclusive)
     flags = _Flags(
-        redo_steps, redo_items, keep, retry_failed, early_stop, limit, floors, quiet, as_json
+        redo_steps, redo_items, keep, retry_failed, early_stop, limit, floors, quiet, as_json, base
     )
     with stdout_for_data() as out:
         made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
         _check_skipped(given, redo_steps, forces=flags.forces)
         matrix = made_by.matrix()
-        if matrix is None and only:
-            raise click.UsageError(f"--only {only[0]}: the file has no matrix")
+        _check_matrix(only, base, has_matrix=matrix is not None)
         variants = [None] if matrix is None else matrix.chosen(only)
         # All of them, before any call is made: a mistake in the last one costs nothing.
         runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]
@@ -118,6 +125,27 @@ def command(
     return ended.code
 
 
+def _read_against(
+    base: str | None, margins: Sequence[str], inconclusive: str | None
+) -> "Against | None":
+    if base is None and not margins and not inconclusive:
+        return None
+    # NumPy, which most runs do not need.
+    against: Against | None = import_module("limpet.cli.against").read_against(
+        base, margins, inconclusive
+    )
+    return against
+
+
+def _check_matrix(only: Sequence[str], against: "Against | None", *, has_matrix: bool) -> None:
+    if not has_matrix and only:
+        raise click.UsageError(f"--only {only[0]}: the file has no matrix")
+    if has_matrix and against is not None:
+        raise click.UsageError(
+            "--against: the file has a matrix; compare its runs with limpet compare BASE RUN…"
+        )
+
+
 class _Flags(NamedTuple):
     """What the command line asks of each run."""
 
@@ -130,6 +158,7 @@ class _Flags(NamedTuple):
     floors: tuple[str, ...]
     quiet: bool
     as_json: bool
+    against: "Against | None" = None
 
     @property
     def forces(self) -> bool:
@@ -150,6 +179,8 @@ def _ready(made_by: MadeBy, flags: _Flags) -> _Ready:
     config = made_by.read(continue_run=continues)
     prepared = _prepare(config, quiet=flags.quiet, as_json=flags.as_json)
     least = read_floors(flags.floors, list(prepared.evaluators))
+    if flags.against is not None:
+        flags.against.check(config.run, list(prepared.evaluators))
     prepared = replace(
         prepared.with_options(_options(prepared, flags)),
         limit=flags.limit,
@@ -171,7 +202,7 @@ def _run_or_ask(
     config, prepared = run.config, run.prepared
     view = new_view()
     try:
-        return _run(config, prepared, view, run.floors, here), view
+        return _run(config, prepared, view, run.floors, flags.against, here), view
     except FunctionChangedError as changed:
         kept = _if(config, prepared, {"on_change": "keep"})
         again = _if(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
@@ -181,7 +212,7 @@ def _run_or_ask(
         answer = answer_to(question, changed, kept)
     view = new_view()
     prepared = prepared.with_options({"on_change": answer})
-    return _run(config, prepared, view, run.floors, here), view
+    return _run(config, prepared, view, run.floors, flags.against, here), view
 
 
 def _options(prepared: Arguments, flags: _Flags) -> RunOptions:
@@ -295,6 +326,7 @@ def _run(
     prepared: Arguments,
     view: View,
     floors: Sequence[Floor],
+    against: "Against | None",
     here: Path,
 ) -> Ended:
     began = time.monotonic()
@@ -321,7 +353,15 @@ def _run(
         if not well:
             code = max(code, FAILED)
             why = why or "the results are complete, but a script that runs after them failed"
+        compared = None
+        if against is not None and code in (DONE, FAILED):
+            module = import_module("limpet.cli.against")
+            compared = module.compared_with(against, result.run or str(config.run))
+            code = compared.code if code == DONE or compared.code == USAGE else code
+            why = why if isinstance(view, TalkingView) else why or compared.why
         if isinstance(view, EventView):
+            if compared is not None:
+                view.say("compared", **compared.data())
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
     following = next_steps(result, run, code)
@@ -331,7 +371,7 @@ def _run(
             f"score with the toolkit: nat eval --config_file {file} --skip_workflow "
             f"--dataset {run}/workflow_output.json"
         )
-    return Ended(result, code, why, time.monotonic() - began, following)
+    return Ended(result, code, why, time.monotonic() - began, following, compared)
 
 
 def _warn(line: str) -> None:

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -21,6 +21,9 @@ from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.filters import ScoreName, split_name
 from limpet.run.results.score_words import claim_of, mean
 from limpet.text import count, did_you_mean, harmless, one_line
+
+if TYPE_CHECKING:
+    from limpet.cli.against import Compared
 
 
 def early_stop_hint(reason: EarlyStopError) -> str:
@@ -137,13 +140,23 @@ def _steps(result: EvaluationResult) -> list[Mapping[str, Any]]:
 
 
 class Ended(NamedTuple):
-    """How a run ended."""
+    """How a run ended.
+
+    Attributes:
+        result: Its result.
+        code: The exit code.
+        why: Why that is not 0.
+        seconds: How long it took.
+        next: What to do next, a line each.
+        compared: How the comparison with `--against` ended; None: there is none.
+    """
 
     result: EvaluationResult
     code: int
     why: str
     seconds: float
     next: list[str]
+    compared: "Compared | None" = None
 
 
 def say_ended(ended: Ended, view: View) -> None:
@@ -157,6 +170,7 @@ def say_ended(ended: Ended, view: View) -> None:
         stderr_console().print()
         for line in remarks(ended.result.summary, ended.seconds):
             say(line, "dim")
+    _say_compared(ended.compared, talks=talks)
     reason = ended.result.stop_reason
     if isinstance(reason, EarlyStopError):
         say_error(str(reason), early_stop_hint(reason))
@@ -169,6 +183,13 @@ def say_ended(ended: Ended, view: View) -> None:
             say(line, wrap=False)
     if unwritten is not None:
         raise unwritten
+
+
+def _say_compared(compared: "Compared | None", *, talks: bool) -> None:
+    if compared is not None and talks:
+        compared.put()
+    if compared is not None:
+        compared.say_error()
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:

@@ -23,12 +23,12 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON data. A number that does not exist is None."""
     return {
         "base": _about(comparison.base),
+        "gates": [_gate(gate) for gate in comparison.gates],
+        "verdict": comparison.verdict,
         "new": [_run(run) for run in comparison.new],
         "by": comparison.by,
         "group": comparison.group,
         "these_questions": comparison.these_questions,
-        "gates": [_gate(gate) for gate in comparison.gates],
-        "verdict": comparison.verdict,
     }
 
 

@@ -166,8 +166,9 @@ def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text of which Markdown makes nothing."""
-    return _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
+    """Return text of which Markdown makes nothing, and which notifies nobody."""
+    escaped = _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
+    return escaped.replace("&#64;", "&#64;&#8203;")
 
 
 def _code(text: str) -> str:

@@ -5,8 +5,8 @@ things means nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -124,31 +124,15 @@ class Comparable:
     def _evaluators(self) -> list[str]:
         known = list(dict.fromkeys([*self._base.table.evaluators, *self._new.table.evaluators]))
         if not known:
+            are_imported = not any(run.reader.run_file.sessions for run in (self._base, self._new))
             raise LimpetError(
                 f"neither {_named(self._base)} nor {_named(self._new)} has an evaluator: there are "
                 "no scores to compare",
-                hint="add evaluators to the file and run it again: the answers are kept",
+                hint="score the imported answers first, with limpet run"
+                if are_imported
+                else "add evaluators to the file and run it again: the answers are kept",
             )
-        if (wanted := self._wanted) is None:
-            return known
-        return [wanted.evaluator]
-
-    @cached_property
-    def _wanted(self) -> ScoreName | None:
-        name = self.options.evaluator
-        if name is None:
-            return None
-        tables = (self._base.table, self._new.table)
-        known = dict.fromkeys(one for table in tables for one in table.evaluators)
-        found = split_name(name, known)
-        parts = [one for table in tables for one in (*table.scores, *table.labels)]
-        if found is None or (found.part is not None and found not in parts):
-            names = dict.fromkeys([*known, *(str(one) for one in parts)])
-            raise LimpetError(
-                f"no score is called {quoted(name)}; known: {', '.join(map(one_line, names))}",
-                hint=hint_near(name, names),
-            )
-        return found
+        return known
 
     def _is_comparable(self, evaluator: str) -> bool:
         base, new, name = self._base, self._new, one_line(evaluator)
@@ -197,13 +181,15 @@ class Comparable:
             name
             for table in (base, new)
             for name in (*table.scores, *table.labels)
-            if name.evaluator == evaluator and self._wanted in (None, name, ScoreName(evaluator))
+            if name.evaluator == evaluator
         )
         if not names:
             self._leave_out(evaluator, f"{one_line(evaluator)} has no score in either run")
-        at = self._same_rows(evaluator) if names else None
-        for name in names if at is not None else ():
-            self._add_score(name, at)
+            return
+        at = self._same_rows(evaluator)
+        if at is not None:
+            for name in names:
+                self._add_score(name, at)
 
     def _same_rows(self, evaluator: str) -> Rows | None:
         """Return the items that count for an evaluator; None: there are none."""
@@ -219,7 +205,7 @@ class Comparable:
             self._note_once(f"{told}, and compared as allowed")
             return np.arange(len(differing))
         if number == common:
-            why = f"all {count(common, 'common item')} have other rows: this is another dataset"
+            why = f"all {count(common, 'common item')} are other rows: this is another dataset"
             self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
             return None
         why = f"{told}: left out of {one_line(evaluator)}"
@@ -268,9 +254,7 @@ class Comparable:
         return min(self._base.table.trials, self._new.table.trials)
 
     def _add_numbers(self, name: ScoreName, at: Rows) -> None:
-        base, new = (
-            self._values(run.table.scores[name], rows[at]) for run, rows in self._sides()
-        )
+        base, new = (self._values(run.table.scores[name], rows[at]) for run, rows in self._sides())
         shown, scale = one_line(str(name)), self._base.scale(name.evaluator)
         limits = scale.range or self._new.scale(name.evaluator).range
         both = np.concatenate([base.ravel(), new.ravel()])
@@ -303,8 +287,8 @@ class Comparable:
         if self._all_trials and self._base.table.trials != self._new.table.trials:
             # An item that lacks a trial has no mean: what the trial would be is not known.
             values = values.mean(axis=1, keepdims=True)
-            return _taken(values, rows, 1, np.nan)
-        return _taken(values, rows, self._trials, np.nan)
+        taken: Floats = _taken(values, rows, min(self._trials, values.shape[1]), np.nan)
+        return taken
 
     def _name_labelled(self, name: ScoreName, at: Rows, base: Floats, new: Floats) -> None:
         """Name the items that have a label instead of a number."""
@@ -343,21 +327,50 @@ class Comparable:
 
     _coded: dict[str, tuple[Rows, list[Any]]] = field(default_factory=dict)
 
-    def check(self) -> None:
-        """Raise if nothing can be compared.
+    # ---- what is shown --------------------------------------------------------------------------
+
+    def show_only(self, name: str | None) -> "Comparable":
+        """Return what is shown: all, or one evaluator or score.
 
         Raises:
-            LimpetError: Nothing is left to compare. The message says why.
+            LimpetError: There is no such score, or nothing is left to compare.
         """
-        if self.scores or self.labels:
-            return
-        names = (self._base, self._new)
-        whys = list(dict.fromkeys(one.why for one in self.left_out if one.kind != "items"))
-        told = "; ".join(whys) or "no item has a score in both runs"
-        allow = [one.allow for one in self.left_out if one.allow is not None]
+        shown = self if name is None else self._only(self._score_name(name))
+        if shown.scores or shown.labels:
+            return shown
+        left_out = [one for one in shown.left_out if one.kind != "items"]
+        told = "; ".join(dict.fromkeys(one.why for one in left_out))
+        allow = [one.allow for one in left_out if one.allow is not None]
         hint = f"compare it all the same with --allow {allow[0]}" if allow else None
-        runs = " and ".join(map(_named, names))
+        runs = f"{_named(self._base)} and {_named(self._new)}"
         raise LimpetError(f"{runs} cannot be compared: {told}", hint=hint)
+
+    def _only(self, wanted: ScoreName) -> "Comparable":
+        def is_wanted(name: ScoreName) -> bool:
+            return wanted in (name, ScoreName(name.evaluator))
+
+        def is_about(one: LeftOut) -> bool:
+            is_general = one.kind in ("items", "trials")
+            return is_general or one.name in (wanted.evaluator, str(wanted))
+
+        some = copy(self)
+        some.scores = [one for one in self.scores if is_wanted(one.name)]
+        some.labels = [one for one in self.labels if is_wanted(one.name)]
+        some.left_out = [one for one in self.left_out if is_about(one)]
+        return some
+
+    def _score_name(self, name: str) -> ScoreName:
+        tables = (self._base.table, self._new.table)
+        evaluators = dict.fromkeys(one for table in tables for one in table.evaluators)
+        found = split_name(name, evaluators)
+        parts = [one for table in tables for one in (*table.scores, *table.labels)]
+        if found is None or (found.part is not None and found not in parts):
+            names = dict.fromkeys([*evaluators, *(str(one) for one in parts)])
+            raise LimpetError(
+                f"no score is called {quoted(name)}; known: {', '.join(map(one_line, names))}",
+                hint=hint_near(name, names),
+            )
+        return found
 
 
 def _taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:

@@ -99,8 +99,8 @@ def _opened(run: AnyRun, opened: ExitStack) -> OpenedRun:
 def _compare(
     base: OpenedRun, new: OpenedRun, options: CompareOptions
 ) -> tuple[RunComparison, Comparable]:
-    found = Comparable(pair(base, new), options)
-    found.check()
+    whole = Comparable(pair(base, new), options)
+    found = whole.show_only(options.evaluator)
     notes = list(found.notes)
     if base.reader.layout.home == new.reader.layout.home:
         notes.insert(0, f"{one_line(new.name)} is compared with itself")
@@ -117,7 +117,7 @@ def _compare(
         cost(found.pairs),
         latency(found.pairs),
     )
-    return result, found
+    return result, whole
 
 
 def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) -> ScoreComparison:
@@ -175,10 +175,7 @@ def _doubted(found: Any, p: float) -> Any:
 def _corrected(runs: Sequence[RunComparison]) -> list[RunComparison]:
     """Correct the p values for the number of scores and runs, by Holm."""
     scores = [
-        score
-        for run in runs
-        for score in run.scores.values()
-        if isinstance(score, ScoreComparison)
+        score for run in runs for score in run.scores.values() if isinstance(score, ScoreComparison)
     ]
     corrected = iter(stats.holm([score.p for score in scores]) if scores else ())
     results = []
@@ -194,19 +191,17 @@ def _corrected(runs: Sequence[RunComparison]) -> list[RunComparison]:
 
 def _compared_labels(labels: PairedLabels) -> LabelComparison:
     there = (labels.base.numbers >= 0) & (labels.new.numbers >= 0)
-    counts = [
+    base, new = (
         {name: number for at, name in enumerate(side.names)
          if (number := int((side.numbers[there] == at).sum()))}
         for side in (labels.base, labels.new)
-    ]  # fmt: skip
+    )  # fmt: skip
     changes = Counter((before, after) for *_, before, after in label_changes(labels))
     ranked = dict(sorted(changes.items(), key=lambda pair: (-pair[1], pair[0])))
-    return LabelComparison(int(there.sum()), *counts, ranked, int((~there).sum()))
+    return LabelComparison(int(there.sum()), base, new, ranked, int((~there).sum()))
 
 
-def _gates(
-    result: RunComparison, found: Comparable, options: CompareOptions
-) -> list[GateResult]:
+def _gates(result: RunComparison, found: Comparable, options: CompareOptions) -> list[GateResult]:
     known = {str(scores.name): scores for scores in found.scores}
     gates = []
     for name, margin in options.fail_if_worse.items():

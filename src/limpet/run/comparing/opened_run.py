@@ -85,7 +85,8 @@ class OpenedRun:
         file = self.file
         if file is None:
             return None
-        return _digests(file.contents.seen)[np.asarray(self.table.places)]
+        seen: Digests = _digests(file.contents.seen)[np.asarray(self.table.places)]
+        return seen
 
     def seen_by(self, evaluator: str) -> Digests | None:
         """Return the digest of what an evaluator reads of each item; None: not known."""
@@ -117,7 +118,17 @@ class OpenedRun:
 
 
 def open_to_compare(run: AnyRun) -> OpenedRun:
-    """Open a run.
+    """Open a run and read what it scored; see `find_to_compare`."""
+    reader = find_to_compare(run)
+    try:
+        return OpenedRun(reader)
+    except BaseException:
+        reader.close()
+        raise
+
+
+def find_to_compare(run: AnyRun) -> RunReader:
+    """Open a run that can be compared.
 
     Raises:
         LimpetError: There is no such run, or it has nothing to compare.
@@ -134,8 +145,8 @@ def open_to_compare(run: AnyRun) -> OpenedRun:
     if is_matrix(path):
         inside = " ".join(one_line(str(one)) for one in runs_in(path)[:2]) or "BASE NEW"
         raise LimpetError(
-            f"{shown}: this directory holds the runs of a matrix",
-            hint=f"name the runs, for example: limpet compare {inside}",
+            f"{shown}: this directory holds the variants of a matrix",
+            hint=f"name two of its runs: limpet compare {inside}",
         )
     reader = open_run(str(path))
     if reader.kind == "map":
@@ -144,11 +155,7 @@ def open_to_compare(run: AnyRun) -> OpenedRun:
             f"{shown}: this is the journal of a map, which has no scores to compare",
             hint="compare runs that limpet run or limpet.evaluate made",
         )
-    try:
-        return OpenedRun(reader)
-    except BaseException:
-        reader.close()
-        raise
+    return reader
 
 
 def counted(number: int, ids: Sequence[str]) -> str:
@@ -160,4 +167,3 @@ def counted(number: int, ids: Sequence[str]) -> str:
 
 def _digests(content: bytes) -> Digests:
     return np.frombuffer(content, np.uint64).reshape(-1, KEY_BYTES // 8)
-

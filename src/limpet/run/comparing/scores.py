@@ -64,8 +64,9 @@ class PairedScores:
         complete = ~self.missing
         there = complete.sum(axis=1)
         with np.errstate(invalid="ignore"):
-            found = np.where(complete, self.new - self.base, 0.0).sum(axis=1) / there
-        return np.where(np.abs(found) > _SAME, found, found * 0)
+            found: Floats = np.where(complete, self.new - self.base, 0.0).sum(axis=1) / there
+        found[np.abs(found) <= _SAME] = 0.0
+        return found
 
 
 class _Flat:
@@ -151,7 +152,7 @@ def _bounds(
         worst = _paired(flat.filled(high, low), limits, these_questions=True)
         best = _paired(flat.filled(low, high), limits, these_questions=True)
         return Bounds(min(found.low, worst.low), max(found.high, best.high))
-    given = {"items": flat.items, "groups": flat.groups}
+    given: dict[str, Any] = {"items": flat.items, "groups": flat.groups}
     whole = stats.paired_bounds(flat.a, flat.b, range=limits, **given)
     return Bounds(whole.low, whole.high)
 
@@ -179,7 +180,7 @@ def to_decide(n: int, delta: float, smallest_seen: float, verdict: Verdict) -> i
     if verdict != "no difference seen" or not delta or not math.isfinite(smallest_seen):
         return None
     needed = n * (smallest_seen / abs(delta)) ** 2
-    return math.ceil(needed) if n < needed < 2**53 else None  # noqa: PLR2004 - beyond floats
+    return math.ceil(needed) if n < needed < 2**53 else None
 
 
 def gate(scores: PairedScores, run: str, margin: float) -> GateResult:

@@ -75,7 +75,7 @@ def score_table(asked: AskedCells, cells: int, parts: Parts) -> ScoreTable:
         parts: What each scored, by the number of the cell.
     """
     grid = _Grid(asked, cells)
-    arrays = {name: np.frombuffer(*reversed(part)) for name, part in parts.items()}
+    arrays = {name: np.frombuffer(part.content, part.typecode) for name, part in parts.items()}
     answered = arrays["answered",]
     table = ScoreTable(
         grid.ids,

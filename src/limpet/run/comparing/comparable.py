@@ -5,22 +5,21 @@ things means nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from limpet.errors import LimpetError
+from limpet.run.comparing.fields import Fields
 from limpet.run.comparing.opened_run import OpenedRun, counted
 from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.pairs import Pairs, Rows
 from limpet.run.comparing.results import MOST_IDS, LeftOut
 from limpet.run.comparing.scores import PairedScores
 from limpet.run.reading.score_table import Flags, Floats, Labels
-from limpet.run.results.filters import ScoreName, split_name
-from limpet.run.results.groups import coded
-from limpet.text import count, hint_near, one_line, quoted
+from limpet.run.results.filters import ScoreName
+from limpet.text import count, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ class Comparable:
         labels: Those that are labels.
         left_out: What is left out, and why.
         notes: What is compared only because it was allowed, and what is not known.
+        fields: The fields of their items.
     """
 
     pairs: Pairs
@@ -63,6 +63,7 @@ class Comparable:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.fields = Fields(self.pairs)
         self._compare_items()
         self._compare_trials()
         for evaluator in self._evaluators():
@@ -100,9 +101,9 @@ class Comparable:
         fewer, more = few.table.trials, many.table.trials
         if self.options.these_questions and (fewer == 1 or (fewer < more and self._all_trials)):
             raise LimpetError(
-                f"--these-questions needs the same number of trials, 2 or more, in both runs: "
+                f"these very questions need 2 or more trials in both runs, as many in each: "
                 f"{_named(few)} has {fewer}, {_named(many)} {more}",
-                hint="run both with trials: 2 or more, or leave it out",
+                hint="run both with 2 or more trials, or conclude about questions like these",
             )
         if fewer == more:
             return
@@ -278,7 +279,7 @@ class Comparable:
         group = self.options.group
         if group is None and not self.options.these_questions:
             group = scale.group or self._new.scale(name.evaluator).group
-        groups = None if group is None else self.coded(group)[0][at]
+        groups = None if group is None else self.fields.coded(group)[0][at]
         self.scores.append(
             PairedScores(name, at, base, new, limits, scale.higher_is_better, groups)
         )
@@ -304,88 +305,12 @@ class Comparable:
             why = f"{counted(number, ids)} have a label of {one_line(str(name))} and no number"
             self.left_out.append(LeftOut("scores", str(name), why, number, ids))
 
-    # ---- fields ---------------------------------------------------------------------------------
-
-    def coded(self, name: str) -> tuple[Rows, list[Any]]:
-        """Return the number of each item's value of a field, and the values in order.
-
-        Raises:
-            LimpetError: No item has the field.
-        """
-        known = self._coded.get(name)
-        if known is None:
-            rows = self.pairs.base_rows
-            values = np.empty(len(rows), dtype=object)
-            of_base = rows >= 0
-            values[of_base] = _objects(self._base.values(name))[rows[of_base]]
-            if not of_base.all():
-                new_rows = self.pairs.new_rows[~of_base]
-                values[~of_base] = _objects(self._new.values(name))[new_rows]
-            numbers, found = coded(values)
-            known = self._coded[name] = (np.array(numbers, np.int64), found)
-        return known
-
-    _coded: dict[str, tuple[Rows, list[Any]]] = field(default_factory=dict)
-
-    # ---- what is shown --------------------------------------------------------------------------
-
-    def show_only(self, name: str | None) -> "Comparable":
-        """Return what is shown: all, or one evaluator or score.
-
-        Raises:
-            LimpetError: There is no such score, or nothing is left to compare.
-        """
-        shown = self if name is None else self._only(self._score_name(name))
-        if shown.scores or shown.labels:
-            return shown
-        left_out = [one for one in shown.left_out if one.kind != "items"]
-        told = "; ".join(dict.fromkeys(one.why for one in left_out))
-        allow = [one.allow for one in left_out if one.allow is not None]
-        hint = f"compare it all the same with --allow {allow[0]}" if allow else None
-        runs = f"{_named(self._base)} and {_named(self._new)}"
-        raise LimpetError(f"{runs} cannot be compared: {told}", hint=hint)
-
-    def _only(self, wanted: ScoreName) -> "Comparable":
-        def is_wanted(name: ScoreName) -> bool:
-            return wanted in (name, ScoreName(name.evaluator))
-
-        def is_about(one: LeftOut) -> bool:
-            is_general = one.kind in ("items", "trials")
-            return is_general or one.name in (wanted.evaluator, str(wanted))
-
-        some = copy(self)
-        some.scores = [one for one in self.scores if is_wanted(one.name)]
-        some.labels = [one for one in self.labels if is_wanted(one.name)]
-        some.left_out = [one for one in self.left_out if is_about(one)]
-        return some
-
-    def _score_name(self, name: str) -> ScoreName:
-        tables = (self._base.table, self._new.table)
-        evaluators = dict.fromkeys(one for table in tables for one in table.evaluators)
-        found = split_name(name, evaluators)
-        parts = [one for table in tables for one in (*table.scores, *table.labels)]
-        if found is None or (found.part is not None and found not in parts):
-            names = dict.fromkeys([*evaluators, *(str(one) for one in parts)])
-            raise LimpetError(
-                f"no score is called {quoted(name)}; known: {', '.join(map(one_line, names))}",
-                hint=hint_near(name, names),
-            )
-        return found
-
 
 def _taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:
     taken = np.full((len(rows), trials), none, values.dtype)
     there = rows >= 0
     taken[there] = values[rows[there], :trials]
     return taken
-
-
-def _objects(values: Sequence[Any]) -> Any:
-    """Return an array of any values; NumPy would make lists another dimension."""
-    found = np.empty(len(values), dtype=object)
-    for at, value in enumerate(values):
-        found[at] = value
-    return found
 
 
 def _no_common_item(base: OpenedRun, new: OpenedRun) -> LimpetError:

@@ -31,6 +31,7 @@ from limpet.run.comparing.scores import (
     sliced,
     to_decide,
 )
+from limpet.run.comparing.shown import shown
 from limpet.text import hint_near, one_line, quoted
 
 _MOST_SLICES = 500
@@ -100,7 +101,7 @@ def _compare(
     base: OpenedRun, new: OpenedRun, options: CompareOptions
 ) -> tuple[RunComparison, Comparable]:
     whole = Comparable(pair(base, new), options)
-    found = whole.show_only(options.evaluator)
+    found = shown(whole, options.evaluator)
     notes = list(found.notes)
     if base.reader.layout.home == new.reader.layout.home:
         notes.insert(0, f"{one_line(new.name)} is compared with itself")
@@ -129,7 +130,7 @@ def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) 
     assert whole is not None  # else it is left out
     slices: Sequence[Slice] = ()
     if options.by is not None:
-        codes, values = found.coded(options.by)
+        codes, values = found.fields.coded(options.by)
         if len(values) > _MOST_SLICES:
             name = quoted(options.by)
             raise LimpetError(
@@ -213,22 +214,22 @@ def _gates(result: RunComparison, found: Comparable, options: CompareOptions) ->
 
 def _no_gate(name: str, result: RunComparison, found: Comparable) -> LimpetError:
     """Return why a gate cannot be decided."""
-    shown = quoted(name)
+    shown = f"the gate on {quoted(name)}"
     for one in found.left_out:
         if one.name in (name, name.partition(".")[0]) and one.kind == "evaluators":
             hint = None if one.allow is None else f"--allow {one.allow} compares it all the same"
-            return LimpetError(f"fail_if_worse {shown}: not comparable: {one.why}", hint=hint)
+            return LimpetError(f"{shown} cannot be decided: {one.why}", hint=hint)
     parts = [one for one in result.scores if one.startswith(f"{name}.")]
     if parts:
         listed = ", ".join(map(one_line, parts))
-        return LimpetError(f"fail_if_worse {shown}: it has several scores: name one of {listed}")
+        return LimpetError(f"{shown}: it has several scores: name one of {listed}")
     if isinstance(result.scores.get(name), LabelComparison):
         return LimpetError(
-            f"fail_if_worse {shown}: it gives labels, which are not better or worse",
+            f"{shown}: it gives labels, which are not better or worse",
             hint="use an evaluator that gives numbers",
         )
     listed = ", ".join(map(one_line, result.scores))
     return LimpetError(
-        f"fail_if_worse {shown}: no such score is compared; known: {listed}",
+        f"{shown}: no such score is compared; known: {listed}",
         hint=hint_near(name, result.scores),
     )

@@ -33,9 +33,8 @@ def flips(found: Comparable, most: int) -> list[Flip]:
         *(change for labels in found.labels for change in _of_labels(labels, most)),
     ]
     pairs = found.pairs
-    base_rows = {int(pairs.base_rows[change.at]): () for change in changes}
-    new_rows = {int(pairs.new_rows[change.at]): () for change in changes}
-    base, new = pairs.base.read(base_rows), pairs.new.read(new_rows)
+    base = pairs.base.read({int(pairs.base_rows[change.at]) for change in changes})
+    new = pairs.new.read({int(pairs.new_rows[change.at]) for change in changes})
     return [
         Flip(
             change.score,

@@ -1,7 +1,7 @@
 """One of the runs that are compared: what it scored, and how."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class OpenedRun:
         rows = {item.id: item.row for item in read()}
         return [value_in(rows.get(id_, {}), field) for id_ in self.table.ids]
 
-    def read(self, wanted: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], ItemResult]:
+    def read(self, wanted: Collection[int]) -> dict[tuple[int, int], ItemResult]:
         """Return the results of some items, by their place in the table and by trial."""
         table = self.table
         rows = {table.ids[row]: row for row in wanted}

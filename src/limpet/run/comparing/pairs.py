@@ -5,7 +5,7 @@ in both runs: the workflow and the evaluator have read the same of it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,7 @@ class Pairs:
     new: OpenedRun
     base_rows: Rows
     new_rows: Rows
+    _is_same: dict[int, bool] = field(default_factory=dict)
 
     @cached_property
     def common(self) -> Flags:
@@ -67,7 +68,10 @@ class Pairs:
             else:
                 same &= (base[self.base_rows[at]] == new[self.new_rows[at]]).all(axis=1)
         doubtful = at[~same]
-        found[doubtful] = [not self._is_same_row(one) for one in doubtful]
+        for one in doubtful.tolist():  # once for all evaluators
+            if one not in self._is_same:
+                self._is_same[one] = self._is_same_row(one)
+            found[one] = not self._is_same[one]
         return found
 
     def _is_same_row(self, at: int) -> bool:

@@ -39,10 +39,11 @@ _INTERVAL = "95% interval"
 def comparison_lines(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield a comparison."""
     base = comparison.base
-    yield Text.assemble(("base ", "cyan"), one_line(base.run), f"  {about_words(base)}")
+    yield Text.assemble(("base  ", "cyan"), f"{one_line(base.run)} · {about_words(base)}")
     yield from (Indented(one_line(note)) for note in base.notes)
     for run in comparison.new:
-        yield Text.assemble(("new  ", "cyan"), one_line(run.run), f"  {about_words(run.about)}")
+        words = f"{one_line(run.run)} · {about_words(run.about)}"
+        yield Text.assemble(("new   ", "cyan"), words)
         yield Text()
         yield from _run_lines(run, comparison)
         yield Text()

@@ -80,7 +80,8 @@ def _score(score: ScoreComparison | LabelComparison) -> dict[str, Any]:
 def _difference(found: Difference) -> dict[str, Any]:
     data = {field.name: _number(getattr(found, field.name)) for field in fields(Difference)}
     if found.bounds is not None:
-        data["bounds"] = {"low": _number(found.bounds.low), "high": _number(found.bounds.high)}
+        bounds = found.bounds._asdict()
+        data["bounds"] = {name: _number(end) for name, end in bounds.items()}
     return data
 
 

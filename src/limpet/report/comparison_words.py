@@ -61,13 +61,13 @@ def about_words(about: RunAbout) -> str:
 
 def score_row(name: str, score: ScoreComparison, *, several: bool) -> list[str]:
     """Return the cells of a score in the table."""
-    p = score.p_holm if several else score.p
+    p = score.p_holm if several else score.headline.p
     return [name, *difference_cells(score, p)]
 
 
 def difference_cells(found: Difference, p: float) -> list[str]:
     """Return both means, the change, its interval, p and the verdict."""
-    ends = found.bounds or found
+    ends = found.headline
     return [
         number(found.base_mean),
         number(found.new_mean),
@@ -102,17 +102,13 @@ def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
     how += [f"{score.groups:,} groups"] if score.groups is not None else []
     how += [f"mid-p {p_value(score.mid_p)}"] if score.mid_p is not None else []
     how += [] if score.higher_is_better else ["lower is better"]
-    yield f"{name}: {counts} of {count(score.n, 'item')} ({', '.join(how)})"
+    words = f"{name}: {counts} of {count(score.n, 'item')} ({', '.join(how)})"
     if score.missing and score.bounds is not None:
-        yield (
-            f"{name}: {count(score.missing, 'pair')} lack a score: the interval has them as the "
-            f"worst and as the best; without them it is {interval(score.low, score.high)}"
-        )
+        alone = interval(score.low, score.high)
+        words += f"; {score.missing:,} missing count as worst and as best, without them {alone}"
     elif score.missing:
-        yield (
-            f"{name}: {count(score.missing, 'pair')} lack a score and are left out: without a "
-            "range they could be any number"
-        )
+        words += f"; {score.missing:,} missing are left out: without a range they could be anything"
+    yield words
     if score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
         seen = f"{name}: could only have seen a difference of {number(score.smallest_seen)} or more"
         if score.items_to_decide is not None:

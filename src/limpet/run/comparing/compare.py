@@ -144,7 +144,7 @@ def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) 
         **given,
         range=scores.range,
         higher_is_better=scores.higher_is_better,
-        p_holm=whole.p,
+        p_holm=whole.headline.p,
         groups=groups,
         slices=slices,
     )
@@ -153,7 +153,7 @@ def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) 
 def _slices(found: Sequence[tuple[Any, Difference | None]]) -> list[Slice]:
     """Return slices with their p corrected for their number."""
     known = [each for _, each in found if each is not None]
-    corrected = iter(stats.benjamini_hochberg([each.p for each in known]) if known else ())
+    corrected = iter(stats.benjamini_hochberg([each.headline.p for each in known]) if known else ())
     slices = []
     for value, each in found:
         if each is None:
@@ -178,7 +178,7 @@ def _corrected(runs: Sequence[RunComparison]) -> list[RunComparison]:
     scores = [
         score for run in runs for score in run.scores.values() if isinstance(score, ScoreComparison)
     ]
-    corrected = iter(stats.holm([score.p for score in scores]) if scores else ())
+    corrected = iter(stats.holm([score.headline.p for score in scores]) if scores else ())
     results = []
     for run in runs:
         changed = dict(run.scores)

@@ -13,10 +13,17 @@ MOST_IDS = 10
 
 
 class Bounds(NamedTuple):
-    """The interval with each missing score as the worst, and as the best."""
+    """The interval with each missing score as the worst, and as the best.
+
+    Attributes:
+        low: The lower end.
+        high: The upper end.
+        p: The largest p that the missing scores can give.
+    """
 
     low: float
     high: float
+    p: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,11 @@ class Difference:
     verdict: Verdict
     items_to_decide: int | None
 
+    @property
+    def headline(self) -> Bounds:
+        """The ends and the p that count: with what is missing as bounds, if anything is."""
+        return self.bounds or Bounds(self.low, self.high, self.p)
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -71,7 +83,7 @@ class Slice:
     Attributes:
         value: The value; None: an item does not have the field.
         difference: What they differ by; None: no item has a score in both runs.
-        p_bh: p, corrected for the number of slices by Benjamini and Hochberg.
+        p_bh: The p of the headline, corrected for the number of slices by Benjamini and Hochberg.
     """
 
     value: Any
@@ -86,7 +98,7 @@ class ScoreComparison(Difference):
     Attributes:
         range: The lowest and the highest score; None: any number.
         higher_is_better: Whether a higher score is better.
-        p_holm: p, corrected for the number of scores and runs that are compared, by Holm.
+        p_holm: The p of the headline, corrected for the number of scores and runs, by Holm.
         groups: How many groups the items form; None: they form none.
         slices: The same for each value of a field, if one was named.
     """

@@ -105,8 +105,8 @@ def difference(scores: PairedScores, *, these_questions: bool = False) -> Differ
     bounds = None
     if missing.any() and scores.range is not None:
         bounds = _bounds(flat, scores.range, found, these_questions=these_questions)
-    ends = (found.low, found.high) if bounds is None else (bounds.low, bounds.high)
-    verdict = _verdict(*ends, higher_is_better=scores.higher_is_better)
+    low, high, _ = bounds or (found.low, found.high, found.p)
+    verdict = _verdict(low, high, higher_is_better=scores.higher_is_better)
     counts = (found.better, found.same, found.worse)
     better, same, worse = counts if scores.higher_is_better else counts[::-1]
     return Difference(
@@ -151,10 +151,11 @@ def _bounds(
     if these_questions:
         worst = _paired(flat.filled(high, low), limits, these_questions=True)
         best = _paired(flat.filled(low, high), limits, these_questions=True)
-        return Bounds(min(found.low, worst.low), max(found.high, best.high))
+        p = 1.0 if worst.delta < 0 < best.delta else max(found.p, worst.p, best.p)
+        return Bounds(min(found.low, worst.low), max(found.high, best.high), p)
     given: dict[str, Any] = {"items": flat.items, "groups": flat.groups}
     whole = stats.paired_bounds(flat.a, flat.b, range=limits, **given)
-    return Bounds(whole.low, whole.high)
+    return Bounds(whole.low, whole.high, whole.p)
 
 
 def _means(scores: PairedScores) -> tuple[float, float]:

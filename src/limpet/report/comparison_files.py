@@ -40,6 +40,7 @@ from limpet.text import one_line
 _MOST_BYTES = 1_000_000
 """GitHub takes a summary of a step up to 1 MiB."""
 _ACTIVE = re.compile(r"[^\w .,;()%+=→–…·×?'\-]|_")
+_WWW = re.compile(r"(?<=www)\.", re.IGNORECASE)
 _MARKS = {"not worse": "✅", "worse": "❌", "inconclusive": "❔"}
 _CUT = "\n… and more, which `limpet compare` prints\n"
 
@@ -168,7 +169,7 @@ def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
 def _plain(text: str) -> str:
     """Return text of which Markdown makes nothing, and which notifies nobody."""
     escaped = _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
-    return escaped.replace("&#64;", "&#64;&#8203;")
+    return _WWW.sub("&#46;", escaped.replace("&#64;", "&#64;&#8203;"))
 
 
 def _code(text: str) -> str:

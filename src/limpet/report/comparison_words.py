@@ -144,30 +144,23 @@ def change_lines(labels: LabelComparison, most: int = 10) -> Iterator[str]:
 
 def left_out_lines(run: RunComparison) -> Iterator[str]:
     """Yield what is left out, and what must be known, a sentence each."""
-    yield from (one_line_of(note) for note in (*run.about.notes, *run.notes))
+    yield from map(one_line, (*run.about.notes, *run.notes))
     for one in run.left_out:
         hint = f" (--allow {one.allow} compares them)" if one.allow else ""
         yield f"{one.why}{hint}"
-
-
-def one_line_of(note: str) -> str:
-    """Return a sentence without control characters."""
-    return one_line(note)
 
 
 def amount_lines(run: RunComparison) -> Iterator[str]:
     """Yield the differences of cost and latency."""
     if (found := run.cost) is not None:
         share = _share(found)
-        yield (
-            f"cost: ${money(found.base.total)} → ${money(found.new.total)}{share} for the answers "
-            f"to {count(found.n, 'item')}"
-        )
+        both = f"${money(found.base.total)} → ${money(found.new.total)}"
+        yield f"cost: {both}{share} for the answers to {count(found.n, 'item')}"
     if (found := run.latency) is not None:
         yield (
-            f"latency: median {duration(found.base.median)} → {duration(found.new.median)}, "
-            f"95% under {duration(found.base.p95)} → {duration(found.new.p95)}, "
-            f"mean {_seconds(found.delta)} ({_seconds(found.low)} to {_seconds(found.high)})"
+            f"latency: median {_latency(found.base.median)} → {_latency(found.new.median)}, "
+            f"95% under {_latency(found.base.p95)} → {_latency(found.new.p95)}, "
+            f"mean {_change(found.delta)} s ({_change(found.low)} to {_change(found.high)} s)"
         )
 
 
@@ -177,8 +170,12 @@ def _share(found: AmountDifference) -> str:
     return f" ({(found.new.total - found.base.total) / found.base.total:+.0%})"
 
 
-def _seconds(value: float) -> str:
-    return f"{value:+.3g} s" if math.isfinite(value) else "–"
+def _latency(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 1 else duration(seconds)
+
+
+def _change(seconds: float) -> str:
+    return f"{seconds:+.2g}" if math.isfinite(seconds) else "–"
 
 
 def gate_words(gate: GateResult) -> str:

@@ -188,6 +188,9 @@ def test_scores_without_a_range_have_no_bounds_and_a_gate_on_missing_ones_is_inc
     whole = limpet.compare(base, make(tmp_path / "c", [11.0, 21.0, 31.0, 41.5]),
                            fail_if_worse={"correct": 5})  # fmt: skip
     assert whole.verdict == "not worse"
+    one = limpet.compare(make(tmp_path / "d", [10.0]), make(tmp_path / "e", [11.0]),
+                         fail_if_worse={"correct": 5})  # fmt: skip
+    assert one.verdict == "inconclusive"
 
 
 def test_several_scores_are_corrected_by_holm_and_count_as_seen_only_then(tmp_path):

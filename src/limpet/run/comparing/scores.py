@@ -197,8 +197,12 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     # Where lower is better, the base and the new run change places, and the result is turned back.
     a, b = (flat.a, flat.b) if scores.higher_is_better else (flat.b, flat.a)
     why = ""
-    if scores.range is None:
-        found, why = _unbounded(flat, a, b, missing, margin)
+    if scores.range is None and missing.any():
+        why = "scores are missing, and without a range they could be any number"
+    elif scores.range is None and len(scores.at) == 1:
+        why = "one item without a range decides nothing"
+    if why:
+        found = _undecided(flat.only(~missing) | {"a": a[~missing], "b": b[~missing]})
     else:
         found = stats.not_worse(a, b, margin=margin, range=scores.range, **given)
     ends = (found.delta, found.bound_low, found.bound_high)
@@ -209,20 +213,9 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     )  # fmt: skip
 
 
-def _unbounded(
-    flat: _Flat, a: Floats, b: Floats, missing: Flags, margin: float
-) -> tuple[stats.Gate, str]:
-    """Test a score without a range by Student's t; what is missing could be anything."""
-    given = flat.only(~missing) | {"a": a[~missing], "b": b[~missing]}
+def _undecided(given: dict[str, Any]) -> stats.Gate:
     found = stats.paired(given.pop("a"), given.pop("b"), range=None, level=0.9, **given)
-    verdict: Any = "inconclusive"
-    if not missing.any() and found.low > -margin:
-        verdict = "not worse"
-    elif not missing.any() and found.high < -margin:
-        verdict = "worse"
-    why = "scores are missing, and without a range they could be any number"
-    delta, low, high = found.delta, found.low, found.high
-    return stats.Gate(verdict, delta, low, high, None), why if missing.any() else ""
+    return stats.Gate("inconclusive", found.delta, found.low, found.high, None)
 
 
 def sliced(

@@ -142,7 +142,7 @@ class Numbers:
         """
         completed = len(self.answered_cells)
         not_run = self.items - completed - self.failed.total()
-        seconds = [one for one in self.seconds if not math.isnan(one)]
+        seconds = array("d", (one for one in self.seconds if not math.isnan(one)))
         times = {"seconds": quantiles(seconds)} if seconds else {}
         each = {**self._used.quantiles(), **times}
         return {

@@ -20,12 +20,12 @@ from limpet.report.export import (
 )
 from limpet.report.live_display import busy
 from limpet.report.parquet import write_parquet
-from limpet.report.spreadsheet import MOST_LETTERS, write_xlsx
 from limpet.report.terminal import say
 from limpet.report.words import escaped
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import choose_run, is_matrix
 from limpet.run.reading.variants import variants_in
+from limpet.run.results.spreadsheet import MOST_LETTERS, write_xlsx
 from limpet.text import count, harmless, one_line
 
 _LINES = {"csv": as_csv, "jsonl": as_jsonl, "md": as_markdown}
@@ -122,7 +122,7 @@ def _write_table(rows: Rows, form: str, output: Path) -> None:
     if form == "parquet":
         write_parquet(rows, output)
     elif form == "xlsx":
-        if cut := write_xlsx(rows, output):
+        if cut := write_xlsx(rows.names, rows, output):
             say(f"{count(cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
     else:
         replace_file(output, _LINES[form](rows))

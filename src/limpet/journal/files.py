@@ -258,6 +258,13 @@ def replace_file(path: Path, content: Iterable[bytes]) -> None:
     sync_directory(path.parent)
 
 
+def file_chunks(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
 _MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
 _NETWORK |= {"9p", "beegfs", "gpfs", "vboxsf", "prl_fs", "virtiofs", "ncpfs"}

@@ -4,8 +4,6 @@ As a table with the columns of `EvaluationResult.to_dataframe`, or as the files 
 table is read twice, first for its columns, and never held: there may be a million rows.
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,13 +16,10 @@ from limpet.run.reading import RunReader
 from limpet.run.reading.variants import VariantRun
 from limpet.run.results.output_files import write_outputs
 from limpet.run.results.table import Key, Table, cells_of, means_of
+from limpet.run.results.table_cells import csv_line, flat_cell, spreadsheet_cell, without_controls
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"[+-]\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
-_CONTROLS = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WIDEST_BITS = 13_000  # Python refuses to print more than 4,300 digits
 
 
 class Rows:
@@ -106,16 +101,9 @@ def as_jsonl(rows: Rows) -> Iterator[bytes]:
 
 def as_csv(rows: Rows) -> Iterator[bytes]:
     """Yield the lines of a CSV file."""
-    yield _csv_line(map(spreadsheet_cell, rows.names))
+    yield csv_line(map(spreadsheet_cell, rows.names))
     for row in rows:
-        yield _csv_line(map(spreadsheet_cell, row))
-
-
-def _csv_line(cells: Iterator[Any]) -> bytes:
-    text = io.StringIO()
-    # This terminator makes csv quote a cell with a lone \r, too; the line itself ends in \n.
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
-    return (text.getvalue()[:-2] + "\n").encode("utf-8", "backslashreplace")
+        yield csv_line(map(spreadsheet_cell, row))
 
 
 def as_markdown(rows: Rows) -> Iterator[bytes]:
@@ -135,32 +123,6 @@ def _markdown_cell(value: Any) -> str:
     flat = flat_cell(value)
     text = "" if flat is None else str(flat)
     return _MARKDOWN.sub(r"\\\g<0>", without_controls(text)).translate(_HTML)
-
-
-def without_controls(text: str) -> str:
-    r"""Return a string with control characters written out, like `\x1b`."""
-    return _CONTROLS.sub(
-        lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n")
-    )
-
-
-def spreadsheet_cell(value: Any) -> Any:
-    """Return a value for a cell that no spreadsheet runs as a formula."""
-    cell = flat_cell(value)
-    if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
-        return cell
-    return f"'{cell}"
-
-
-def flat_cell(value: Any) -> Any:
-    """Return a value for one cell: numbers and strings unchanged, the rest as JSON."""
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int) and value.bit_length() > _WIDEST_BITS:
-        return hex(value)
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    return encode(value)[0].decode()
 
 
 def nat_files(reader: RunReader) -> list[str]:

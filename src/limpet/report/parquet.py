@@ -2,16 +2,17 @@
 
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.journal.files import CHUNK_BYTES, replace_file
+from limpet.journal.files import file_chunks, replace_file
 from limpet.json_values import encode
-from limpet.report.export import Rows, flat_cell
+from limpet.report.export import Rows
 from limpet.run.results.table import VALUE, Key
+from limpet.run.results.table_cells import flat_cell
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"
 _WIDEST = {_WHOLE: 2**63, _NUMBER: 2**53}
@@ -124,10 +125,3 @@ def _sql_name(name: str) -> str:
 
 def _sql_string(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def file_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the content of a file."""
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from limpet.errors import LimpetError
-from limpet.report import spreadsheet
-from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, spreadsheet_cell
+from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown
 from limpet.report.parquet import write_parquet
-from limpet.report.spreadsheet import write_xlsx
+from limpet.run.results import spreadsheet
 from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.table_cells import spreadsheet_cell
 from limpet.types import CellStatus
 
 
@@ -23,6 +23,10 @@ def rows_of(*outputs, **fields):
         for n, output in enumerate(outputs)
     ]
     return Rows(SimpleNamespace(evaluators=(), items=lambda: iter(items)))
+
+
+def write_xlsx(rows, path):
+    return spreadsheet.write_xlsx(rows.names, rows, path)
 
 
 def cells_of_markdown(rows):

@@ -1,17 +1,16 @@
-"""How are the rows of a run written as an Excel file?"""
+"""How are rows written as an Excel file?"""
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.journal.files import replace_file
-from limpet.report.export import Rows, spreadsheet_cell, without_controls
-from limpet.report.parquet import file_chunks
+from limpet.journal.files import file_chunks, replace_file
+from limpet.run.results.table_cells import spreadsheet_cell, without_controls
 from limpet.text import one_line
 
 MOST_LETTERS = 32_767
@@ -20,8 +19,13 @@ _MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
 _WIDEST = 2**53
 
 
-def write_xlsx(rows: Rows, path: Path) -> int:
+def write_xlsx(names: Sequence[str], rows: Collection[Sequence[Any]], path: Path) -> int:
     """Write an Excel file, and return how many cells were too long and are cut.
+
+    Args:
+        names: The names of the columns.
+        rows: The cells of each row.
+        path: The file.
 
     Raises:
         LimpetError: openpyxl is not installed, or a sheet cannot hold so many rows or columns.
@@ -33,16 +37,16 @@ def write_xlsx(rows: Rows, path: Path) -> int:
             f"writing Excel files needs openpyxl, which cannot be imported ({error})",
             hint="pip install 'limpet[data]'",
         ) from error
-    if len(rows) >= _MOST_ROWS or len(rows.columns) > _MOST_COLUMNS:  # one row has the names
+    if len(rows) >= _MOST_ROWS or len(names) > _MOST_COLUMNS:  # one row has the names
         raise LimpetError(
             f"{one_line(str(path))}: an Excel sheet holds {_MOST_ROWS:,} rows and "
-            f"{_MOST_COLUMNS:,} columns, not {len(rows) + 1:,} and {len(rows.columns):,}",
+            f"{_MOST_COLUMNS:,} columns, not {len(rows) + 1:,} and {len(names):,}",
             hint="write csv or parquet instead",
         )
     cut = 0
     with closing(book.create_sheet("results")) as sheet:
         sheet.freeze_panes = "B2"
-        for row in _lines(rows):
+        for row in _lines(names, rows):
             cut += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
             sheet.append([_excel_cell(sheet, value) for value in row])
     with tempfile.TemporaryDirectory(prefix="limpet-") as place:
@@ -52,8 +56,8 @@ def write_xlsx(rows: Rows, path: Path) -> int:
     return cut
 
 
-def _lines(rows: Rows) -> Iterator[list[Any]]:
-    yield [_excel_value(name) for name in rows.names]
+def _lines(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+    yield [_excel_value(name) for name in names]
     for row in rows:
         yield [_excel_value(value) for value in row]
 

@@ -1,4 +1,4 @@
-"""Whatever the scores: a summary is the same however it is added up, and claims nothing it cannot."""
+"""Whatever the scores: a summary is the same however it is added up, and claims what it can."""
 
 import json
 import math

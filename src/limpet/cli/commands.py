@@ -293,6 +293,43 @@ def _export(**given: Any) -> int:
     return _call("export", given)
 
 
+@cli.command("sample")
+@_RUN
+@click.option("--n", "n", type=_COUNT, default=200, show_default=True, metavar="N",
+              help="How many answers to draw.")
+@click.option("-o", "--output", type=_PATH, required=True, metavar="FILE",
+              help="The .csv or .xlsx file to write.")
+@click.option("--seed", type=at_least(0), metavar="N",
+              help="Draw the same from the same answers.  [default: a new one]")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+def _sample(**given: Any) -> int:
+    """Draw answers at random for people to label.
+
+    FILE has an empty column label and not the judge's verdict. The run remembers the draw, so that
+    limpet calibrate can correct a judge's mean by the labels. Default RUN: the run in this
+    directory, or else the latest in ./runs.
+    """
+    return _call("sample", given)
+
+
+@cli.command("calibrate")
+@click.argument("run", shell_complete=_complete_run)
+@click.argument("evaluator")
+@click.option("--labels", multiple=True, metavar="FILE",
+              help="People's labels; may be repeated.  [default: labels.jsonl of the run]")
+@click.option("--label-column", metavar="NAME", help="The column of the labels.  [default: label]")
+@_JSON
+def _calibrate(**given: Any) -> int:
+    """Compare a judge with people's labels.
+
+    Shows how often they agree, Cohen's kappa, where they disagree and, for answers that limpet
+    sample drew, the judge's mean as the labels correct it. A label is one of the judge's labels or
+    a number in the score's range. EVALUATOR is NAME.PART for one of several scores. The labels are
+    kept in the run until the evaluator changes, and its summary shows the corrected mean.
+    """
+    return _call("calibrate", given)
+
+
 @cli.command("verify")
 @_RUN
 @_JSON

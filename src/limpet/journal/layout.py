@@ -93,6 +93,21 @@ class Layout:
         return self.home / "files.jsonl"
 
     @property
+    def people(self) -> Path:
+        """What people were asked to label, and what they said."""
+        return self.home / "people.json"
+
+    @property
+    def people_lock(self) -> Path:
+        """The file that a process locks to change `people.json`."""
+        return self.home / "people.lock"
+
+    @property
+    def labels(self) -> Path:
+        """What people said of items, by the live page."""
+        return self.home / "labels.jsonl"
+
+    @property
     def redone(self) -> Path:
         """A note of which records were replaced."""
         return self.home / "index" / "redone"

@@ -26,7 +26,6 @@ from limpet.report.comparison_words import (
     score_lines,
     score_row,
 )
-from limpet.report.export import without_controls
 from limpet.report.words import shown
 from limpet.run.comparing.results import (
     Comparison,
@@ -35,6 +34,7 @@ from limpet.run.comparing.results import (
     RunComparison,
     ScoreComparison,
 )
+from limpet.run.results.table_cells import without_controls
 from limpet.text import one_line
 
 _MOST_BYTES = 1_000_000

@@ -19,7 +19,7 @@ from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.results.filters import ScoreName
-from limpet.run.results.score_words import score_words
+from limpet.run.results.score_words import mean, people_words, score_words
 from limpet.run.run_file import plain
 from limpet.text import count, harmless, one_line
 
@@ -109,6 +109,7 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
+    yield from _people_lines(reader)
     yield from masked_words(reader.summary_written())
     if reason := _stop_reason(reader):
         yield f"stopped: {one_line(reason)}"
@@ -119,6 +120,20 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
         yield f"running in {where}, started {moment(who.started)}"
     yield from map(one_line, reader.remarks)
     yield _next_step(reader, snapshot)
+
+
+def _people_lines(reader: RunReader) -> Iterator[str]:
+    """Yield the means of judges that were compared with people, raw and corrected."""
+    if reader.is_running or not reader.layout.people.exists():  # it takes long while it changes
+        return
+    for name, numbers in reader.summary()["evaluators"].items():
+        found = {None: numbers.get("calibrated"), **numbers.get("calibrated_by_score", {})}
+        for part, calibrated in found.items():
+            if calibrated is not None:
+                raw = f"{one_line(str(ScoreName(name, part)))}: mean {mean(calibrated['raw'])}"
+                yield f"{raw}, {people_words(calibrated)}"
+        if why := numbers.get("not_calibrated"):
+            yield f"{one_line(name)}: not corrected by people: {one_line(why)}"
 
 
 def _stop_reason(reader: RunReader) -> str | None:

@@ -9,7 +9,14 @@ from rich.text import Text
 from limpet.report.tables import plain_table
 from limpet.report.words import by_current, by_error, duration, without_answer
 from limpet.run.results.filters import ScoreName
-from limpet.run.results.score_words import claim_of, headline, label_counts, of_completed, span
+from limpet.run.results.score_words import (
+    claim_of,
+    headline,
+    label_counts,
+    of_completed,
+    people_words,
+    span,
+)
 from limpet.text import count, money, one_line
 
 _MEAN = "mean (95%)"
@@ -37,6 +44,8 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
         for part in {**means, **labels}:
             shares = numbers.get("label_intervals_by_score", {}).get(part)
             notes = [*_about_mean(numbers, part), label_counts(labels.get(part, {}), shares)]
+            if people := numbers.get("calibrated_by_score", {}).get(part):
+                notes.append(people_words(people))
             words = {
                 _MEAN: headline(numbers, part) if part in means else "",
                 "note": " · ".join(filter(None, notes)),
@@ -85,12 +94,21 @@ def _notes(numbers: Mapping[str, Any], lost: int) -> Iterator[str]:
         yield by_current(numbers["by_current_version"], numbers["completed"])
     if cut_off := numbers.get("cut_off"):
         yield f"{cut_off:,} cut off"
+    if left := sum(numbers.get("redo", {}).values()):
+        yield f"{left:,} still to run again"
+    yield from _about_judge(numbers)
+
+
+def _about_judge(numbers: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how far a judge agrees with itself, and with people."""
     if (agreement := numbers.get("agreement")) is not None:
         yield f"votes agree {agreement:.0%}"
     if (flips := numbers.get("flip_rate")) is not None:
         yield f"{flips:.0%} flipped with the order"
-    if left := sum(numbers.get("redo", {}).values()):
-        yield f"{left:,} still to run again"
+    if people := numbers.get("calibrated"):
+        yield people_words(people)
+    if why := numbers.get("not_calibrated"):
+        yield f"not corrected by people: {one_line(why)}"
 
 
 def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:

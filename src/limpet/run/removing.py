@@ -27,6 +27,8 @@ _FILES = (
     "identity.json",
     "items.jsonl",
     "labels.jsonl",
+    "people.json",
+    "people.lock",
     "run.json",
     "summary.json",
 )

@@ -220,7 +220,7 @@ class RunFile:
         known = read_about(layout)
         known.pop("format", None)
         try:
-            run_file: RunFile = _object(cls, known, "")
+            run_file: RunFile = typed(cls, known)
         except ValueError as error:
             raise JournalError(f"{layout.about}: {error}", hint=RESTORE) from error
         return run_file
@@ -281,6 +281,15 @@ def _default(member: "dataclasses.Field[Any]") -> Any:
     if member.default_factory is dataclasses.MISSING:
         return member.default
     return member.default_factory()
+
+
+def typed(kind: Any, data: dict[str, Any]) -> Any:
+    """Return what `plain` made of an object of this kind as that object.
+
+    Raises:
+        ValueError: A field is missing, unknown or of another type; the message names it.
+    """
+    return _object(kind, data, "")
 
 
 _types_of = cache(get_type_hints)

@@ -139,8 +139,8 @@ REFUSED = {
         GOOD + "evaluators: {a: {python: 'a:b', verson: '2'}}\n",
         "eval.yml:3: evaluators.a: unknown key 'verson'",
         (
-            "did you mean 'version'?  (known here: range, group, higher_is_better, python, version, "
-            "endpoint, inputs, depends_on)"
+            "did you mean 'version'?  (known here: range, group, higher_is_better, python, "
+            "version, endpoint, inputs, depends_on)"
         ),
     ),
     "a range that goes down": (

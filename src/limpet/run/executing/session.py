@@ -197,7 +197,8 @@ class EvaluationSession:
         if self._run_file is not None:
             self._run_file.change_session(did_all=reason is None)
         self._is_done &= failure is None
-        return results.read(reader, reason or failure, results.summary(numbers, reason))
+        summary = results.summary(numbers, reason, reader)
+        return results.read(reader, reason or failure, summary)
 
     @property
     def _given_up(self) -> int:

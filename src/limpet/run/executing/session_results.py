@@ -10,6 +10,7 @@ from typing import Any
 from limpet.errors import DiskFullError, JournalError
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.layout import Layout
+from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.planning.plan import Plan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
@@ -60,6 +61,9 @@ class SessionResults:
         """Return the results of a run that was complete before this session."""
         home = self._layout.home
         summary = json.loads(read_whole(home / "summary.json"))
+        if self._layout.people.exists():  # people may have labelled since it was written
+            with RunReader(home) as reader:
+                add_calibrations(summary, reader, reader.inputs())
         if self._plan.of is not None:
             return self.read(RunReader(home), None, summary)
         return EvaluationResult(
@@ -90,7 +94,7 @@ class SessionResults:
                 yield item
 
         items = counted()
-        failure = self._write_files(items, lambda: self.summary(numbers, reason))
+        failure = self._write_files(items, lambda: self.summary(numbers, reason, reader))
         for _ in items:  # items that could not be written count too
             pass
         return numbers, pending, failure
@@ -143,14 +147,19 @@ class SessionResults:
         reader.close()
         return EvaluationResult(read, summary, self._plan, self._run, reason)
 
-    def summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+    def summary(
+        self, numbers: Numbers, reason: Exception | None, reader: RunReader | None = None
+    ) -> dict[str, Any]:
         """Return the content of `summary.json`.
 
         Args:
             numbers: The numbers of the run, or of the items that this session selected.
             reason: Why the session stopped early; None if it did not.
+            reader: Reads the run, if the numbers are of all of it.
         """
         summary = numbers.summary()
+        if reader is not None:
+            add_calibrations(summary, reader, None)
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
         if self._given_up:

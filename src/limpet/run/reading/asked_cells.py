@@ -5,7 +5,7 @@ earlier answer is kept by decision, `items.jsonl` says so. Only where `items.jso
 missing, the latest answer to each item counts.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -100,6 +100,31 @@ class AskedCells:
         for trial in range(self.trials):
             keys += self.file.contents.keys(self.fingerprint, trial, self.places)
         return keys
+
+    def offsets(self) -> list[int]:
+        """Return where the answer of each cell begins in its column; -1 if there is none."""
+        return [self.column.offset(key) for key in self.counting_keys()]
+
+    def positions(self) -> list[int]:
+        """Return for each cell which item it is a trial of, from 0."""
+        if self.file is not None:
+            return [number % len(self.places) for number in range(len(self))]
+        known: dict[str, int] = {}
+        return [known.setdefault(cell.id, len(known)) for cell in self._latest_of_each()]
+
+    def numbers(self, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the number of the cell of each id and trial; what there is not is left out."""
+        found: dict[tuple[str, int], int] = {}
+        if self.file is None:
+            cells = enumerate(self._latest_of_each())
+            found = {(cell.id, cell.trial): number for number, cell in cells}
+        else:
+            ids, length = {id_ for id_, _ in wanted}, len(self.places)
+            for at, place in enumerate(self.places):
+                if (id_ := self.file.item(place).id) in ids:
+                    cells_of_id = range(at, len(self), length)
+                    found |= {(id_, trial): number for trial, number in enumerate(cells_of_id)}
+        return {place: found[place] for place in wanted if place in found}
 
     def __getitem__(self, number: int) -> AskedCell:
         if self.file is None or not self.fingerprint:

@@ -55,6 +55,10 @@ class FactsReader(ColumnReader):
         """Return the generation of a key's record; -1 if there is none."""
         return self._places.generation(key)
 
+    def offset(self, key: bytes) -> int:
+        """Return where a key's record begins; -1 if there is none."""
+        return self._places.offsets.get(key, -1)
+
     def keys(self) -> Iterator[bytes]:
         """Yield the keys in the order of the file."""
         return iter(self._places.offsets)

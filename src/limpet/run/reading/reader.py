@@ -5,7 +5,7 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 
 import json
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +19,7 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
+from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.planning.items_file import has_standing, identity_of
 from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.asked_cells import AskedCells
@@ -293,6 +294,19 @@ class RunReader(RunFiles):
         return self._items.read(self._items.asked.cells(places), whole=whole)
 
     @property
+    def asked(self) -> AskedCells:
+        """Which answer counts for each of `items`, in that order."""
+        return self._items.asked
+
+    def items_at(self, numbers: Iterable[int]) -> Iterator[ItemResult]:
+        """Yield some of `items`, by their numbers in that order, from 0."""
+        return self._items.read(self.asked[number] for number in numbers)
+
+    def numbers(self) -> Numbers:
+        """Return the current numbers of all items."""
+        return add_up(self._items)
+
+    @property
     def knows_rows(self) -> bool:
         """Whether rows can be read without the answers, from `items.jsonl`."""
         return self._items.asked.file is not None
@@ -322,13 +336,21 @@ class RunReader(RunFiles):
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""
-        inputs = self._inputs()
+        inputs = self.inputs()
         noted = None if inputs is None else noted_summary(self.layout, inputs)
-        return add_up(self._items).summary() if noted is None else noted
+        summary = add_up(self._items).summary() if noted is None else noted
+        add_calibrations(summary, self, inputs)
+        return summary
+
+    def inputs(self) -> str | None:
+        """Return a digest of all that the numbers follow from; None if that is not known."""
+        if identity_of(self.layout) != self.items_identity:  # it is of a later session
+            return None
+        return digest_of_inputs(self.layout, self.run_file, self._ends())
 
     def score_table(self) -> "ScoreTable":
         """Return what each cell scored, as arrays."""
-        inputs = self._inputs()
+        inputs = self.inputs()
         noted = None if inputs is None else noted_scores(self.layout, inputs)
         if noted is None:
             numbers = add_up(self._items)
@@ -337,12 +359,6 @@ class RunReader(RunFiles):
         module = import_module("limpet.run.reading.score_table")
         table: ScoreTable = module.score_table(self._items.asked, *noted)
         return table
-
-    def _inputs(self) -> str | None:
-        """Return the digest of all that the numbers follow from; None if that is not known."""
-        if identity_of(self.layout) != self.items_identity:  # they are of a later session
-            return None
-        return digest_of_inputs(self.layout, self.run_file, self._ends())
 
     def note_numbers(self, run_file: RunFile, numbers: Numbers) -> None:
         """Note the numbers for later readers, while the run is locked.

@@ -1,12 +1,14 @@
 """The result of an evaluation, read back from its files."""
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from limpet.errors import LimpetError
 from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
@@ -19,6 +21,11 @@ from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import CellStatus
+
+if TYPE_CHECKING:  # these read runs, and give results like these
+    from limpet.run.calibrating.calibration import Calibration
+    from limpet.run.calibrating.sampling import Sample
+    from limpet.run.reading.reader import RunReader
 
 
 @dataclass(slots=True)
@@ -224,6 +231,62 @@ class EvaluationResult:
         names = table.names()
         data = [[cells.get(key) for key in names] for cells in rows]
         return pandas.DataFrame(data, columns=list(names.values()))
+
+    def sample(
+        self,
+        n: int,
+        path: "str | os.PathLike[str]",
+        *,
+        seed: int | None = None,
+        force: bool = False,
+    ) -> "Sample":
+        """Draw answers at random for people to label, like `limpet sample`.
+
+        Args:
+            n: How many; if there are fewer, all.
+            path: A `.csv` or `.xlsx` file, with an empty column `label`.
+            seed: The seed of the draw; None: a new one.
+            force: Replace a file that exists.
+
+        Raises:
+            LimpetError: There is no answer to draw, the run was not kept, or the file exists or
+                cannot be written.
+        """
+        sampling = import_module("limpet.run.calibrating.sampling")  # it reads runs, so needs us
+        with self._opened() as reader:
+            drawn: Sample = sampling.draw_sample(reader, n, path, seed=seed, force=force)
+        return drawn
+
+    def calibrate(
+        self, evaluator: str, labels: Any = None, *, label_column: str | None = None
+    ) -> "Calibration":
+        """Compare the scores of a judge with people's labels, like `limpet calibrate`.
+
+        Args:
+            evaluator: Its name; of several scores one, like "judge.quality".
+            labels: A file of `sample` that was filled in, any table with the columns `id` and
+                `label`, a list of files, rows, or a DataFrame. None: the run's `labels.jsonl`.
+            label_column: The column of the labels; None: "label".
+
+        Raises:
+            LimpetError: The labels cannot be read or used, or the run was not kept.
+        """
+        calibration = import_module("limpet.run.calibrating.calibration")
+        with self._opened() as reader:
+            found: Calibration = calibration.calibrate(
+                reader, evaluator, labels, label_column=label_column
+            )
+        return found
+
+    def _opened(self) -> "RunReader":
+        """Return a reader of the run."""
+        if self.run is None:
+            raise LimpetError(
+                "this evaluation was not kept, so that nothing can be recorded in it",
+                hint='name a directory for it: evaluate(…, run="runs/first")',
+            )
+        reader: RunReader = import_module("limpet.run.reading.reader").RunReader(self.run)
+        return reader
 
     def _repr_html_(self) -> str:
         stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 NO_MEAN = "–"
 _MOST_LABELS = 5
@@ -119,6 +119,14 @@ def _fixed(value: float, decimals: int) -> str:
 def mean(value: float | None) -> str:
     """Return a mean; a dash if there is none."""
     return NO_MEAN if value is None else f"{value:.4g}"
+
+
+def people_words(calibrated: Mapping[str, Any]) -> str:
+    """Return the mean of a judge as people's labels correct it, with its interval."""
+    value, low, high = (mean(calibrated[name]) for name in ("mean", "low", "high"))
+    return (
+        f"corrected by people: {value} ({low}–{high}), {count(calibrated['n_labelled'], 'label')}"
+    )
 
 
 def agreement_of(record: Mapping[str, Any]) -> float | None:

@@ -2,11 +2,11 @@
 
 import math
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from limpet.errors import LimpetError
 from limpet.journal.files import file_chunks, replace_file
@@ -19,7 +19,14 @@ _MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
 _WIDEST = 2**53
 
 
-def write_xlsx(names: Sequence[str], rows: Collection[Sequence[Any]], path: Path) -> int:
+class Rows(Protocol):
+    """The rows of a table, of which the number is known: the cells of each."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[list[Any]]: ...
+
+
+def write_xlsx(names: Sequence[str], rows: Rows, path: Path) -> int:
     """Write an Excel file, and return how many cells were too long and are cut.
 
     Args:
@@ -56,7 +63,7 @@ def write_xlsx(names: Sequence[str], rows: Collection[Sequence[Any]], path: Path
     return cut
 
 
-def _lines(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+def _lines(names: Sequence[str], rows: Rows) -> Iterator[list[Any]]:
     yield [_excel_value(name) for name in names]
     for row in rows:
         yield [_excel_value(value) for value in row]

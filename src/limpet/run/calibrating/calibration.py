@@ -1,0 +1,151 @@
+"""How far does a judge agree with people, and what would its mean be if people had judged?"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from limpet.errors import LimpetError
+from limpet.journal.lines import timestamp
+from limpet.run.calibrating.agreement import Agreement, Comparison, Disagreement
+from limpet.run.calibrating.corrected import Corrected, OfDraw, fingerprint_of
+from limpet.run.calibrating.judged import Judged, score_named
+from limpet.run.calibrating.label_files import Said, read_labels, read_log
+from limpet.run.calibrating.label_values import LabelValues, choices_of, scale_of
+from limpet.run.calibrating.people_file import KeptCalibration, PeopleFile
+from limpet.run.calibrating.sorted_labels import SortedLabels
+from limpet.text import count, one_line
+
+if TYPE_CHECKING:
+    from limpet.run.reading.reader import RunReader
+
+_LABELLING = "label rows of limpet sample RUN --n 200 -o humans.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A judge compared with people.
+
+    Attributes:
+        score: The name of the score.
+        labelled: How many answers have a label that could be compared.
+        drawn: How many of these are of a recorded draw.
+        agreement: How often both say the same, of drawn answers if there are any; None: there are
+            too many different values.
+        others: The same for labelled answers that were not drawn, if there are drawn ones.
+        difference: How far they are apart in the mean; None: labels have no values.
+        corrected: The judge's mean, corrected by the labels; None: see the remarks.
+        disagreements: Where they disagree, the largest differences first.
+        remarks: What was left out and why, a sentence each.
+    """
+
+    score: str
+    labelled: int
+    drawn: int
+    agreement: Agreement | None
+    others: Agreement | None
+    difference: float | None
+    corrected: Corrected | None
+    disagreements: Sequence[Disagreement]
+    remarks: Sequence[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        return asdict(self)
+
+
+def calibrate(
+    reader: "RunReader", name: str, labels: Any = None, *, label_column: str | None = None
+) -> Calibration:
+    """Compare the scores of a judge with people's labels, and keep the labels in the run.
+
+    Args:
+        reader: Reads the run, which may be running.
+        name: The evaluator; of several scores one, like `judge.quality`.
+        labels: The labels: a file of `limpet sample` that was filled in, any other table with the
+            columns `id` and `label`, a list of these, rows, or a DataFrame. None: the run's
+            `labels.jsonl`.
+        label_column: The column of the labels; None: `label`.
+
+    Raises:
+        LimpetError: The labels cannot be read or used. The message says where and why.
+    """
+    score = score_named(name, reader)
+    with PeopleFile.changing(reader.layout) as people:
+        remarks: list[str] = []
+        said = _all_labels(reader, labels, label_column, score.evaluator, remarks)
+        sorted_out = SortedLabels(reader, said, people.draws, remarks)
+        judged = Judged(reader, score, set(sorted_out.by_place))
+        fingerprint = fingerprint_of(reader, score.evaluator)
+        scale = scale_of(reader, score.evaluator, judged)
+        choices = choices_of(reader.layout, score.evaluator, fingerprint)
+        values = LabelValues(judged, scale.range, choices)
+        kept = sorted_out.usable(judged, values)
+        of_draw = OfDraw(judged, scale, kept, people.draws)
+        corrected = _corrected(of_draw, remarks)
+        compared = Comparison(judged, values)
+        drawn = set(of_draw.labels)
+        others = [one for one in kept if one not in drawn]
+        people.calibrations[str(score)] = KeptCalibration(
+            timestamp(),
+            fingerprint,
+            len(people.draws),
+            kept,
+            (reader.inputs() or "") if corrected else "",
+            asdict(corrected) if corrected else {},
+        )
+    return Calibration(
+        str(score),
+        len(kept),
+        len(drawn),
+        compared.agreement(of_draw.labels or others),
+        compared.agreement(others) if drawn and others else None,
+        compared.difference(of_draw.labels or others),
+        corrected,
+        compared.disagreements(kept),
+        remarks,
+    )
+
+
+def _all_labels(
+    reader: "RunReader", labels: Any, column: str | None, evaluator: str, remarks: list[str]
+) -> list[Said]:
+    log = reader.layout.labels
+    if labels is None:
+        if not log.exists():
+            raise LimpetError(
+                f"{one_line(str(reader.path))}: there are no labels in this run",
+                hint=f"{_LABELLING}, and name the file with --labels humans.csv",
+            )
+        return read_log(log, evaluator, remarks)
+    is_several = isinstance(labels, (list, tuple)) and all(
+        isinstance(one, (str, os.PathLike)) for one in labels
+    )
+    said: list[Said] = []
+    for source in labels if is_several and labels else [labels]:
+        said += read_labels(source, column=column, evaluator=evaluator)
+    return said
+
+
+def _corrected(of_draw: OfDraw, remarks: list[str]) -> Corrected | None:
+    """Return the corrected mean; else say why there is none."""
+    if of_draw.skipped:
+        rows = count(of_draw.skipped, "drawn answer has", "drawn answers have")
+        remarks.append(
+            f"{rows} no usable label, though later ones have: the corrected mean takes them to be "
+            "like the others"
+        )
+    try:
+        corrected = of_draw.corrected()
+    except LimpetError as error:
+        remarks.append(str(error))
+        return None
+    if without := len(of_draw.labels) - corrected.n_labelled:
+        labels = count(without, "label has", "labels have")
+        remarks.append(f"{labels} no value, by people or the judge: not in the corrected mean")
+    if corrected.newer:
+        remarks.append(
+            f"{count(corrected.newer, 'answer is', 'answers are')} newer than the draw, and not in "
+            "the corrected mean: draw again to include them"
+        )
+    return corrected

@@ -3,9 +3,9 @@
 A command's module is imported only when the command runs, so that `--help` is fast. Its `command`
 function takes the values and returns the exit code:
 
-0 all cells are done; 1 finished with failures, below `--fail-under`, or worse than the base; 2 bad
-usage or configuration, or not comparable; 3 stopped early, and can be resumed; 4 inconclusive; 130
-and 143 on a signal.
+0 all cells are done, or `--stop-when` was reached; 1 finished with failures, below `--fail-under`,
+or worse than the base; 2 bad usage or configuration, or not comparable; 3 stopped early, and can be
+resumed; 4 inconclusive; 130 and 143 on a signal.
 """
 
 from importlib import import_module
@@ -122,6 +122,8 @@ def _init(**given: Any) -> int:
               help="Retry what failed in earlier sessions.")
 @click.option("--early-stop/--no-early-stop", default=None,
               help="Stop if the first items all fail the same way.  [default: early-stop]")
+@click.option("--stop-when", "goals", multiple=True, metavar="NAME=VALUE",
+              help="Stop when the 95% interval of a score is ± VALUE or less; may be repeated.")
 @click.option("--limit", type=_COUNT, metavar="N",
               help="Run only the first N rows in this session.")
 @click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")

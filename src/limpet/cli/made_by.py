@@ -81,7 +81,7 @@ class MadeBy(NamedTuple):
         if self.trials is not None:
             settings.append(f"trials={self.trials}")
         if self.given.get("no_evaluators"):
-            settings.append("evaluators={}")
+            settings += ["evaluators={}", "stop_when=null"]
         return tuple(settings)
 
     def read(self, *, continue_run: bool = False) -> Config | NatConfig:

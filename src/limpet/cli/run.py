@@ -31,6 +31,7 @@ from limpet.cli.run_ending import (
     ending_of,
     next_steps,
     read_floors,
+    read_goals,
     say_ended,
     shown_path,
 )
@@ -66,6 +67,7 @@ def command(
     keep: bool,
     retry_failed: bool | None,
     early_stop: bool | None,
+    goals: tuple[str, ...],
     limit: int | None,
     trials: int | None,
     settings: tuple[str, ...],
@@ -88,7 +90,17 @@ def command(
     here = Path.cwd()
     base = _read_against(against, margins, inconclusive)
     flags = _Flags(
-        redo_steps, redo_items, keep, retry_failed, early_stop, limit, floors, quiet, as_json, base
+        redo_steps,
+        redo_items,
+        keep,
+        retry_failed,
+        early_stop,
+        goals,
+        limit,
+        floors,
+        quiet,
+        as_json,
+        base,
     )
     with stdout_for_data() as out:
         made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
@@ -154,6 +166,7 @@ class _Flags(NamedTuple):
     keep: bool
     retry_failed: bool | None
     early_stop: bool | None
+    goals: tuple[str, ...]
     limit: int | None
     floors: tuple[str, ...]
     quiet: bool
@@ -224,6 +237,8 @@ def _options(prepared: Arguments, flags: _Flags) -> RunOptions:
         options["retry"] = replace(as_retry(prepared.options.get("retry")), failed=failed)
     if flags.early_stop is not None:
         options["early_stop"] = flags.early_stop
+    if flags.goals:
+        options["stop_when"] = read_goals(flags.goals, list(prepared.evaluators))
     return options
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, say_error
-from limpet.cli.shown_command import MASK, command_to_resume
+from limpet.cli.shown_command import MASK, command_for_more, command_to_resume
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
@@ -40,30 +40,47 @@ class Floor(NamedTuple):
 
 def read_floors(values: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
     """Read `--fail-under`, before anything runs."""
-    floors = []
+    return [Floor(*_read("--fail-under", text, evaluators, 0.9)) for text in values]
+
+
+def read_goals(values: Sequence[str], evaluators: Collection[str]) -> dict[str, float]:
+    """Read `--stop-when`, before anything runs."""
+    goals = {}
     for text in values:
-        whole, _, number = text.rpartition("=")
-        name = split_name(whole, evaluators)
-        if whole and name is None:
-            hint = did_you_mean(whole, evaluators)
-            raise click.UsageError(f"--fail-under {text}: unknown evaluator {whole!r}{hint}")
-        try:
-            least = float(number)
-        except ValueError:
-            least = math.nan
-        if name is None or not math.isfinite(least):
-            raise click.UsageError(
-                f"--fail-under {text}: must be NAME=NUMBER, for example {whole or text}=0.9"
-            )
-        floors.append(Floor(name, least))
-    return floors
+        name, half_width = _read("--stop-when", text, evaluators, 0.02)
+        if half_width <= 0:
+            raise click.UsageError(f"--stop-when {text}: the half-width must be above 0")
+        goals[str(name)] = half_width
+    return goals
+
+
+def _read(
+    flag: str, text: str, evaluators: Collection[str], example: float
+) -> tuple[ScoreName, float]:
+    """Read the NAME=NUMBER of a flag."""
+    whole, _, number = text.rpartition("=")
+    name = split_name(whole, evaluators)
+    if whole and name is None:
+        hint = did_you_mean(whole, evaluators)
+        raise click.UsageError(f"{flag} {text}: unknown evaluator {whole!r}{hint}")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if name is None or not math.isfinite(value):
+        raise click.UsageError(
+            f"{flag} {text}: must be NAME=NUMBER, for example {whole or text}={example}"
+        )
+    return name, value
 
 
 def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, str]:
     """Return the exit code of a run, and why it is not 0."""
     steps = _steps(result)
     reason = result.stop_reason
-    unfinished = any(step["not_run"] or "pending" in step.get("redo", {}) for step in steps)
+    unfinished = not _is_enough(result) and any(
+        step["not_run"] or "pending" in step.get("redo", {}) for step in steps
+    )
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
@@ -123,7 +140,16 @@ def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
     if cancel or any(step["failed"] for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
         return [f"see why: limpet show {run} --failed", *cancel, f"try again{fill}: {retry}"]
+    if _is_enough(result):
+        more = command_for_more()
+        return [f"see the results: limpet show {run}", f"run the other items, too{fill}: {more}"]
     return [f"see the results: limpet show {run}"]
+
+
+def _is_enough(result: EvaluationResult) -> bool:
+    """Return whether the run stopped because `stop_when` was reached."""
+    said = result.summary.get("stop_when", {})
+    return bool(said) and said["reached"] and said["items"] < said["of"]
 
 
 def shown_path(path: Path, here: Path) -> str:

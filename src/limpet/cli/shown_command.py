@@ -18,6 +18,7 @@ _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
 _REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
 """The flags that force something to run again, and how many values each takes."""
 _KEEP = "--keep"
+_STOP_WHEN = "--stop-when"
 
 
 def this_command() -> str:
@@ -31,6 +32,22 @@ def command_to_resume() -> str:
     The run already records what to run again: the flags would only repeat what is done.
     """
     return _shown_command(without_redo(sys.argv[1:]))
+
+
+def command_for_more() -> str:
+    """Return the command that goes on where `stop_when` stopped, without secrets."""
+    arguments = without_redo(sys.argv[1:])
+    flags = [argument.partition("=")[0].replace("_", "-") for argument in arguments]
+    if _STOP_WHEN not in flags:
+        return _shown_command([*arguments, "--set", "stop_when=null"])
+    left, kept = iter(arguments), []
+    for argument in left:
+        flag, equals, _ = argument.partition("=")
+        if flag.replace("_", "-") == _STOP_WHEN:
+            list(islice(left, 0 if equals else 1))
+        else:
+            kept.append(argument)
+    return _shown_command(kept)
 
 
 def _shown_command(arguments: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workflow_section
 from limpet.config.values import Section
 from limpet.config.yaml_file import KeyPath, read_scalar
+from limpet.run.results.filters import split_name
 from limpet.secrets.names import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
@@ -70,6 +71,13 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
     pace, backoff = content.pace, content.retry.backoff
     if isinstance(content.workflow, WorkflowSection):
         _check_args(content.workflow, findings)
+    for name in content.stop_when or ():
+        if split_name(name, content.evaluators or {}) is None:
+            known = list(content.evaluators or {})
+            hint = hint_near(name, known) or f"known here: {', '.join(known) or 'none'}"
+            findings.add_key(
+                ("stop_when", name), f"stop_when: unknown evaluator {quoted(name)}", hint
+            )
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:
         text = f"must be at least concurrency, {least}, not {most}"

@@ -13,6 +13,7 @@ from limpet.config.values import (
     Count,
     CountOrZero,
     Durability,
+    HalfWidth,
     Header,
     Integer,
     Megabytes,
@@ -280,6 +281,9 @@ class EvalFile(Section):
     env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")
     secrets: Secrets | None = _key("More values to mask on disk; false turns masking off.")
     early_stop: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
+    stop_when: dict[str, HalfWidth] | None = _key(
+        "Stop when the 95% interval of a score is this narrow: {correct: 0.02} for ± 0.02."
+    )
     prices: dict[str, PriceSection] | None = _key(
         "What a million tokens cost, by model; * for all others."
     )

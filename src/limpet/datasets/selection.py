@@ -124,10 +124,11 @@ def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> Packed
 def _ranked(items: Sequence[Item], seed: int) -> list[int]:
     """Return the positions of the items, lowest rank first."""
     names = items.names if isinstance(items, PackedItems) else [item.id for item in items]
-    ranks = [_rank(seed, name) for name in names]
+    ranks = [rank(seed, name) for name in names]
     return sorted(range(len(items)), key=ranks.__getitem__)
 
 
-def _rank(seed: int, name: str) -> bytes:
+def rank(seed: int, name: str) -> bytes:
+    """Return the rank of an item by its id."""
     text = f"{seed}:{name}".encode(errors="surrogatepass")
     return blake2b(text, digest_size=8).digest()

@@ -276,6 +276,14 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """Return the age in seconds of each running attempt, by input index, oldest first."""
         return self._latest.flight.ages()
 
+    @property
+    def in_progress(self) -> int:
+        """How many inputs of the latest run are begun and not done, their hooks included.
+
+        Calls that wait for their last try at the end of the run are left out.
+        """
+        return self._latest.in_progress()
+
     def cancel(self, index: int) -> bool:
         """Fail one input of the latest run, whether it is running, waiting or ready to run.
 

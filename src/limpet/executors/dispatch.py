@@ -211,10 +211,11 @@ class Dispatch:
             self._loop.call_soon_threadsafe(self.pump)
 
     def _has_room(self) -> bool:
-        held = self._in_progress() + self._inputs.fetched + self._sink.backlog()
+        held = self.in_progress() + self._inputs.fetched + self._sink.backlog()
         return held < self._most_held
 
-    def _in_progress(self) -> int:
+    def in_progress(self) -> int:
+        """Return how many inputs were taken and are not done, without those of the second pass."""
         at_gate = self._gate.waiting is not None
         return len(self.flight) + len(self._queue) + len(self._hooks) + at_gate
 
@@ -234,7 +235,7 @@ class Dispatch:
             return None
         # While the pacer only probes, a new input may be the one that passes.
         is_slow = self._first_calls.is_slow
-        if is_slow and not (self._first_calls.may_take(self._in_progress()) or self._gate.blocked):
+        if is_slow and not (self._first_calls.may_take(self.in_progress()) or self._gate.blocked):
             return None
         taken = self._inputs.take()
         if taken is NOTHING:

@@ -91,11 +91,15 @@ class ColumnReader:
         """The highest generation of all records."""
         return self._places.highest_generation
 
-    def ids(self) -> set[tuple[str, int]]:
-        """Return the ids and trials of all items that have a record, under any key."""
+    def ids(self, start: int = 0) -> set[tuple[str, int]]:
+        """Return the ids and trials of all items that have a record, under any key.
+
+        Args:
+            start: The offset of the first line that counts.
+        """
         ids: set[tuple[str, int]] = set()
         with open_to_read(self.path) as file:
-            for offset in sorted(self._places.offsets.values()):
+            for offset in sorted(at for at in self._places.offsets.values() if at >= start):
                 file.seek(offset)
                 ids.add(id_and_trial_of(file.readline()))
         return ids

@@ -71,7 +71,7 @@ def line_of(path: Path) -> RunLine:
 
 def scores_of(reader: RunReader) -> dict[str, Mapping[str, Any]]:
     """Return what the summary has of each evaluator."""
-    if reader.state not in ("finished", "limited", "stopped"):
+    if reader.state not in ("finished", "enough", "limited", "stopped"):
         return {}  # the ones on disk are from an earlier session
     summary = reader.summary_written() if reader.is_as_recorded else reader.summary()
     known = summary.get("evaluators")

@@ -20,12 +20,13 @@ from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import mean, people_words, score_words
+from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.run_file import plain
 from limpet.text import count, harmless, one_line
 
 _STYLES = {
-    "running": "green", "finished": "green", "limited": "green", "stopped": "yellow",
-    "cut off": "red",
+    "running": "green", "finished": "green", "enough": "green", "limited": "green",
+    "stopped": "yellow", "cut off": "red",
 }  # fmt: skip
 _MOST_CALLS, _OLDEST = 5, 3
 _ROOMY = 80
@@ -113,6 +114,8 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     yield from masked_words(reader.summary_written())
     if reason := _stop_reason(reader):
         yield f"stopped: {one_line(reason)}"
+    if reader.state == "enough":
+        yield from stop_when_lines(reader.summary_written())
     yield _times(reader, snapshot)
     if reader.is_running and reader.holder is not None:
         who = reader.holder
@@ -195,6 +198,8 @@ def _next_step(reader: RunReader, snapshot: Snapshot) -> str:
         return "stopping: waiting for the calls in flight"
     if reader.state == "running":
         return f"watch it: limpet status {run} --watch"
+    if reader.state == "enough":
+        return "for the rest, run the same command without stop_when: finished results are kept"
     if reader.state == "limited":
         return "for the rest, run the same command without a limit: finished results are kept"
     if reader.state in ("stopped", "cut off"):
@@ -231,6 +236,9 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "state": reader.state,
         "sessions": len(reader.run_file.sessions),
         "stop_reason": _stop_reason(reader),
+        "stop_when": reader.summary_written().get("stop_when")
+        if reader.state == "enough"
+        else None,
         "began": reader.began_at or None,
         "last_at": reader.last_at or None,
         "holder": None

@@ -17,6 +17,7 @@ from limpet.run.results.score_words import (
     people_words,
     span,
 )
+from limpet.run.results.stop_words import stop_when_lines
 from limpet.text import count, money, one_line
 
 _MEAN = "mean (95%)"
@@ -188,6 +189,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     if selection := summary.get("selection"):
         whole = count(selection["of"], "item")
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
+    lines += stop_when_lines(summary)
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
     if given_up := summary.get("given_up"):

@@ -129,7 +129,7 @@ def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:
 
 
 def _is_over(reader: RunReader) -> bool:
-    return reader.state in ("finished", "limited")
+    return reader.state in ("finished", "enough", "limited")
 
 
 def variant_numbers(summary: Mapping[str, Any] | None) -> dict[str, float]:

@@ -12,11 +12,13 @@ from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluators
+from limpet.evaluators.protocol import scale_of
 from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
 from limpet.run.executing.session import EvaluationSession
+from limpet.run.goals import as_goals
 from limpet.run.options import (
     Run,
     RunOptions,
@@ -103,6 +105,8 @@ def evaluate(
             - `secrets`: Further values to mask in what is written; False: mask nothing in answers,
               scores and errors.
             - `early_stop`: Whether to stop when the first cells of a step all fail alike (True).
+            - `stop_when`: Stop when the 95% intervals of these scores are narrow enough:
+              `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
             - `watcher`: A function that is called with an `ItemResult` when an item's answer or
               failure is on disk, or a `Watcher`, which is notified of everything that happens.
             - `show`: Whether to show the plan, the progress and the summary (True): on a terminal,
@@ -249,6 +253,9 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
         mask=mask,
         secrets=[*secrets, *prepared.known_secrets],
         early_stop=options.get("early_stop", True),
+        goals=as_goals(
+            options.get("stop_when"), {step.name: scale_of(step).range for step in evaluators}
+        ),
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=executor_options(options),

@@ -11,6 +11,7 @@ from limpet.executors.retry import Backoff, Classify
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
+from limpet.run.goals import check_goals
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, check_prices
@@ -145,6 +146,7 @@ class RunOptions(MapOptions, total=False):
     redo: bool | Sequence[str] | Redo
     prices: Prices | None
     early_stop: bool
+    stop_when: Mapping[str, float] | None
     watcher: Watcher | OnItem | None
     show: bool
 
@@ -173,6 +175,7 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: s
     if options.get("prices") is not None:
         check_prices(options["prices"])
     true_or_false(early_stop=options.get("early_stop", True))
+    check_goals(options.get("stop_when"))
     as_watcher(options.get("watcher"))
     true_or_false(show=options.get("show", True))
 

@@ -11,6 +11,7 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import DependsOn
 from limpet.journal.writer import Durability
+from limpet.run.goals import Goal
 from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import USUAL_NAMES, RecordNames
 from limpet.run.results.costs import Prices
@@ -68,6 +69,7 @@ class Request(Extras):
         depends_on: Declared dependencies of the workflow.
         retry_failed: Whether cells that failed in an earlier session are tried again.
         mask: Whether secrets are masked in results.
+        goals: The half-widths at which it stops; empty: it does all items.
         dataset_files: The files that the dataset was read from.
         options: The options of the executors.
     """
@@ -90,6 +92,7 @@ class Request(Extras):
     mask: bool
     secrets: Sequence[str]
     early_stop: bool
+    goals: Sequence[Goal]
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions

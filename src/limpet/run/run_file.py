@@ -94,6 +94,8 @@ class Session:
         items_file: The size and the checksum of `items.jsonl`; empty: unknown.
         columns: By step, the size and the checksum of its column at the end (`size_and_crc`).
         did_all: Whether it did everything that was asked of it; some of it may have failed.
+        stop_when: The half-width of each score at which it stops; empty: it runs all items.
+        enough: Whether it stopped because these were reached.
     """
 
     began: str = ""
@@ -110,6 +112,8 @@ class Session:
     items_file: list[int] = field(default_factory=list)
     columns: dict[str, list[int]] = field(default_factory=dict)
     did_all: bool = False
+    stop_when: dict[str, float] = field(default_factory=dict)
+    enough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,22 @@ class NotedRedo:
         """Return whether another redo covers everything that this one does."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
+
+
+@dataclass(frozen=True, slots=True)
+class RandomOrder:
+    """The order in which sessions with `stop_when` take the items: that of their ranks.
+
+    Attributes:
+        seed: The seed of the ranks.
+        selection: What the last of these sessions selected.
+        until: The rank of the last item that it began, in hex digits; empty: it began none. It has
+            begun every item of a lower rank that it selected.
+    """
+
+    seed: int = 0
+    selection: Selection = field(default_factory=Selection)
+    until: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +208,7 @@ class RunFile:
         imported: Where answers of other tools were imported from.
         names: The names of the fields of an answer's record in the files for others.
         scales: What the scores of each evaluator mean, where that is not the usual.
+        order: The order of the items with `stop_when`; None: no session had it.
     """
 
     limpet: str = ""
@@ -209,6 +230,7 @@ class RunFile:
     imported: list[str] = field(default_factory=list)
     names: RecordNames = field(default_factory=RecordNames)
     scales: dict[str, Scale] = field(default_factory=dict)
+    order: RandomOrder | None = None
 
     @classmethod
     def load(cls, layout: Layout) -> "RunFile":

@@ -14,6 +14,7 @@ from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
 from limpet.run.executing.recorder import message_of
 from limpet.run.executing.returned_values import Remarks, read_output
+from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import logging_failure
 from limpet.run.planning.work_items import Call
@@ -61,7 +62,7 @@ class AnsweringStep:
         self._lost: Mapping[int, Exception] = {}
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
-    async def run(self, calls: Sequence[Call]) -> None:
+    async def run(self, calls: "Sequence[Call] | StepQueue[Call]") -> None:
         recorder = self._runner.recorder(
             WORKFLOW,
             lambda call: call[1],

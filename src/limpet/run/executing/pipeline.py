@@ -18,12 +18,14 @@ from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
-from limpet.run.executing.guards import EarlyStop, Guards, Repetition, Spent
+from limpet.run.executing.feeding import Feeding
+from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
 from limpet.run.executing.opened_step import OpenedStep
 from limpet.run.executing.returned_values import Remarks
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
+from limpet.run.executing.taking import Taking
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.scorings import Scoring
@@ -42,7 +44,8 @@ logger = logging.getLogger("limpet.run")
 class Pipeline:
     """The steps of a session, and the queues between them.
 
-    `version_of` returns the version of an evaluator, by name.
+    `version_of` returns the version of an evaluator, by name; `taking` takes the items one by one,
+    if the session may stop when it is enough.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Pipeline:
         version_of: Callable[[str], str],
         masking: Masking,
         files: WatchedFiles,
+        taking: Taking | None,
     ) -> None:
         self._journal = journal
         self._request = request
@@ -64,7 +68,11 @@ class Pipeline:
         steps = (lookup.plan.workflow, *lookup.plan.evaluators) if request.early_stop else ()
         early_stop = {step.name: step.calls for step in steps if not step.kept}
         spent = Spent()
-        guards = (Repetition(journal), EarlyStop(early_stop, spent))
+        guards: list[Guard] = [Repetition(journal), EarlyStop(early_stop, spent)]
+        if taking is not None:
+            guards.append(taking)
+        self._taking = taking
+        self._masked: Counter[str] = Counter()
         self._runner = runner = StepRunner(
             journal,
             request,
@@ -89,6 +97,15 @@ class Pipeline:
             )
             for evaluator in request.evaluators
         ]
+        self._feeding: Feeding | None = None
+        if taking is not None:
+            self._feeding = Feeding(
+                taking,
+                self._answering,
+                self._scoring,
+                self._pass_on_kept,
+                lambda: self.stop_reason is not None,
+            )
         self._opened = AsyncExitStack()  # closes the steps, the last opened first
 
     @property
@@ -108,8 +125,16 @@ class Pipeline:
     # ---- the session ----------------------------------------------------------------------------
 
     async def execute(self) -> None:
-        calls, kept = self._lookup.missing, self._lookup.unscored
         self._stopping.loop = asyncio.get_running_loop()
+        taking = self._taking
+        if taking is not None:
+            taking.take_finished()
+        if taking is None or not taking.is_enough:
+            await self._execute(self._lookup.missing, self._lookup.unscored)
+        if taking is not None and self.stop_reason is None:
+            taking.end()
+
+    async def _execute(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
         if not calls and not kept:
             return
         async with self._opened:
@@ -174,44 +199,62 @@ class Pipeline:
     # ---- from step to step ----------------------------------------------------------------------
 
     async def _feed(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+        feeding = self._feeding
         try:
             async with asyncio.TaskGroup() as group:
                 if calls and self.stop_reason is None:
-                    group.create_task(self._answering.run(calls))
-                group.create_task(self._pass_on_kept(kept))
+                    inputs = calls if feeding is None else feeding.calls
+                    group.create_task(self._answering.run(inputs))
+                group.create_task(self._pass_on_kept(kept) if feeding is None else feeding.run())
         finally:
             for step in self._scoring:
                 step.queue.end()
+            self._say_masked()
 
     def _pass_on(self, call: Call, entry: Entry | None) -> Awaitable[object] | None:
         """Queue a new answer for the evaluators that have not scored it.
 
         Return what is left to wait for, if anything: a place in a queue, or a file.
         """
-        if self._lookup.answers.redos:
-            return self._pass_on_redone(call, entry)
+        if self._lookup.answers.redos or self._taking is not None:
+            return self._pass_on_slowly(call, entry)
         return None if entry is None else self._put(self._missing(call[0], entry))
 
-    async def _pass_on_redone(self, call: Call, entry: Entry | None) -> None:
-        if entry is None:  # the earlier answer counts, and may lack a score
-            await self._pass_on_kept([self._lookup.answers.counting(call)])
+    async def _pass_on_slowly(self, call: Call, entry: Entry | None) -> None:
+        has_redos = bool(self._lookup.answers.redos)
+        if entry is None:
+            if has_redos:  # the earlier answer counts, and may lack a score
+                await self._pass_on_kept([self._lookup.answers.counting(call)])
             return
-        for scorings in (
-            self._missing(call[0], entry),
-            await asyncio.to_thread(self._scored_masked, call[0], entry),
-        ):
-            if (waiting := self._put(scorings)) is not None:
+        missing = self._missing(call[0], entry)
+        if (waiting := self._put(missing)) is not None:
+            await waiting
+        if self._taking is not None and len(missing) < len(self._scoring):
+            await self._note_kept(self._taking, call[0], entry)
+        if has_redos:
+            again = await asyncio.to_thread(self._scored_masked, call[0], entry)
+            if (waiting := self._put(again)) is not None:
                 await waiting
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Queue the answers on disk that lack a score."""
-        masked: Counter[str] = Counter()
         for at in range(0, len(kept), _CHUNK):
             missing = await asyncio.to_thread(self._missing_of, kept[at : at + _CHUNK])
-            masked.update(step.name for step, scoring in missing if SAW_MASKED in scoring.facts)
+            masked = (step.name for step, scoring in missing if SAW_MASKED in scoring.facts)
+            self._masked.update(masked)
             if (waiting := self._put(missing)) is not None:
                 await waiting
-        for name, count in masked.items():
+
+    async def _note_kept(self, taking: Taking, work_item: WorkItem, entry: Entry) -> None:
+        """Note the scores that a new answer keeps, as it equals the earlier one."""
+        for step in self._scoring:
+            if step.missing(work_item, entry) is None:
+                record = await asyncio.to_thread(step.kept, work_item, entry)
+                if record is not None:
+                    taking.note_kept(step.name, work_item.item.id, work_item.trial, record)
+
+    def _say_masked(self) -> None:
+        for name, count in self._masked.items():
             logger.warning(
                 "%s scores %s answers with their secrets masked: the original answers are not on "
                 "disk",

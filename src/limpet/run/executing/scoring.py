@@ -78,6 +78,12 @@ class ScoringStep:
         is_given_up = self._left.get((self.name, key), -1) >= needed
         return None if is_given_up or self._column.reaches(key, needed) else scoring
 
+    def kept(self, work_item: WorkItem, entry: Entry) -> Mapping[str, Any] | None:
+        """Return the record of the score that an answer has; None if it has none."""
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
+        line = self._column.read(scoring.cell.key)
+        return None if line is None else line.record
+
     def scored_masked(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
         """Return what to score again: the score is of masked text, and the original is here."""
         scoring = scoring_of(work_item, entry, self.target, self._fingerprint)

@@ -24,8 +24,10 @@ from limpet.run.executing.session_log import (
     say_unfinished,
 )
 from limpet.run.executing.session_results import SessionResults
+from limpet.run.executing.taking import Taking
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.item_order import begin_order
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.items_seen import write_seen
 from limpet.run.planning.lookup import Lookup
@@ -63,6 +65,7 @@ class EvaluationSession:
         self._pipeline: Pipeline | None = None
         self._watched: WatchedFiles | None = None
         self._lookup: Lookup | None = None
+        self._taking: Taking | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -88,8 +91,20 @@ class EvaluationSession:
         self._identities.write(journal, planner.clean)
         columns = {step: layout.column(step) for step in self._steps}
         items = len(run_file.reported(request.items))
-        begin_session(journal, run_file, "evaluation", self.plan, columns, items=items, there=there)
+        begin_session(
+            journal,
+            run_file,
+            "evaluation",
+            self.plan,
+            columns,
+            items=items,
+            there=there,
+            goals=request.goals,
+        )
         self._run_file = run_file
+        if self._taking is not None:
+            with RunReader(layout.home, self._columns) as reader:
+                self._taking.note_earlier(reader.items(whole=False))
         if request.watcher is not None:
             request.watcher.planned(self.plan)
 
@@ -114,6 +129,9 @@ class EvaluationSession:
         if (again := self.plan.workflow.made_again) is not None:
             told = "the workflow changed (%s); answers made again: %s (%s)"
             logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
+        if request.goals:
+            order = begin_order(run_file, request, self._columns)
+            self._taking = Taking(request.goals, self._lookup, order, request.scales)
         self._pipeline = self._new_pipeline(journal, self._lookup)
         # Once the workflow has answered, a rejected request is a failure of its item, not the run.
         if self.plan.workflow.kept or not request.early_stop:
@@ -132,7 +150,13 @@ class EvaluationSession:
         )
         self._watched.begin()
         return Pipeline(
-            journal, request, lookup, self._identities.version, self._masking, self._watched
+            journal,
+            request,
+            lookup,
+            self._identities.version,
+            self._masking,
+            self._watched,
+            self._taking,
         )
 
     def _note_items(self, lookup: Lookup) -> None:
@@ -179,7 +203,7 @@ class EvaluationSession:
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
         results = SessionResults(
-            self._request, self.plan, self._layout, self._masking, run, self._given_up
+            self._request, self.plan, self._layout, self._masking, run, self._given_up, self._taking
         )
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
@@ -196,6 +220,7 @@ class EvaluationSession:
         self._note_end(self._lookup, numbers, pending, reader)
         if self._run_file is not None:
             self._run_file.change_session(did_all=reason is None)
+            self._note_taken(self._run_file)
         self._is_done &= failure is None
         summary = results.summary(numbers, reason, reader)
         return results.read(reader, reason or failure, summary)
@@ -239,6 +264,12 @@ class EvaluationSession:
         with suppress(OSError, JournalError):  # a hint
             reader.note_numbers(self._run_file, numbers)
         self._records = {step: len(column) for step, column in self._columns.items()}
+
+    def _note_taken(self, run_file: RunFile) -> None:
+        """Record how far the items are begun, and whether that is enough."""
+        if self._taking is not None and run_file.order is not None:
+            run_file.order = replace(run_file.order, until=self._taking.until)
+            run_file.change_session(enough=self._taking.is_enough)
 
     def publish(self, result: EvaluationResult) -> None:
         """Call `on_end` while the run is still locked, and record whether the run is complete."""

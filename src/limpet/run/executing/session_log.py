@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +14,7 @@ from limpet.journal.event_log import unfinished
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import size_and_crc, timestamp
+from limpet.run.goals import Goal
 from limpet.run.planning.items_file import items_mark
 from limpet.run.planning.plan import Plan
 from limpet.run.results.summary import StepNumbers
@@ -33,6 +34,7 @@ def begin_session(
     *,
     items: int | None = None,
     there: Mapping[str, int] | None = None,
+    goals: Sequence[Goal] = (),
 ) -> None:
     """Record that a session begins, before anything is spent.
 
@@ -46,6 +48,7 @@ def begin_session(
         columns: The file of each step's column.
         items: How many items the run reports on; None: those of the plan.
         there: How many cells of each step are done; None: those the plan keeps.
+        goals: When it stops; empty: it does all items.
     """
     run_file.limpet, run_file.kind = version("limpet"), kind
     session = Session(
@@ -66,6 +69,7 @@ def begin_session(
             )
             for step in (plan.workflow, *plan.evaluators)
         },
+        stop_when={str(goal.name): goal.half_width for goal in goals},
     )
     run_file.sessions = [*run_file.sessions, session][-_MOST_SESSIONS:]
     run_file.write(journal)

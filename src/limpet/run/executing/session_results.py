@@ -11,6 +11,7 @@ from limpet.errors import DiskFullError, JournalError
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.layout import Layout
 from limpet.run.calibrating.corrected import add_calibrations
+from limpet.run.executing.taking import Taking
 from limpet.run.planning.plan import Plan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
@@ -23,6 +24,8 @@ from limpet.text import text_of
 logger = logging.getLogger("limpet.run")
 GIVEN_UP = "given_up"
 """In a summary: how many calls in flight were given up when the last session stopped."""
+STOP_WHEN = "stop_when"
+"""In a summary: whether `stop_when` was reached, and over which items."""
 
 
 class SessionResults:
@@ -35,6 +38,7 @@ class SessionResults:
         masking: Masks secrets.
         run: The run's directory; None: it is temporary.
         given_up: How many calls in flight the session gave up.
+        taking: How the session took its items; None: all of them.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class SessionResults:
         masking: Masking,
         run: str | None,
         given_up: int,
+        taking: Taking | None,
     ) -> None:
         self._request = request
         self._plan = plan
@@ -52,6 +57,7 @@ class SessionResults:
         self._masking = masking
         self._run = run
         self._given_up = given_up
+        self._taking = taking
         self._evaluators = [evaluator.name for evaluator in request.evaluators]
 
     def _numbers(self) -> Numbers:
@@ -162,6 +168,8 @@ class SessionResults:
             add_calibrations(summary, reader, None)
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
+        if self._taking is not None and self._taking.is_over:
+            summary[STOP_WHEN] = self._taking.summary()
         if self._given_up:
             summary[GIVEN_UP] = self._given_up
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]

@@ -20,6 +20,9 @@ class StepQueue(Inputs, Generic[T]):
 
     Once the consumer has closed it, an item that is put is dropped: its cell stays undone, and the
     next run does it.
+
+    Attributes:
+        on_move: Called when calls of the consumer have started or ended, and when it stops.
     """
 
     def __init__(self, size: int) -> None:
@@ -31,6 +34,11 @@ class StepQueue(Inputs, Generic[T]):
         self._waiting: deque[tuple[T, asyncio.Future[None]]] = deque()
         self._on_arrival: Callable[[], None] = lambda: None
         self._closed = False
+        self.on_move: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        """How many items wait, in the queue or for a place in it."""
+        return len(self._items) + len(self._waiting)
 
     def put(self, item: T) -> "asyncio.Future[None] | None":
         """Queue an item. If the queue is full, return a future: done when there was a place."""
@@ -70,8 +78,12 @@ class StepQueue(Inputs, Generic[T]):
                 place.set_result(None)
         return item
 
+    def refill(self) -> None:
+        self.on_move()
+
     def close(self) -> None:
         self._closed = True
+        self.on_move()
         self._items.clear()
         for _, place in self._waiting:
             if not place.done():

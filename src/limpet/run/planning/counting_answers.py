@@ -36,6 +36,7 @@ class CountingAnswers:
 
     Attributes:
         work_items: The work items that the run reports on.
+        reported: The number of items that the run reports on.
         keys: The key of each work item under the workflow as it is now.
         standing: By key, the key and version of an earlier answer that counts until there is an
             answer under the key itself.
@@ -61,7 +62,7 @@ class CountingAnswers:
         self._run_file = run_file
         self._answers = columns[WORKFLOW]
         places = run_file.reported(request.items)
-        self._reported = len(places)
+        self.reported = len(places)
         self._selected = _selected(request, places)
         self.work_items = WorkItems(request.items, request.trials, request.workflow, places)
         self.stale = self._look_for_stale(request.on_change)
@@ -94,11 +95,11 @@ class CountingAnswers:
     @property
     def selected(self) -> int:
         """The number of items that this session selects."""
-        return self._reported if self._selected is None else len(self._selected)
+        return self.reported if self._selected is None else len(self._selected)
 
     def is_selected(self, place: int) -> bool:
         """Return whether this session selects the work item at a place."""
-        return self._selected is None or place % self._reported in self._selected
+        return self._selected is None or place % self.reported in self._selected
 
     def is_given_up(self, step: str, key: str, needed: int) -> bool:
         """Return whether a cell failed before, in this generation, and is not retried."""

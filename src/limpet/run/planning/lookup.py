@@ -3,6 +3,7 @@
 Changes no file: `plan` passes it readers, and a run the columns of its journal.
 """
 
+import functools
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -91,6 +92,26 @@ class Lookup:
     def there(self) -> dict[str, int]:
         """The number of done cells of each step, in the whole run."""
         return {step: count.there for step, count in self._counts.items()}
+
+    def lacking(self, place: int) -> tuple[Calls, Calls]:
+        """Return what an item lacks: the calls to answer, and the answered calls to score.
+
+        Args:
+            place: Its place among the items that the run reports on.
+        """
+        none: array[int] = array("Q")
+        calls, kept = (by_item.get(place, none) for by_item in self._by_item)
+        return self.missing.at(calls), self.unscored.at(kept)
+
+    @functools.cached_property
+    def _by_item(self) -> tuple[dict[int, "array[int]"], dict[int, "array[int]"]]:
+        reported = self.answers.reported
+        missing: dict[int, array[int]] = {}
+        unscored: dict[int, array[int]] = {}
+        for places, by_item in ((self._missing, missing), (self._unscored, unscored)):
+            for place in sorted(places):
+                by_item.setdefault(place % reported, array("Q")).append(place)
+        return missing, unscored
 
     def _divide(self) -> None:
         """Divide the cells of each step into done and missing."""

@@ -114,6 +114,7 @@ class Plan:
         of: How many items the dataset has; None: all are selected.
         redo: What becomes of the redos of earlier sessions that are not done.
         scales: What the scores of each evaluator mean, where that is not the usual.
+        stop_when: The half-width of each score at which it stops earlier; empty: it does not.
     """
 
     items: int
@@ -123,6 +124,7 @@ class Plan:
     of: int | None = None
     redo: EarlierRedo = ""
     scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
+    stop_when: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def calls(self) -> int:
@@ -153,6 +155,9 @@ class Plan:
             counts += [f"{step.forced:,} {step.name} forced"] if step.forced else []
             counts += [f"{step.name} changed"] if step.changed and not step.forced else []
         text = f"{items} × {_count(self.trials, 'trial')}: {'; '.join(counts)} → {self.cost}"
+        if self.stop_when and self.calls:
+            goals = " and ".join(f"{name} ± {width:g}" for name, width in self.stop_when.items())
+            text += f"; fewer if {goals} is reached before"
         return f"{text}; {_REDOS[self.redo]}" if self.redo else text
 
     def _repr_html_(self) -> str:

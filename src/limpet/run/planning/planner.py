@@ -115,7 +115,9 @@ class Planner:
         except FunctionChangedError as error:
             self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
-        lookup.plan = with_expected_costs(replace(lookup.plan, redo=self._redo), self._layout)
+        goals = {str(goal.name): goal.half_width for goal in self._request.goals}
+        plan = replace(lookup.plan, redo=self._redo, stop_when=goals)
+        lookup.plan = with_expected_costs(plan, self._layout)
         return lookup
 
     def _explainer(self, run_file: RunFile) -> Explainer:

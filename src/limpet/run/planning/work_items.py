@@ -122,6 +122,10 @@ class Calls(Sequence[Call]):
         self._keys = keys
         self._places = places
 
+    def at(self, places: "array[int]") -> "Calls":
+        """Return the calls of the work items at other places."""
+        return Calls(self._work_items, self._keys, places)
+
     def __len__(self) -> int:
         return len(self._places)
 

@@ -19,7 +19,7 @@ class LoadedRun(EvaluationResult):
         plan: What the last session kept, and how many calls it planned.
         run: The run's directory.
         stop_reason: Why its last session stopped early; None if it did not, or is running.
-        state: "running", "finished", "limited", "stopped" or "cut off".
+        state: "running", "finished", "enough", "limited", "stopped" or "cut off".
     """
 
     state: State

@@ -47,7 +47,7 @@ from limpet.types import Item
 if TYPE_CHECKING:
     from limpet.run.reading.score_table import ScoreTable
 
-State = Literal["running", "finished", "limited", "stopped", "cut off"]
+State = Literal["running", "finished", "enough", "limited", "stopped", "cut off"]
 _CACHED = (
     "counts", "by_current_version", "has_newer_items", "is_as_recorded", "_numbers", "_items",
     "_counting",
@@ -108,7 +108,8 @@ class RunReader(RunFiles):
         """The state in a word.
 
         "running": a session works on it. "finished": nothing is left to do, though some of it may
-        have failed. "limited": the last session did all that it selected, and other items are left.
+        have failed. "enough": the last session reached its `stop_when`, and other items are left.
+        "limited": it did all that it selected, and other items are left.
         "stopped": it ended in good order before that, or was only imported. "cut off": its last
         session did not end.
         """
@@ -118,6 +119,8 @@ class RunReader(RunFiles):
             return "cut off"
         if self.run_file.sessions and not any(step.left for step in self.counts.steps):
             return "finished"
+        if self.session.enough and self.is_as_recorded:
+            return "enough"
         is_limited = self.session.selected is not None and self.session.did_all
         return "limited" if is_limited and self.is_as_recorded else "stopped"
 

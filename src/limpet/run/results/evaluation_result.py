@@ -17,6 +17,7 @@ from limpet.run.results.filters import ScoreName, check_fields, filter_of
 from limpet.run.results.groups import groups_by
 from limpet.run.results.scale_data import scale_in
 from limpet.run.results.score_words import score_words, values_words
+from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
@@ -290,7 +291,8 @@ class EvaluationResult:
 
     def _repr_html_(self) -> str:
         stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"
-        return summary_html(self.summary) + stopped
+        enough = "".join(f"<p>{escape(line)}</p>" for line in stop_when_lines(self.summary))
+        return summary_html(self.summary) + enough + stopped
 
     @property
     def _why(self) -> str:

@@ -1,0 +1,164 @@
+"""How wide is the 95% interval of a score, over the items so far?
+
+With failures it is the interval of the bounds: every failure as the worst score at the lower end,
+and as the best one at the upper. Trials are averaged per item.
+"""
+
+import math
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from limpet.errors import ScoresError
+from limpet.run.goals import Goal
+from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_words import values_of
+from limpet.text import one_line
+from limpet.types import Scale
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
+FIRST_LOOK, FIRST_LOOK_UNLESS_BINARY = 30, 100
+"""How many items it takes before a narrow interval is more than chance."""
+_UNKNOWN, _NUMBER, _FAILED, _NO_NUMBER = range(4)
+
+
+class ScoreSoFar:
+    """The values of one score.
+
+    Args:
+        goal: Its goal.
+        items: The number of items.
+        trials: The number of trials.
+        scale: What the score means.
+        groups: The group of each item; None: each stands for itself.
+
+    Attributes:
+        goal: Its goal.
+    """
+
+    def __init__(
+        self, goal: Goal, items: int, trials: int, scale: Scale, groups: Sequence[Hashable] | None
+    ) -> None:
+        self.goal = goal
+        self._scale = scale
+        self._groups = groups
+        self._shape = (trials, items)
+        self._values = array("d", bytes(8 * items * trials))
+        self._states = bytearray(items * trials)
+        self._parts: dict[str, None] = {}
+        self._has_number = False
+        self._outside = ""
+
+    def is_known(self, cell: int) -> bool:
+        """Return whether a cell has ended: trial t of the item at place p is t * items + p."""
+        return self._states[cell] != _UNKNOWN
+
+    def note(self, cell: int, record: Mapping[str, Any]) -> None:
+        """Note the score of a cell, by its record."""
+        values = dict(values_of(record))
+        value = values.get(self.goal.name.part)
+        if value is None:
+            self._parts |= dict.fromkeys(part for part in values if part is not None)
+            self._states[cell] = _NO_NUMBER
+        else:
+            low, high = self._scale.range or (-math.inf, math.inf)
+            if not low <= value <= high:
+                self._outside = f"gives {value:g}, outside its range {low:g} to {high:g}"
+            self._has_number = True
+            self._states[cell] = _NUMBER
+            self._values[cell] = value
+
+    def note_failed(self, cell: int) -> None:
+        self._states[cell] = _FAILED
+
+    def forget(self, cell: int, *, only_failed: bool = False) -> None:
+        """Forget what is known of a cell, which runs again."""
+        if not only_failed or self._states[cell] == _FAILED:
+            self._states[cell] = _UNKNOWN
+
+    @property
+    def problem(self) -> str:
+        """Why it has no half-width; empty: it may have one."""
+        name = self.goal.name
+        if self._outside:
+            return f"{one_line(str(name))} {self._outside}"
+        if self._has_number or _NO_NUMBER not in self._states:
+            return ""
+        if not self._parts:
+            return f"{one_line(str(name))} gives no numbers"
+        known = ", ".join(one_line(str(ScoreName(name.evaluator, part))) for part in self._parts)
+        if name.part is None:
+            return f"{one_line(name.evaluator)} gives several scores: name one of {known}"
+        return f"{one_line(name.evaluator)} has no score {one_line(name.part)}, but {known}"
+
+    def half_width(self, places: Sequence[int], *, drained: bool) -> float | None:
+        """Return the half-width over the items at these places; None: there are too few of them.
+
+        Args:
+            places: The places of the items that were begun.
+            drained: Whether none of them is in progress: what has no outcome then has failed.
+                Otherwise items in progress do not count.
+        """
+        import numpy as np  # noqa: PLC0415 - slow to import
+
+        chosen = np.asarray(places, dtype=np.intp)
+        states = np.frombuffer(self._states, np.uint8).reshape(self._shape)[:, chosen]
+        values = np.frombuffer(self._values, np.float64).reshape(self._shape)[:, chosen]
+        if drained:
+            states = np.where(states == _UNKNOWN, _FAILED, states)
+        else:
+            ended = (states != _UNKNOWN).all(axis=0)
+            states, values = states[:, ended], values[:, ended]
+            chosen = chosen[ended]
+        numbers = states == _NUMBER
+        item_of = np.broadcast_to(chosen, states.shape)
+        return self._measured(values[numbers], item_of[numbers], item_of[states == _FAILED])
+
+    def _measured(self, values: "Array", items: "Array", failed: "Array") -> float | None:
+        """Return the half-width; None: there are too few items.
+
+        Args:
+            values: The values.
+            items: The place of the item of each value.
+            failed: The place of the item of each failure.
+        """
+        import numpy as np  # noqa: PLC0415 - slow to import
+
+        from limpet import stats  # noqa: PLC0415 - imports NumPy
+
+        if self.problem or len(np.unique(items)) < FIRST_LOOK:
+            return None
+        among = self._range_of(values)
+        several = self._shape[0] > 1
+        is_plain = not several and self._groups is None
+        is_binary = is_plain and among is not None and bool(np.isin(values, among).all())
+        if not is_binary and len(np.unique(items)) < FIRST_LOOK_UNLESS_BINARY:
+            return None
+        groups = None if self._groups is None else [self._groups[place] for place in items]
+        item_of = items if several else None
+        try:
+            if among is None or not len(failed):
+                found = stats.interval(values, items=item_of, groups=groups, range=among)
+            else:
+                lost = failed.tolist() if several else len(failed)
+                found = stats.bounds(values, lost, items=item_of, groups=groups, range=among)
+        except ScoresError:  # fewer than five groups
+            return None
+        return (found.high - found.low) / 2
+
+    def _range_of(self, values: "Array") -> tuple[float, float] | None:
+        """Return the range of the score; None: it may be any number, and failures are no bounds."""
+        if self._scale.range is not None:
+            return self._scale.range
+        return (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else None
+
+
+def load_statistics() -> None:
+    """Import NumPy and SciPy before calls are in flight: it takes half a second."""
+    import_module("limpet.stats.failures")

@@ -1,0 +1,244 @@
+"""Which item does a session with `stop_when` take next, and is it enough?
+
+Decide, drain, then report. Wrong answers are often slow: among items in progress they are too many,
+among finished ones too few. So a look at the finished items only decides to take no more. What was
+begun is then finished in all its trials and steps, and the half-widths over all of it count. If one
+of them is above its goal after all, more items are taken.
+"""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from limpet.datasets.selection import rank
+from limpet.json_values import encode
+from limpet.run.executing.half_widths import FIRST_LOOK, ScoreSoFar, load_statistics
+from limpet.run.goals import Goal
+from limpet.run.planning.lookup import Lookup
+from limpet.run.planning.work_items import Call
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.run_file import WORKFLOW, RandomOrder
+from limpet.types import Item, Outcome, Scale
+
+_EVERY, _EVERY_SHARE = 10, 0.01
+"""How many more items are finished before the next look: 10, and above 1,000 items 1% of them, as a
+look takes time in proportion to the items."""
+
+logger = logging.getLogger("limpet.run")
+
+
+class Taken(NamedTuple):
+    """An item that is begun, and what it lacks.
+
+    Attributes:
+        calls: What the workflow has to answer.
+        kept: Its answers on disk that lack a score.
+    """
+
+    calls: Sequence[Call]
+    kept: Sequence[Call]
+
+
+class Taking:
+    """Takes the items of a session in random order.
+
+    A guard: it sees each outcome.
+
+    Args:
+        goals: The goals.
+        lookup: What is on disk, and what is missing.
+        order: The order.
+        scales: What the scores of each evaluator mean, where that is not the usual.
+
+    Attributes:
+        is_enough: Whether the goals are reached, and no more items are taken.
+        is_over: Whether all that was begun is finished, and nothing more begins.
+    """
+
+    def __init__(
+        self,
+        goals: Sequence[Goal],
+        lookup: Lookup,
+        order: RandomOrder,
+        scales: Mapping[str, Scale],
+    ) -> None:
+        work_items, answers = lookup.answers.work_items, lookup.answers
+        self._items = answers.reported
+        trials = len(work_items) // max(self._items, 1)
+        items = [work_items[place].item for place in range(self._items)]
+        ids = [item.id for item in items]
+        self._places = {id_: place for place, id_ in enumerate(ids)}
+        self._ranks = [rank(order.seed, id_).hex() for id_ in ids]
+        selected = filter(answers.is_selected, range(self._items))
+        self._order = sorted(selected, key=self._ranks.__getitem__)
+        self._lookup = lookup
+        self._begun_until = order.until
+        self._scores = []
+        for goal in goals:
+            scale = scales.get(goal.name.evaluator, Scale())
+            groups = None if scale.group is None else _groups(items, scale.group)
+            self._scores.append(ScoreSoFar(goal, self._items, trials, scale, groups))
+        self._open = [trials * len(goals)] * self._items  # cells of an item without an outcome
+        self._has_results = bytearray(self._items)
+        self._is_taken = bytearray(self._items)
+        self._taken: list[int] = []
+        self._finished, self._next_look = 0, FIRST_LOOK
+        self._problems: set[str] = set()
+        self.is_enough = self.is_over = False
+
+    # ---- what is known --------------------------------------------------------------------------
+
+    def note_earlier(self, results: Iterator[ItemResult]) -> None:
+        """Note the results of earlier sessions, except those that are made again."""
+        load_statistics()
+        for result in results:
+            place = self._places[result.id]
+            self._has_results[place] |= result.is_completed
+            for score in self._scores:
+                name = score.goal.name.evaluator
+                if name in result.scores and name not in result.redo:
+                    self._note(score, place, result.trial, result.scores[name])
+                elif name in result.score_errors or result.error is not None:
+                    self._note(score, place, result.trial, None)
+        for place in self._order:
+            calls, kept = self._lookup.lacking(place)
+            for only_failed, lacking in ((False, calls), (True, kept)):
+                for work_item, _ in lacking:
+                    self._forget(place, work_item.trial, only_failed=only_failed)
+
+    def see(self, outcome: Outcome) -> None:
+        """Note an outcome that is on disk."""
+        step, id_, trial, _ = outcome.cell
+        for score in self._scores:
+            if outcome.failure is not None and step in (WORKFLOW, score.goal.name.evaluator):
+                self._note(score, self._places[id_], trial, None)
+            elif outcome.failure is None and step == score.goal.name.evaluator:
+                self._note(score, self._places[id_], trial, outcome.record)
+
+    def note_kept(self, step: str, id_: str, trial: int, record: Mapping[str, Any]) -> None:
+        """Note a score that a new answer keeps, as it equals the earlier answer."""
+        for score in self._scores:
+            if step == score.goal.name.evaluator:
+                self._note(score, self._places[id_], trial, record)
+
+    def _note(
+        self, score: ScoreSoFar, place: int, trial: int, record: Mapping[str, Any] | None
+    ) -> None:
+        """Note the record of a score; None: it failed."""
+        cell = trial * self._items + place
+        if not score.is_known(cell):
+            self._open[place] -= 1
+            self._finished += not self._open[place] and self._is_taken[place]
+        if record is None:
+            score.note_failed(cell)
+        else:
+            score.note(cell, record)
+
+    def _forget(self, place: int, trial: int, *, only_failed: bool) -> None:
+        cell = trial * self._items + place
+        for score in self._scores:
+            was_known = score.is_known(cell)
+            score.forget(cell, only_failed=only_failed)
+            self._open[place] += was_known and not score.is_known(cell)
+
+    # ---- taking ---------------------------------------------------------------------------------
+
+    @property
+    def until(self) -> str:
+        """The rank of the last item that was begun, in this session or before."""
+        last = self._ranks[self._taken[-1]] if self._taken else ""
+        return max(last, self._begun_until)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether items are left."""
+        return len(self._taken) < len(self._order)
+
+    def take(self) -> Taken:
+        """Begin the next item."""
+        place = self._order[len(self._taken)]
+        self._taken.append(place)
+        self._is_taken[place] = True
+        self._finished += not self._open[place]
+        return Taken(*self._lookup.lacking(place))
+
+    def take_finished(self) -> None:
+        """Take items that lack nothing, up to the first that does, or until it is enough."""
+        while self.has_more and not any(
+            map(len, self._lookup.lacking(self._order[len(self._taken)]))
+        ):
+            self.take()
+            if self.may_be_enough():
+                self.decide()
+            if self.is_enough:
+                return
+
+    def may_be_enough(self) -> bool:
+        """Look, if it is time to: return whether the finished items reach the goals."""
+        begun = self._ranks[self._taken[-1]] if self._taken else ""
+        if begun < self._begun_until or self._finished < self._next_look:
+            return False
+        self._next_look = self._finished + max(_EVERY, int(_EVERY_SHARE * self._finished))
+        self._say_problems()
+        return self._missed_by(drained=False) <= 1
+
+    def end(self) -> None:
+        """Note that all that was begun is finished, and nothing more begins."""
+        self.is_over = True
+        self._say_problems()
+
+    def decide(self) -> None:
+        """Decide whether it is enough, when all that was begun is finished.
+
+        If not, the next look waits for as many items as that should take.
+        """
+        missed = self._missed_by(drained=True)
+        self.is_enough = self.has_more and missed <= 1
+        if missed < math.inf:
+            self._next_look = max(self._next_look, int(self._finished * missed**2))
+
+    def _missed_by(self, *, drained: bool) -> float:
+        """Return the largest half-width as a multiple of its goal; infinite: one is not known."""
+        widths = [score.half_width(self._taken, drained=drained) for score in self._scores]
+        return max(
+            math.inf if width is None else width / score.goal.half_width
+            for width, score in zip(widths, self._scores, strict=True)
+        )
+
+    def _say_problems(self) -> None:
+        for score in self._scores:
+            if score.problem and score.problem not in self._problems:
+                self._problems.add(score.problem)
+                logger.warning("stop_when: %s; the run does all items", score.problem)
+
+    # ---- in the summary -------------------------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the summary says of it, when all that was begun is finished."""
+        scores: dict[str, dict[str, Any]] = {}
+        reached = []
+        for score in self._scores:
+            half_width = score.half_width(self._taken, drained=True)
+            reached.append(half_width is not None and half_width <= score.goal.half_width)
+            scores[str(score.goal.name)] = {
+                "goal": score.goal.half_width,
+                "half_width": half_width,
+                **({"problem": score.problem} if score.problem else {}),
+            }
+        outside = sum(
+            has and not taken for has, taken in zip(self._has_results, self._is_taken, strict=True)
+        )
+        return {
+            "reached": all(reached),
+            "items": len(self._taken),
+            "of": len(self._order),
+            "scores": scores,
+            **({"outside": outside} if outside else {}),
+        }
+
+
+def _groups(items: Sequence[Item], field: str) -> list[str]:
+    """Return the value of a field of each item, as a string."""
+    values = (item.row.get(field) for item in items)
+    return [value if isinstance(value, str) else encode(value)[0].decode() for value in values]

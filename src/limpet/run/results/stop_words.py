@@ -1,0 +1,35 @@
+"""Did a run stop because it was enough, in words?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.text import count, one_line
+
+
+def stop_when_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return whether `stop_when` was reached, a line each; empty if there was none."""
+    said = summary.get("stop_when")
+    if not said:
+        return []
+    scores = said["scores"].items()
+    widths = ", ".join(
+        f"{one_line(name)} ± {score['half_width']:.3g}"
+        for name, score in scores
+        if score["half_width"] is not None
+    )
+    all_items, lines = count(said["of"], "item"), []
+    if said["reached"] and said["items"] < said["of"]:
+        lines.append(f"stopped at {said['items']:,} of {all_items}: {widths}")
+    elif said["reached"]:
+        lines.append(f"stop_when was reached only with all {all_items}: {widths}")
+    else:
+        goals = ", ".join(f"{one_line(name)} ± {score['goal']:g}" for name, score in scores)
+        so_far = f", only {widths}" if widths else ""
+        lines.append(f"{all_items} did not reach {goals}{so_far}")
+    lines += [f"stop_when: {score['problem']}" for _, score in scores if "problem" in score]
+    if outside := said.get("outside"):
+        lines.append(
+            f"{count(outside, 'item')} with results {'is' if outside == 1 else 'are'} not among "
+            "these, but of an earlier session that took no random order"
+        )
+    return lines

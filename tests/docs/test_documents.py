@@ -98,3 +98,18 @@ def test_the_readme_says_how_to_install_it_from_the_repository():
 def test_the_page_for_trouble_has_a_heading_for_each(words):
     page = (ROOT / "docs/how-to/what-to-do-when.md").read_text(encoding="utf-8")
     assert any(words in line for line in page.splitlines() if line.startswith("## "))
+
+
+def test_the_workflow_of_the_gate_is_yaml_and_names_options_that_exist():
+    import yaml
+
+    from limpet.cli.commands import cli
+
+    page = (ROOT / "docs/how-to/a-gate-in-ci.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    steps = yaml.safe_load(block)["jobs"]["evaluate"]["steps"]
+    commands = [step["run"].split() for step in steps if step.get("run", "").startswith("limpet")]
+    assert {words[1] for words in commands} == {"run", "compare"}
+    for _, command, *words in commands:
+        known = {name for option in cli.commands[command].params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= known

@@ -223,6 +223,15 @@ def test_groups_of_an_evaluator_are_those_that_it_declares(tmp_path):
     assert "groups" in found.method
 
 
+def test_a_score_with_fewer_than_five_groups_is_left_out_and_named(tmp_path):
+    dataset = rows(8, topic=lambda n: n // 4)
+    both = {"dataset": dataset, "evaluators": [scored_by(group="topic"), scored_by(name="plain")]}
+    base, new = make(tmp_path / "a", "1" * 8, **both), make(tmp_path / "b", "0011" * 2, **both)
+    comparison = limpet.compare(base, new)
+    assert list(comparison.new[0].scores) == ["plain"]
+    assert "only 2 groups" in told(comparison)
+
+
 def test_these_questions_need_trials_and_say_what_they_are_about(tmp_path):
     base = make(tmp_path / "a", "11 00 10 11 01 1f", trials=2)
     new = make(tmp_path / "b", "11 01 10 11 11 11", trials=2)

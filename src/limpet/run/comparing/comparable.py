@@ -19,6 +19,7 @@ from limpet.run.comparing.results import MOST_IDS, LeftOut
 from limpet.run.comparing.scores import PairedScores
 from limpet.run.reading.score_table import Flags, Floats, Labels
 from limpet.run.results.filters import ScoreName
+from limpet.stats.samples import FEWEST_GROUPS
 from limpet.text import count, one_line
 
 
@@ -280,9 +281,18 @@ class Comparable:
         if group is None and not self.options.these_questions:
             group = scale.group or self._new.scale(name.evaluator).group
         groups = None if group is None else self.fields.coded(group)[0][at]
+        if groups is not None and not self._has_groups(name, groups[~missing.all(axis=1)]):
+            return
         self.scores.append(
             PairedScores(name, at, base, new, limits, scale.higher_is_better, groups)
         )
+
+    def _has_groups(self, name: ScoreName, groups: Rows) -> bool:
+        number = len(set(groups.tolist()))
+        if number >= FEWEST_GROUPS:
+            return True
+        few = f"the items form only {count(number, 'group')}, and {FEWEST_GROUPS} are the fewest"
+        return self._leave_out(str(name), f"{one_line(str(name))}: {few} that can be compared")
 
     def _values(self, values: Floats, rows: Rows) -> Floats:
         if self._all_trials and self._base.table.trials != self._new.table.trials:

@@ -64,10 +64,11 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
     is_usage = isinstance(reported, Usage)
     if type(reported) is Usage:  # as a dict it is read faster
         reported = {name: getattr(reported, name) for name in Usage.__slots__}
+    known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     counts, wrong = _counts_in(reported)
     more: dict[str, Any] = {}
     for name, read in (("cost", _cost), ("models", _models), ("times", _times)):
-        value = _value_at(reported, name, wrong)
+        value = known.get(name) if known is not None else _value_at(reported, name, wrong)
         if value is not None:
             try:
                 more[name] = read(value)

@@ -182,7 +182,7 @@ def test_an_imported_run_that_was_never_scored_is_no_traceback(tmp_path):
     project = Project(tmp_path, "f" * 4)
     (tmp_path / "old.json").write_text(json.dumps(nat_rows("1100")), encoding="utf-8")
     limpet("import", "old.json", cwd=tmp_path)
-    refused(limpet("compare", project.path, project.path), "correct")
+    refused(limpet("compare", project.path, project.path), "no scores")
 
 
 # ---- a selection --------------------------------------------------------------------------------

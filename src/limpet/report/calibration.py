@@ -1,6 +1,7 @@
 """How does a judge compare with people, on a terminal?"""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -11,7 +12,7 @@ from limpet.report.words import shown
 from limpet.run.calibrating.agreement import Agreement, Disagreement
 from limpet.run.calibrating.calibration import Calibration
 from limpet.run.calibrating.corrected import Corrected
-from limpet.run.results.score_words import mean
+from limpet.run.results.score_words import mean, with_ends
 from limpet.text import count, one_line
 
 _MOST_ROWS = 20
@@ -51,7 +52,7 @@ def _agreement(agreement: Agreement) -> Iterator[str]:
     if kappa is None:
         yield "kappa is not defined: both gave every answer the same label"
     else:
-        yield f"kappa {mean(kappa.value)} ({mean(kappa.low)}–{mean(kappa.high)})"
+        yield f"kappa {with_ends(kappa.value, asdict(kappa))}"
 
 
 def _share(agreement: Agreement) -> str:
@@ -60,10 +61,10 @@ def _share(agreement: Agreement) -> str:
 
 
 def _means(name: str, corrected: Corrected) -> Iterator[str]:
-    ends = f"{mean(corrected.low)}–{mean(corrected.high)}"
+    by_people = with_ends(corrected.mean, asdict(corrected))
     yield f"mean by {name}: {mean(corrected.raw)}, of {count(corrected.items, 'item')}"
     yield (
-        f"corrected by people: {mean(corrected.mean)} ({ends}), {corrected.method}, "
+        f"corrected by people: {by_people}, {corrected.method}, "
         f"{count(corrected.n_labelled, 'label')}"
     )
 

@@ -19,7 +19,7 @@ from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.results.filters import ScoreName
-from limpet.run.results.score_words import mean, people_words, score_words
+from limpet.run.results.score_words import people_notes, score_words
 from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.run_file import plain
 from limpet.text import count, harmless, one_line
@@ -126,17 +126,13 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
 
 
 def _people_lines(reader: RunReader) -> Iterator[str]:
-    """Yield the means of judges that were compared with people, raw and corrected."""
+    """Yield the means of judges as people's labels correct them."""
     if reader.is_running or not reader.layout.people.exists():  # it takes long while it changes
         return
     for name, numbers in reader.summary()["evaluators"].items():
-        found = {None: numbers.get("calibrated"), **numbers.get("calibrated_by_score", {})}
-        for part, calibrated in found.items():
-            if calibrated is not None:
-                raw = f"{one_line(str(ScoreName(name, part)))}: mean {mean(calibrated['raw'])}"
-                yield f"{raw}, {people_words(calibrated)}"
-        if why := numbers.get("not_calibrated"):
-            yield f"{one_line(name)}: not corrected by people: {one_line(why)}"
+        for part in (None, *numbers.get("calibrated_by_score", {})):
+            for note in people_notes(numbers, part):
+                yield f"{one_line(str(ScoreName(name, part)))}: {note}"
 
 
 def _stop_reason(reader: RunReader) -> str | None:

@@ -14,7 +14,7 @@ from limpet.run.results.score_words import (
     headline,
     label_counts,
     of_completed,
-    people_words,
+    people_notes,
     span,
 )
 from limpet.run.results.stop_words import stop_when_lines
@@ -45,8 +45,7 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
         for part in {**means, **labels}:
             shares = numbers.get("label_intervals_by_score", {}).get(part)
             notes = [*_about_mean(numbers, part), label_counts(labels.get(part, {}), shares)]
-            if people := numbers.get("calibrated_by_score", {}).get(part):
-                notes.append(people_words(people))
+            notes += people_notes(numbers, part)
             words = {
                 _MEAN: headline(numbers, part) if part in means else "",
                 "note": " · ".join(filter(None, notes)),
@@ -106,10 +105,7 @@ def _about_judge(numbers: Mapping[str, Any]) -> Iterator[str]:
         yield f"votes agree {agreement:.0%}"
     if (flips := numbers.get("flip_rate")) is not None:
         yield f"{flips:.0%} flipped with the order"
-    if people := numbers.get("calibrated"):
-        yield people_words(people)
-    if why := numbers.get("not_calibrated"):
-        yield f"not corrected by people: {one_line(why)}"
+    yield from people_notes(numbers)
 
 
 def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:

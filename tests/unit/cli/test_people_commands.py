@@ -62,7 +62,7 @@ def test_a_sample_is_drawn_labelled_and_compared(run, capsys):
     assert "q0" in shown.out
     assert "\x1b[31m" not in shown.out
     assert "mean by right: 0.6667, of 30 items\n" in shown.out
-    assert "corrected by people: 0.7 (" in shown.out
+    assert "corrected by people: 0.70" in shown.out
     assert shown.err == ""
 
 

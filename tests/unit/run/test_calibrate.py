@@ -161,8 +161,9 @@ def test_the_summary_shows_the_raw_and_the_corrected_mean(tmp_path, result, labe
     for name in ("mean", "low", "high", "n_labelled", "method"):
         assert numbers["calibrated"][name] == getattr(found, name)
     put(summary_table(loaded.summary))
-    words = f"corrected by people: {found.mean:.4g} ({found.low:.4g}–{found.high:.4g}), 20 labels"
-    assert words in capsys.readouterr().out
+    ends = f"({found.low:.2f}–{found.high:.2f}), 20 labels"
+    assert f"corrected by people: {found.mean:.2f}" in (shown := capsys.readouterr().out)
+    assert ends in shown
     with RunReader(tmp_path / "run") as reader:
         assert calibration_of(reader, "right") == found
         assert calibration_of(reader, "wrong") is None

@@ -15,7 +15,7 @@ from limpet.run.progress.html_table import table_html
 from limpet.run.progress.session_view import SessionView
 from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
-from limpet.run.results.score_words import people_words, score_words
+from limpet.run.results.score_words import people_notes, score_words
 
 _EVERY_S = 0.5
 
@@ -101,6 +101,5 @@ def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 
     if "by_current_version" in numbers:
         of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
         mean = f"{mean} ({of} answers are from the current version)".strip()
-    if "calibrated" in numbers:
-        mean += f" · {people_words(numbers['calibrated'])}"
+    mean = " · ".join([mean, *map(escape, people_notes(numbers))])
     return [escape(name), done, escape(failed), not_run, mean]

@@ -121,12 +121,21 @@ def mean(value: float | None) -> str:
     return NO_MEAN if value is None else f"{value:.4g}"
 
 
-def people_words(calibrated: Mapping[str, Any]) -> str:
-    """Return the mean of a judge as people's labels correct it, with its interval."""
-    value, low, high = (mean(calibrated[name]) for name in ("mean", "low", "high"))
-    return (
-        f"corrected by people: {value} ({low}–{high}), {count(calibrated['n_labelled'], 'label')}"
-    )
+def people_notes(numbers: Mapping[str, Any], part: str | None = None) -> Iterator[str]:
+    """Yield the mean of a judge as people's labels correct it, or why they do not."""
+    found = numbers.get("calibrated")
+    if part is not None:
+        found = numbers.get("calibrated_by_score", {}).get(part)
+    if found:
+        labels = count(found["n_labelled"], "label")
+        yield f"corrected by people: {with_ends(found['mean'], found)}, {labels}"
+    if part is None and (why := numbers.get("not_calibrated")):
+        yield f"not corrected by people: {one_line(why)}"
+
+
+def with_ends(value: float, interval: Mapping[str, Any]) -> str:
+    """Return a number with its interval: `0.842 (0.79–0.88)`."""
+    return headline({"mean": value, "interval": interval})
 
 
 def agreement_of(record: Mapping[str, Any]) -> float | None:

@@ -312,6 +312,16 @@ def test_what_is_not_known_of_a_run_is_said(tmp_path):
     assert "which evaluator correct was" in notes
 
 
+def test_items_that_stop_when_did_not_need_are_left_out_and_no_bounds(tmp_path):
+    base = make(tmp_path / "a", "1" * 80)
+    new = make(tmp_path / "b", "1" * 80, stop_when={"correct": 0.2}, pace=1)
+    comparison = limpet.compare(base, new)
+    about, found = comparison.new[0].about, only(comparison)
+    assert about.not_run > 0
+    assert (found.n, found.missing, found.bounds) == (80 - about.not_run, 0, None)
+    assert "stop_when" in told(comparison)
+
+
 def test_results_are_compared_like_their_directories(tmp_path):
     make(tmp_path / "a", "1100")
     make(tmp_path / "b", "1110")

@@ -12,10 +12,11 @@ import numpy as np
 
 from limpet.errors import LimpetError
 from limpet.run.comparing.fields import Fields
-from limpet.run.comparing.opened_run import OpenedRun, counted
+from limpet.run.comparing.opened_run import OpenedRun, counted, named
 from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.pairs import Pairs, Rows
 from limpet.run.comparing.results import MOST_IDS, LeftOut
+from limpet.run.comparing.same_evaluator import range_words, same_evaluator
 from limpet.run.comparing.scores import PairedScores
 from limpet.run.reading.score_table import Flags, Floats, Labels
 from limpet.run.results.filters import ScoreName
@@ -88,12 +89,20 @@ class Comparable:
         for run, only in ((self._base, pairs.new_rows < 0), (self._new, pairs.base_rows < 0)):
             if number := int(only.sum()):
                 ids = pairs.ids(only, MOST_IDS)
-                why = f"only {_named(run)} has {counted(number, ids)}: they count as bounds"
+                why = f"only {named(run)} has {counted(number, ids)}: they count as bounds"
                 self.left_out.append(LeftOut("items", run.name, why, number, ids))
+        self._not_needed = np.zeros(len(pairs.common), np.bool_)
+        for run, rows in self._sides():
+            unrun = (rows >= 0) & run.not_needed[rows]
+            if number := int(unrun.sum()):
+                self._not_needed |= unrun
+                why = f"{named(run)} reached its stop_when without {count(number, 'item')}"
+                why += ", in random order: they are left out"
+                self.left_out.append(LeftOut("items", run.name, why, number))
         if self._base.file is None or self._new.file is None:
             run = self._base if self._base.file is None else self._new
             self.notes.append(
-                f"{_named(run)} does not say what its items were (items.jsonl is missing or "
+                f"{named(run)} does not say what its items were (items.jsonl is missing or "
                 "damaged): whether they were the same is not known"
             )
 
@@ -103,12 +112,12 @@ class Comparable:
         if self.options.these_questions and (fewer == 1 or (fewer < more and self._all_trials)):
             raise LimpetError(
                 f"these very questions need 2 or more trials in both runs, as many in each: "
-                f"{_named(few)} has {fewer}, {_named(many)} {more}",
+                f"{named(few)} has {fewer}, {named(many)} {more}",
                 hint="run both with 2 or more trials, or conclude about questions like these",
             )
         if fewer == more:
             return
-        differs = f"{_named(many)} has {count(more, 'trial')}, {_named(few)} {fewer}"
+        differs = f"{named(many)} has {count(more, 'trial')}, {named(few)} {fewer}"
         if self._all_trials:
             self.notes.append(f"{differs}: the means of each item are compared, as allowed")
             return
@@ -128,7 +137,7 @@ class Comparable:
         if not known:
             are_imported = not any(run.reader.run_file.sessions for run in (self._base, self._new))
             raise LimpetError(
-                f"neither {_named(self._base)} nor {_named(self._new)} has an evaluator: there are "
+                f"neither {named(self._base)} nor {named(self._new)} has an evaluator: there are "
                 "no scores to compare",
                 hint="score the imported answers first, with limpet run"
                 if are_imported
@@ -137,43 +146,13 @@ class Comparable:
         return known
 
     def _is_comparable(self, evaluator: str) -> bool:
-        base, new, name = self._base, self._new, one_line(evaluator)
-        for run, other in ((base, new), (new, base)):
-            if evaluator not in run.table.evaluators:
-                return self._leave_out(evaluator, f"only {_named(other)} has the evaluator {name}")
-        one, other_one = base.fingerprint(evaluator), new.fingerprint(evaluator)
-        if not (one and other_one):
-            run = new if one else base
-            self.notes.append(
-                f"{_named(run)} does not say which evaluator {name} was: whether it was the same "
-                "is not known"
-            )
-        elif one != other_one:
-            differs = f"the evaluator {name} differs between the runs"
-            if "evaluators" not in self.options.allow:
-                why = f"{differs}: its code, its prompt or its settings were changed"
-                return self._leave_out(evaluator, why, allow="evaluators")
-            self.notes.append(f"{differs}, and is compared as allowed")
-        return self._has_one_scale(evaluator)
+        left_out, note = same_evaluator(self._base, self._new, evaluator, self.options.allow)
+        self.left_out += [] if left_out is None else [left_out]
+        self.notes += [] if note is None else [note]
+        return left_out is None
 
-    def _has_one_scale(self, evaluator: str) -> bool:
-        name = one_line(evaluator)
-        base, new = self._base.scale(evaluator), self._new.scale(evaluator)
-        if base.higher_is_better != new.higher_is_better:
-            run = self._base if base.higher_is_better else self._new
-            why = f"a higher score of {name} is better only in {_named(run)}"
-            return self._leave_out(evaluator, why)
-        if base.range != new.range and None not in (base.range, new.range):
-            ranges = " and ".join(
-                f"{_range(run.scale(evaluator).range)} in {_named(run)}"
-                for run in (self._base, self._new)
-            )
-            return self._leave_out(evaluator, f"the range of {name} is {ranges}")
-        return True
-
-    def _leave_out(self, name: str, why: str, allow: Any = None) -> bool:
-        self.left_out.append(LeftOut("evaluators", name, why, allow=allow))
-        return False
+    def _leave_out(self, name: str, why: str) -> None:
+        self.left_out.append(LeftOut("evaluators", name, why))
 
     # ---- scores ---------------------------------------------------------------------------------
 
@@ -199,20 +178,20 @@ class Comparable:
         differing = pairs.differing(evaluator)
         number = int(differing.sum())
         if not number:
-            return np.arange(len(differing))
+            return np.flatnonzero(~self._not_needed)
         ids, common = pairs.ids(differing, MOST_IDS), int(pairs.common.sum())
         are = "is another row" if number == 1 else "are other rows"
-        told = f"{counted(number, ids)} {are} in {_named(self._new)} than in {_named(self._base)}"
+        told = f"{counted(number, ids)} {are} in {named(self._new)} than in {named(self._base)}"
         if "rows" in self.options.allow:
             self._note_once(f"{told}, and compared as allowed")
-            return np.arange(len(differing))
+            return np.flatnonzero(~self._not_needed)
         if number == common:
             why = f"all {count(common, 'common item')} are other rows: this is another dataset"
             self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
             return None
         why = f"{told}: left out of {one_line(evaluator)}"
         self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
-        return np.flatnonzero(~differing)
+        return np.flatnonzero(~differing & ~self._not_needed)
 
     def _note_once(self, note: str) -> None:
         self.notes += [] if note in self.notes else [note]
@@ -238,9 +217,9 @@ class Comparable:
             if not numbers and not labels:
                 failed = int(run.table.failed.sum() + run.table.failed_scores[name.evaluator].sum())
                 told = f": {count(failed, 'item')} failed" if failed else ""
-                return f"{_named(run)} has no score of {shown}{told}"
+                return f"{named(run)} has no score of {shown}{told}"
             if labels and not numbers:
-                return f"{shown} is a label in {_named(run)} and a number in {_named(other)}"
+                return f"{shown} is a label in {named(run)} and a number in {named(other)}"
         raise AssertionError(shown)
 
     def _sides(self) -> Iterator[tuple[OpenedRun, Rows]]:
@@ -269,7 +248,7 @@ class Comparable:
         if limits is None:
             limits = (0.0, 1.0) if ((there >= 0) & (there <= 1)).all() else None
         elif len(out := there[(there < limits[0]) | (there > limits[1])]):
-            why = f"{shown} has a score of {out[0]:g}, outside its range {_range(limits)}"
+            why = f"{shown} has a score of {out[0]:g}, outside its range {range_words(limits)}"
             self._leave_out(str(name), why)
             return
         missing = np.isnan(base) | np.isnan(new)
@@ -292,7 +271,8 @@ class Comparable:
         if number >= FEWEST_GROUPS:
             return True
         few = f"the items form only {count(number, 'group')}, and {FEWEST_GROUPS} are the fewest"
-        return self._leave_out(str(name), f"{one_line(str(name))}: {few} that can be compared")
+        self._leave_out(str(name), f"{one_line(str(name))}: {few} that can be compared")
+        return False
 
     def _values(self, values: Floats, rows: Rows) -> Floats:
         if self._all_trials and self._base.table.trials != self._new.table.trials:
@@ -324,19 +304,11 @@ def _taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:
 
 
 def _no_common_item(base: OpenedRun, new: OpenedRun) -> LimpetError:
-    ids = [f"{_named(run)}: {one_line(run.table.ids[0])}" for run in (base, new) if run.table.ids]
-    empty = [_named(run) for run in (base, new) if not run.table.ids]
+    ids = [f"{named(run)}: {one_line(run.table.ids[0])}" for run in (base, new) if run.table.ids]
+    empty = [named(run) for run in (base, new) if not run.table.ids]
     if empty:
         return LimpetError(f"{empty[0]} has no items", hint="run it first")
     return LimpetError(
-        f"{_named(base)} and {_named(new)} have no item in common",
+        f"{named(base)} and {named(new)} have no item in common",
         hint=f"items are paired by their ids; the first are {'; '.join(ids)}",
     )
-
-
-def _named(run: OpenedRun) -> str:
-    return one_line(run.name)
-
-
-def _range(limits: tuple[float, float] | None) -> str:
-    return "any number" if limits is None else f"{limits[0]:g} to {limits[1]:g}"

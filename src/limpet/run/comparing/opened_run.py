@@ -15,7 +15,7 @@ from limpet.run.comparing.results import RunAbout
 from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.reader import RunReader, open_run
-from limpet.run.reading.score_table import ScoreTable
+from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.filters import check_fields, value_in
 from limpet.text import count, one_line
@@ -78,6 +78,14 @@ class OpenedRun:
         if not self.reader.is_running and self.reader.run_file.sessions:
             notes += [] if self.reader.session.ended else ["its last session was cut off"]
         return notes
+
+    @property
+    def not_needed(self) -> Flags:
+        """Which items did not run because `stop_when` was reached: they were left at random."""
+        table = self.table
+        ran = np.asarray((table.answered | table.failed).any(axis=1))
+        is_enough = self.reader.session.enough and not self.reader.is_running
+        return ~ran if is_enough else np.zeros_like(ran)
 
     @cached_property
     def seen_by_workflow(self) -> Digests | None:
@@ -156,6 +164,11 @@ def find_to_compare(run: AnyRun) -> RunReader:
             hint="compare runs that limpet run or limpet.evaluate made",
         )
     return reader
+
+
+def named(run: OpenedRun) -> str:
+    """Return the name of a run, on one line."""
+    return one_line(run.name)
 
 
 def counted(number: int, ids: Sequence[str]) -> str:

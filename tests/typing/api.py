@@ -6,6 +6,7 @@ from typing import Any, assert_type
 from limpet import (
     AsyncExecutor,
     Backoff,
+    Comparison,
     ConcurrencyController,
     Dataset,
     EvaluationResult,
@@ -30,6 +31,7 @@ from limpet import (
     Workflow,
     aevaluate,
     amap,
+    compare,
     embedding_similarity,
     evaluate,
     evaluator,
@@ -155,3 +157,10 @@ def check_protocols() -> None:
         embedding_similarity(reply),
     ]
     evaluate([{"question": "what?"}], workflow, judges)
+
+
+def check_comparisons(base: EvaluationResult) -> None:
+    found: Comparison = compare("runs/base", base, by="topic", fail_if_worse={"short": 0.02})
+    for run in found.new:
+        assert_type(run.run, str)
+    assert_type(found.gates[0].margin, float)

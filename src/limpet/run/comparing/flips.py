@@ -80,11 +80,13 @@ def _of_labels(labels: PairedLabels, most: int) -> Iterator[_Change]:
 
 def label_changes(labels: PairedLabels) -> Sequence[tuple[int, int, str, str]]:
     """Return the cells whose label changed: row, trial, from, to."""
-    found: list[tuple[int, int, str, str]] = []
-    there = (labels.base.numbers >= 0) & (labels.new.numbers >= 0)
-    for row, trial in zip(*np.nonzero(there), strict=True):
-        before = labels.base.names[labels.base.numbers[row, trial]]
-        after = labels.new.names[labels.new.numbers[row, trial]]
-        if before != after:
-            found.append((int(row), int(trial), before, after))
-    return found
+    base, new = labels.base, labels.new
+    # The same label may have another number in the other run.
+    number_in_base = {name: number for number, name in enumerate(base.names)}
+    turned = np.array([number_in_base.get(name, -1) for name in new.names])
+    there = (base.numbers >= 0) & (new.numbers >= 0)
+    changed = there & (turned[new.numbers] != base.numbers)
+    return [
+        (row, trial, base.names[base.numbers[row, trial]], new.names[new.numbers[row, trial]])
+        for row, trial in np.argwhere(changed).tolist()
+    ]

@@ -14,6 +14,7 @@ import json
 from array import array
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from limpet.errors import JournalError
@@ -70,7 +71,8 @@ def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
     contents = [part.content for part in parts.values()]
     about = {"of": inputs, "crc": _crc(contents), "cells": numbers.items, "parts": listed}
     make_directory(layout.scores_note.parent)
-    replace_file(layout.scores_note, [json.dumps(about).encode(), b"\n", *map(bytes, contents)])
+    head = [json.dumps(about).encode(), b"\n"]
+    replace_file(layout.scores_note, chain(head, map(bytes, contents)))
 
 
 def noted_scores(layout: Layout, inputs: str) -> tuple[int, Parts] | None:

@@ -94,8 +94,11 @@ def test_a_class_with_every_member_needs_no_base(tmp_path):
         async def close(self):
             pass
 
+    class Scaled(Same):
+        scale = limpet.Scale()  # the only member that a class may leave out
+
     assert isinstance(Flow(), limpet.Workflow)
-    assert isinstance(Same(), limpet.Evaluator)
+    assert isinstance(Scaled(), limpet.Evaluator)
     result = limpet.evaluate(ROWS, Flow(), [Same()], tmp_path / "run")
     assert result.summary["evaluators"]["same"]["mean"] == 1.0
 

@@ -448,7 +448,8 @@ def test_what_is_kept_is_never_taken_for_the_present_versions(bench):
     assert mixed.summary["workflow"]["by_current_version"] == 1
     assert mixed.summary["evaluators"]["correct"]["by_current_version"] == 1
     assert "correct 1 (n=7, 1 from the current version)" in repr(mixed)
-    assert "1 (1 of 7 answers are from the current version)" in mixed._repr_html_()
+    told = "1.000 (0.65–1.00) (1 of 7 answers are from the current version)"
+    assert told in mixed._repr_html_()
 
 
 def test_on_change_redo_keeps_its_meaning(bench):

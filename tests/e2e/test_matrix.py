@@ -75,10 +75,10 @@ def test_variants_run_apart_and_finished_ones_cost_nothing(tmp_path):
     assert heads[:3] == ["model", "prompt", "correct"]
     # The prompt that the first variant keeps in memory is not the second one's.
     assert [row[:3] for row in rows] == [
-        ["a", "p1.txt", "1"],
-        ["a", "p2.txt", "0"],
-        ["b", "p1.txt", "1"],
-        ["b", "p2.txt", "0"],
+        ["a", "p1.txt", "1.000"],
+        ["a", "p2.txt", "0.000"],
+        ["b", "p1.txt", "1.000"],
+        ["b", "p2.txt", "0.000"],
     ]
     assert len(calls(tmp_path)) == 12
     again = run(tmp_path)
@@ -131,10 +131,10 @@ def test_the_exit_code_is_the_worst_and_the_others_still_run(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 1
     assert [row[:4] for row in table(done.stdout)[2:]] == [
-        ["bad", "p1.txt", "1", "1"],
-        ["bad", "p2.txt", "0", "1"],
-        ["a", "p1.txt", "1", done.stdout.splitlines()[4].split()[3]],
-        ["a", "p2.txt", "0", done.stdout.splitlines()[5].split()[3]],
+        ["bad", "p1.txt", "0.21–1.00", "(1.000"],  # of 2 completed
+        ["bad", "p2.txt", "0.00–0.79", "(0.000"],
+        ["a", "p1.txt", "1.000", "(0.44–1.00)"],
+        ["a", "p2.txt", "0.000", "(0.00–0.56)"],
     ]
     assert "limpet show runs/vary/model=bad,prompt=p1.txt --failed" in done.stderr
     assert run(tmp_path, "--only", "model=a", "--fail-under", "correct=0.5").returncode == 1
@@ -251,7 +251,7 @@ def test_a_refused_variant_does_not_keep_the_others_from_running(tmp_path):
     heads, _, bad, good = table(done.stdout)
     assert heads[-1] == "state"
     assert bad[-1] == "error"
-    assert good[3] == "1"
+    assert good[3] == "1.000"
 
 
 def test_a_child_ends_when_the_command_is_killed(tmp_path):

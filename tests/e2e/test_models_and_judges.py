@@ -259,4 +259,4 @@ def test_a_model_of_ones_own_answers_and_judges(folder):
     )
     done = run(folder)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^right +12/12 +1 +12 correct$", done.stdout, re.M)
+    assert re.search(r"^right +12/12 +1.000 \(.*\) +12 correct \(76–100%\)$", done.stdout, re.M)

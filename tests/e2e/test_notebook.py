@@ -145,7 +145,7 @@ def test_the_example_notebook_shows_a_live_table_and_a_summary(tmp_path):
         if output.output_type == "execute_result"
     ]
     first, second, mapped = (one.data["text/html"] for one in results)
-    assert "<td>correct</td><td>40/40</td><td></td><td></td><td>1</td>" in first
+    assert "<td>correct</td><td>40/40</td><td></td><td></td><td>1.000 (0.91–1.00)</td>" in first
     assert "<td>correct</td><td>50/50</td>" in second
     assert "<td>50</td><td>0</td><td>50</td>" in mapped
     told = "".join(cell.outputs[0].text for cell in notebook.cells if cell.id == "cell-4")

@@ -370,11 +370,13 @@ def test_list_shows_the_latest_run_first_with_its_means(home):
     done = command("list", cwd=home)
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [line[0] for line in lines[2:]] == ["runs/second", "runs/first"]
-    assert lines[2][1:5] == ["finished", "2/2", "correct", "1"]
+    assert lines[2][1:5] == ["finished", "2/2", "correct", "1.000"]
     assert lines[3][1:4] == ["finished", "3/4", "1"]
     data = [json.loads(line) for line in command("list", "--json", cwd=home).stdout.splitlines()]
     assert [one["run"] for one in data] == ["runs/second", "runs/first"]
     assert data[0]["means"] == {"correct": 1.0}
+    assert data[0]["intervals"]["correct"]["low"] < 1
+    assert data[1]["bounds"]["correct"]["missing"] == 1
 
 
 def test_list_says_why_a_run_is_unreadable(home):

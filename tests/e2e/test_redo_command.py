@@ -251,10 +251,10 @@ def test_a_mixture_of_versions_is_said_wherever_a_mean_is(done):
             rows.write(json.dumps({"id": f"q{n}", "question": f"Say {n}", "answer": str(n)}) + "\n")
     mixed = run(done)
     assert mixed.returncode == 0
-    assert re.search(rf"^correct +8/8 +1 +{said}$", mixed.stdout, re.M)
+    assert re.search(rf"^correct +8/8 +1.000 \(.*\) +{said}$", mixed.stdout, re.M)
     assert said in run(done, "trial", command="status").stdout
     assert said in run(done, "trial", command="show").stderr
-    assert "correct 1 (2 of 8 answers current)" in run(done, command="list").stdout
+    assert "correct 1.000 (0.68–1.00) (2 of 8 answers current)" in run(done, command="list").stdout
     assert summary(done)["evaluators"]["correct"]["by_current_version"] == 2
     again = run(done)  # also where there is nothing to do
     assert said in again.stdout

@@ -29,9 +29,9 @@ def test_piped_it_says_plain_lines_and_the_summary_is_all_of_stdout(tmp_path):
     assert "\x1b" not in done.stdout + done.stderr
     table = [line.split() for line in done.stdout.splitlines() if not line.startswith("─")]
     assert table == [
-        ["step", "done", "mean"],
+        ["step", "done", "mean", "(95%)"],
         ["workflow", "20/20"],
-        ["correct", "20/20", "1"],
+        ["correct", "20/20", "1.000", "(0.84–1.00)"],
     ]
     talk = done.stderr.splitlines()
     assert talk[0] == "trial · runs/trial"

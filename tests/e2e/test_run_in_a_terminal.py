@@ -51,7 +51,7 @@ def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
     assert lines[0] == "trial · runs/trial"
     assert lines[1] == "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct"
     assert re.search(r"^workflow +20/20 *$", screen.said, re.M)
-    assert re.search(r"^correct +20/20 +1 *$", screen.said, re.M)
+    assert re.search(r"^correct +20/20 +1.000 \(0.84–1.00\) *$", screen.said, re.M)
     assert lines[-1] == "see the results: limpet show runs/trial"
     assert "\x1b[?25l" not in screen.transcript  # the cursor was never hidden
 
@@ -148,7 +148,7 @@ def test_it_stays_calm_when_a_thousand_cells_end_in_a_second(tmp_path, terminal)
     screen = terminal()
     assert screen.wait() == 0
     seconds = time.monotonic() - began
-    frames = screen.transcript.count("so far")
+    frames = screen.transcript.count(" s so far")
     assert 1 <= frames <= 5 * seconds + 5  # five a second, not one per cell
 
 

@@ -159,17 +159,12 @@ class _Counted:
 
 
 def _say_scores(reader: RunReader) -> None:
-    """Print the means of the whole run above its items."""
-    scores = score_words_of(reader)
-    if scores:
-        for line in wrapped(scores, stderr_console().width, 0):
-            stderr_console().print(line)
-        stderr_console().print()
+    """Print the means of the whole run below its items."""
+    for line in wrapped(score_words_of(reader), stderr_console().width, 0):
+        stderr_console().print(line)
 
 
 def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
-    if not wanted.selects:
-        _say_scores(reader)
     matches = _Counted(wanted.matching(reader.items()))
     items = wanted.ordered(matches, limit)
     chosen = list(islice(items, limit))
@@ -186,6 +181,8 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
         more = (matches.number if wanted.selects else len(reader)) - len(chosen)
         if more:
             say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
+    if not wanted.selects:
+        _say_scores(reader)
     for line in standing_lines(reader):
         say(line, "dim")
 

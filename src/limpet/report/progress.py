@@ -25,9 +25,7 @@ class ProgressTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        lines = [
-            *so_far_words(self._snapshot), *notes(self._snapshot, tell_flight=width < _ROOMY)
-        ]  # fmt: skip
+        lines = notes(self._snapshot, tell_flight=width < _ROOMY)
         steps = self._snapshot.steps
         if width < _WIDE and not self._snapshot.stopping:
             paced = [step for step in steps if step.pace and step.left]
@@ -37,6 +35,7 @@ class ProgressTable:
         if len(steps) > room:
             lines.insert(0, f"… {len(steps) - room + 1} more steps")
             steps = steps[: room - 1]
+        lines += so_far_words(self._snapshot)  # as many as there is room for
         parts: list[RenderableType] = [_steps(self._snapshot, steps, width)]
         for line in lines[: max(1, console.height - 1 - len(steps))]:
             parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401

@@ -341,9 +341,16 @@ class RunReader(RunFiles):
         """Return the current numbers of `summary.json`."""
         inputs = self.inputs()
         noted = None if inputs is None else noted_summary(self.layout, inputs)
-        summary = add_up(self._items).summary() if noted is None else noted
+        summary = add_up(self._items).summary(self._in_flight()) if noted is None else noted
         add_calibrations(summary, self, inputs)
         return summary
+
+    def _in_flight(self) -> int | None:
+        """Return how many calls of the workflow are in flight; None: it is not running."""
+        if not self.is_running:
+            return None
+        calls = self._progress(self._read_events()).unfinished()
+        return sum(call.step == self.step for call in calls)
 
     def inputs(self) -> str | None:
         """Return a digest of all that the numbers follow from; None if that is not known."""

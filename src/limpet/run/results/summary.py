@@ -144,7 +144,7 @@ class Numbers:
         not_run = self.items - completed - self.failed.total()
         seconds = array("d", (one for one in self.seconds if not math.isnan(one)))
         times = {"seconds": quantiles(seconds)} if seconds else {}
-        each = {**self._used.quantiles(), **times}
+        each = self._used.quantiles() | times
         return {
             "n": self.items,
             "workflow": {

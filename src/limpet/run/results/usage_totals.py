@@ -42,7 +42,8 @@ class Used:
 
     def quantiles(self) -> dict[str, dict[str, float]]:
         """Return quantiles of what the calls used and how long they took, where known."""
-        return {name: quantiles(values) for name, values in self._each.items() if values}
+        names = ("seconds", *_OF_EACH)
+        return {name: quantiles(self._each[name]) for name in names if self._each[name]}
 
     def summary(self) -> dict[str, Any]:
         """Return the totals."""

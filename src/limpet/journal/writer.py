@@ -29,6 +29,7 @@ import errno
 import logging
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -174,6 +175,7 @@ class Writer:
         drains: list[threading.Event] = []
         is_waited_for = False
         item = self._queue.get()
+        until = time.monotonic() + _EVENTS_S
         with suppress(Empty):
             while item is not None:
                 if isinstance(item, Job):
@@ -183,8 +185,8 @@ class Writer:
                     drains.append(item)
                     is_waited_for = True
                 # Events alone wait a moment for a record: a round of their own costs as much.
-                wait = is_waited_for or not self._queue.empty()
-                item = self._queue.get_nowait() if wait else self._queue.get(timeout=_EVENTS_S)
+                wait_s = 0.0 if is_waited_for else max(0.0, until - time.monotonic())
+                item = self._queue.get(timeout=wait_s)
         return jobs, drains, item is None
 
     def _write(self, jobs: Sequence[Job]) -> None:

@@ -81,6 +81,14 @@ def test_an_event_goes_to_the_event_log_and_asks_nobody_to_wait(tmp_path):
     assert (event["event"], event["why"]) == ("paused", "no room")
 
 
+def test_events_are_written_while_more_of_them_keep_coming(tmp_path):
+    events = tmp_path / "events.jsonl"
+    with Journal(tmp_path) as journal:
+        while not events.stat().st_size:  # no record, no pause
+            journal.log_event("started")
+    assert all(json.loads(line)["event"] == "started" for line in lines(events))
+
+
 def test_the_first_record_of_a_key_wins_unless_a_generation_is_higher(tmp_path):
     again = [outcome(1, {"v": "first"}), outcome(1, {"v": "second"})]
     forced = [outcome(2, {"v": "first"}), outcome(2, {"v": "forced"}, generation=1)]

@@ -66,14 +66,17 @@ def score(run, name="correct"):
     """Return what summary.json says of a score; `judge.tone` is one of several."""
     name, _, part = name.partition(".")
     found = summary(run)["evaluators"][name]
-    return found["scores"][part] if part else found
+    of_part = {"mean": "means", "interval": "intervals", "bounds": "bounds_by_score"}
+    if not part:
+        return found
+    return {ours: found[several][part] for ours, several in of_part.items() if several in found}
 
 
 def interval(found):
-    """Return the two ends over completed cells; None where none can be given."""
-    assert "interval" in found, f"no interval beside the mean: {sorted(found)}"
-    given = found["interval"]
-    if given is None or given["low"] is None:
+    """Return the two ends over completed cells; None where a sentence says why there are none."""
+    given = found.get("interval")
+    if given is None:
+        assert found["mean"] is None or found["interval_note"], f"no interval: {sorted(found)}"
         return None
     return given["low"], given["high"]
 

@@ -27,7 +27,7 @@ def test_init_makes_a_small_example_that_runs_offline(tmp_path):
     assert len((folder / "README.md").read_text(encoding="utf-8").splitlines()) == 5
     done = run(folder, "--limit", "6", "--set", "pace=6")
     assert done.returncode == 0
-    assert re.search(r"^correct +6/6 +1$", done.stdout, re.M)
+    assert re.search(r"^correct +6/6 +1.000 \(0.61–1.00\)$", done.stdout, re.M)
 
 
 def test_init_with_a_judge_makes_an_example_whose_next_steps_work(tmp_path):
@@ -96,7 +96,7 @@ def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
     kept = int(re.search(r"kill -9: (\d+) answers are on disk", done.stdout)[1])
     assert kept >= 100
     assert f"{kept} answers were kept; 0 of them were asked for again." in done.stdout
-    assert re.search(r"^correct +240/240 +1$", done.stdout, re.M)
+    assert re.search(r"^correct +240/240 +1.000 \(.*\)$", done.stdout, re.M)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "$(BIN)/python examples/demo.py" in makefile
 

@@ -110,7 +110,8 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
         return f"--fail-under {floor.name}: {name} has no such score, but {known}"
     lost = sum(numbers["failed"].values()) + sum(result.summary["workflow"]["failed"].values())
     if value is None:
-        return f"{floor.name} has no mean to compare with {floor.least:g}"
+        counted = f": {count(lost, 'failure')} counted as worst" if lost else ""
+        return f"{floor.name} has no mean to compare with {floor.least:g}{counted}"
     if lost and not bounds:
         notes = numbers.get("interval_notes", {})
         why = numbers.get("interval_note") if part is None else notes.get(part)

@@ -16,10 +16,12 @@ from limpet.report.by_field import difference_lines, groups_table
 from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, score_names
+from limpet.report.runs import scores_of
 from limpet.report.score_table import wrapped
 from limpet.report.status import score_words_of, standing_lines
+from limpet.report.summary import claim_lines, note_lines
 from limpet.report.tables import put, put_json
-from limpet.report.terminal import say, stderr_console, stdout_console
+from limpet.report.terminal import say, stdout_console
 from limpet.report.variants import VariantsTable, row_on_disk, variant_data
 from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
@@ -160,8 +162,11 @@ class _Counted:
 
 def _say_scores(reader: RunReader) -> None:
     """Print the means of the whole run below its items."""
-    for line in wrapped(score_words_of(reader), stderr_console().width, 0):
-        stderr_console().print(line)
+    scores = score_words_of(reader)
+    if scores:
+        put(*wrapped(scores, stdout_console().width, 0))
+        known = scores_of(reader)
+        put(*map(Text, (*note_lines(known), *claim_lines(known))))
 
 
 def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
@@ -218,7 +223,8 @@ def _show_groups(
     else:
         say("no item matches" if len(reader) else "no items yet")
     _say_more_groups(groups, limit)
-    for line in (*difference_lines(groups, wanted.evaluator), *standing_lines(reader)):
+    put(*map(Text, difference_lines(groups, wanted.evaluator)))
+    for line in standing_lines(reader):
         say(line, "dim")
 
 

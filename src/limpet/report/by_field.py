@@ -45,11 +45,13 @@ def difference_lines(
                 if about is None or only not in (None, name, ScoreName(evaluator)):
                     continue
                 is_tested = True
-                if about["p"] <= _BY_CHANCE:
+                if about["p_adjusted"] <= _BY_CHANCE:
                     way = "above" if about["difference"] > 0 else "below"
                     value = shown(group["value"]) or "–"
                     apart = f"{abs(about['difference']):.3g} {way} the rest"
-                    lines.append(f"{value}: {one_line(str(name))} is {apart} (p {about['p']:.2g})")
+                    lines.append(
+                        f"{value}: {one_line(str(name))} is {apart} (p {about['p_adjusted']:.2g})"
+                    )
     if not is_tested:
         return []
     adjusted = "p values adjusted by Benjamini–Hochberg"

@@ -11,7 +11,7 @@ from limpet.journal.event_log import Started
 from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.runs import scores_of
 from limpet.report.score_table import wrapped
-from limpet.report.summary import masked_words
+from limpet.report.summary import claim_lines, masked_words, note_lines
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, by_current, duration, moment, without_answer
 from limpet.run.planning.plan import HOW_TO_CANCEL
@@ -53,6 +53,8 @@ class StatusScreen:
         yield Text("")
         if scores := score_words_of(reader):
             yield from wrapped(scores, options.max_width, 0)
+            known = scores_of(reader)
+            yield from map(Text, (*note_lines(known), *claim_lines(known)))
             yield Text("")
         for line in _lines(reader, self._snapshot, self._cut_off):
             yield Text(line)

@@ -117,11 +117,11 @@ def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"votes of {one_line(name)}: {'; '.join(votes)}"
 
 
-def claim_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+def claim_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield by which methods the intervals were made, and what several trials say."""
     methods: dict[str, None] = {}
     has_bounds = False
-    for numbers in summary["evaluators"].values():
+    for numbers in evaluators.values():
         intervals = [numbers.get("interval"), *numbers.get("intervals", {}).values()]
         methods |= dict.fromkeys(one["method"] for one in intervals if one)
         has_bounds |= "bounds" in numbers or "bounds_by_score" in numbers
@@ -129,11 +129,22 @@ def claim_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"95% intervals: {'; '.join(methods)}"
     if has_bounds:
         yield "what failed counts as worst and as best: a failure is never a score"
-    for name, numbers in summary["evaluators"].items():
+    for name, numbers in evaluators.items():
         by_score = {None: numbers, **numbers.get("trials_by_score", {})}
         for part, about in by_score.items():
             if words := _trial_words(about):
                 yield f"{one_line(str(ScoreName(name, part)))}: {words}"
+
+
+def note_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield why means have no interval."""
+    for name, numbers in evaluators.items():
+        for part, note in {
+            None: numbers.get("interval_note"),
+            **numbers.get("interval_notes", {}),
+        }.items():
+            if note:
+                yield f"{one_line(str(ScoreName(name, part)))}: {one_line(note)}"
 
 
 def _trial_words(about: Mapping[str, Any]) -> str:
@@ -174,7 +185,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
         parts.append(f"${money(cost)}")
-    lines = [*claim_lines(summary), " · ".join(parts), *_quantile_lines(steps)]
+    lines = [*claim_lines(summary["evaluators"]), " · ".join(parts), *_quantile_lines(steps)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:
         each = (

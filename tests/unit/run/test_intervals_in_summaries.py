@@ -89,8 +89,14 @@ def test_a_failure_is_the_highest_score_where_lower_is_better(tmp_path):
     assert bounds["best"] == pytest.approx(14 / 20)
 
 
+def test_one_yes_or_no_is_nearly_anything(tmp_path):
+    interval = numbers_of(tmp_path / "run", score, number=1)["interval"]
+    assert (interval["method"], interval["high"]) == ("Wilson", 1.0)
+    assert interval["low"] < 0.21
+
+
 def test_one_item_has_no_interval(tmp_path):
-    numbers = numbers_of(tmp_path / "run", score, number=1)
+    numbers = numbers_of(tmp_path / "run", as_evaluator(lambda output: 0.5, "score"), number=1)
     assert "interval" not in numbers
     assert numbers["interval_note"] == "one item: too few for an interval"
 
@@ -136,7 +142,7 @@ def test_labels_have_intervals_and_may_stand_beside_numbers(tmp_path):
 
     numbers = numbers_of(tmp_path / "run", as_evaluator(mixed, "score"))
     assert numbers["label_intervals"]["short"]["low"] == pytest.approx(0.112, abs=1e-3)
-    assert numbers["interval_note"] == "5 scores have no number, and do not count"
+    assert numbers["interval_note"] == "5 scores are labels without a number"
     assert numbers["interval"]["n"] == 15
 
 
@@ -247,12 +253,12 @@ def test_slices_that_differ_from_the_rest_are_told_from_chance(tmp_path):
     evaluator = as_evaluator(lambda item: item.row["topic"] != "b" or item.row["answer"], "score")
     result = evaluate(tmp_path / "run", evaluator, number=240)
     by_value = {group["value"]: group["evaluators"]["score"] for group in result.by("topic")}
-    assert by_value["b"]["from_rest"]["p"] < 0.001
+    assert by_value["b"]["from_rest"]["p_adjusted"] < 0.001
     assert by_value["b"]["from_rest"]["difference"] < -0.2
     assert by_value["b"]["interval"]["n"] == 40
     same = evaluate(tmp_path / "same", as_evaluator(lambda output: output % 5, "score"), number=240)
     differences = [one["evaluators"]["score"]["from_rest"] for one in same.by("topic")]
-    assert [round(one["p"], 6) for one in differences] == [1.0] * 6
+    assert [round(one["p_adjusted"], 6) for one in differences] == [1.0] * 6
 
 
 @pytest.mark.parametrize(

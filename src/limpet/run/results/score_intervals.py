@@ -56,7 +56,7 @@ def claims(
     for part, values in scores.parts.items():
         about = _Sample(values, scores.scale, cell_items, failed, in_flight).claims()
         if missing := scores.completed - len(values.values):
-            note = f"{count(missing, 'score has', 'scores have')} no number, and do not count"
+            note = f"{count(missing, 'score is a label', 'scores are labels')} without a number"
             about["interval_note"] = "; ".join(filter(None, (note, about.get("interval_note"))))
         _put(found, part, about)
     for part, labels in scores.labels.items():
@@ -142,7 +142,8 @@ class _Sample:
     def _interval(self, notes: list[str]) -> dict[str, Any] | None:
         same = self._values.min() == self._values.max()
         is_one = len(self._values) == 1 or (self._items is not None and len({*self._items}) == 1)
-        if is_one:
+        is_yes_or_no = self._range == _UNIT and self._trials == 1 and self._values[0] in (0, 1)
+        if is_one and not is_yes_or_no:  # of that, Wilson's says that it is nearly anything
             notes.append("one item: too few for an interval")
         elif self._range is None and same:
             notes.append("all scores are equal: declare range: for an interval")

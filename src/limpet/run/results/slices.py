@@ -30,7 +30,7 @@ def note_differences(
     """Note in the summary of each slice how its means differ from those of the rest.
 
     `from_rest` of an evaluator, or `from_rest_by_score`: the `difference` of the mean from that of
-    all other items, and the adjusted `p`.
+    all other items, and `p_adjusted`.
     """
     found: list[tuple[int, str, str | None, float, float]] = []
     for name in evaluators:
@@ -46,7 +46,10 @@ def note_differences(
                     found.append((at, name, part, difference, p))
     adjusted = stats.benjamini_hochberg([p for *_, p in found]) if found else []
     for (at, name, part, difference, _), p in zip(found, adjusted, strict=True):
-        about, noted = {"difference": difference, "p": p}, summaries[at]["evaluators"][name]
+        about, noted = (
+            {"difference": difference, "p_adjusted": p},
+            summaries[at]["evaluators"][name],
+        )
         if part is None:
             noted["from_rest"] = about
         else:

@@ -339,7 +339,7 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
             assert text not in done.stdout + done.stderr, arguments
     items = command("show", "--json", cwd=tmp_path).stdout.splitlines()
     assert json.loads(items[0])["id"] == f"{HOSTILE}, 1"
-    assert len(command("show", cwd=tmp_path).stdout.splitlines()) == 4
+    assert len(command("show", cwd=tmp_path).stdout.splitlines()) == 7  # two are the items
 
 
 def test_whoever_stops_reading_ends_it_quietly(tmp_path):

@@ -11,6 +11,7 @@ from unittest import mock
 
 from limpet.cli.commands import cli
 from limpet.cli.error_exit import report_error
+from limpet.report.terminal import stderr_console, stdout_console
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def limpet(*words, cwd=None):
         stack.enter_context(
             mock.patch.multiple(sys, argv=["limpet", *words], stdout=out, stderr=err)
         )
+        for console in (stdout_console, stderr_console):  # of an earlier test's streams
+            console.cache_clear()
+            stack.callback(console.cache_clear)
         try:
             code = cli(words, standalone_mode=False, prog_name="limpet")
         except (Exception, SystemExit) as error:

@@ -13,6 +13,8 @@ from limpet.run.planning.explanation import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.run_file import OnChange
 
+_IN_ITS_OWN_RUN = "--set name=NEW keeps both, in two runs that limpet compare compares"
+
 
 def changes(plan: Plan, file: Path) -> Iterator[str]:
     """Yield what changed in each step, a few lines per step."""
@@ -28,7 +30,12 @@ def _why(file: Path) -> str:
 
 
 def question_about(
-    changed: FunctionChangedError, file: Path, redone: Plan | None, kept: Plan | None
+    changed: FunctionChangedError,
+    file: Path,
+    redone: Plan | None,
+    kept: Plan | None,
+    *,
+    is_named: bool,
 ) -> LimpetError:
     """Return an error with the change and the choices.
 
@@ -38,11 +45,18 @@ def question_about(
         redone: The plan of --redo, which also runs what the current version has answered; None:
             unknown.
         kept: The plan of --keep; None: unknown.
+        is_named: Whether the run's directory comes from the name of the evaluation, so that another
+            name is another run.
     """
     lines = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
     lines += [f"the existing results took {changed.took}"] if changed.took else []
     lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
-    return LimpetError("\n".join(lines), hint=_choices("--redo", redone, "--keep", kept))
+    return LimpetError("\n".join(lines), hint=_hint(redone, kept, is_named=is_named))
+
+
+def _hint(redone: Plan | None, kept: Plan | None, *, is_named: bool) -> str:
+    choices = _choices("--redo", redone, "--keep", kept)
+    return f"{choices}; {_IN_ITS_OWN_RUN}" if is_named else choices
 
 
 def _choices(redo: str, redone: Plan | None, keep: str, kept: Plan | None) -> str:
@@ -62,7 +76,9 @@ class ChoseToStopError(LimpetError):
     """The user chose to stop, which is meant for all variants of a matrix."""
 
 
-def answer_to(question: LimpetError, changed: FunctionChangedError, kept: Plan | None) -> OnChange:
+def answer_to(
+    question: LimpetError, changed: FunctionChangedError, kept: Plan | None, *, is_named: bool
+) -> OnChange:
     """Ask what to do about a changed workflow.
 
     An answer decides only about the answers of earlier versions, so it may cost less than --redo.
@@ -70,8 +86,11 @@ def answer_to(question: LimpetError, changed: FunctionChangedError, kept: Plan |
     Raises:
         ChoseToStopError: The user chose to stop.
     """
-    say(str(question), "yellow", wrap=False)
-    say(_choices("redo", changed.plan, "keep", kept), wrap=False)
+    for line in str(question).splitlines():
+        say(line, "yellow", wrap=not line.startswith(" "))  # code that changed is indented
+    say(_choices("redo", changed.plan, "keep", kept))
+    if is_named:
+        say(f"or stop, and run it with another name: {_IN_ITS_OWN_RUN}")
     choices = click.Choice(["redo", "keep", "stop"])
     answer: str = click.prompt(
         "redo, keep or stop?", "stop", type=choices, prompt_suffix=" ", show_choices=False, err=True

@@ -219,10 +219,12 @@ def _run_or_ask(
     except FunctionChangedError as changed:
         kept = _if(config, prepared, {"on_change": "keep"})
         again = _if(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
-        question = question_about(changed, run.made_by.file, again, kept)
+        is_named = isinstance(config, Config) and "run" not in config.public
+        file = run.made_by.file
+        question = question_about(changed, file, again, kept, is_named=is_named)
         if flags.quiet or flags.as_json or isinstance(config, NatConfig) or not can_ask():
             raise question from changed
-        answer = answer_to(question, changed, kept)
+        answer = answer_to(question, changed, kept, is_named=is_named)
     view = new_view()
     prepared = prepared.with_options({"on_change": answer})
     return _run(config, prepared, view, run.floors, flags.against, here), view

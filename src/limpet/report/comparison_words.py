@@ -109,10 +109,13 @@ def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
     elif score.missing:
         words += f"; {score.missing:,} missing are left out: without a range they could be anything"
     yield words
-    if score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
+    if score.verdict == "no difference seen" and not score.low <= 0 <= score.high:
+        yield f"{name}: unclear because of what is missing, not because of too few items"
+    elif score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
         seen = f"{name}: could only have seen a difference of {number(score.smallest_seen)} or more"
         if score.items_to_decide is not None:
-            seen += f"; one of this size takes about {count(score.items_to_decide, 'item')}"
+            items = count(score.items_to_decide, "item")
+            seen += f"; to see one of {number(abs(score.delta))} takes about {items}"
         yield seen
 
 
@@ -167,7 +170,8 @@ def amount_lines(run: RunComparison) -> Iterator[str]:
 def _share(found: AmountDifference) -> str:
     if not found.base.total:
         return ""
-    return f" ({(found.new.total - found.base.total) / found.base.total:+.0%})"
+    share = round((found.new.total - found.base.total) / found.base.total, 2)
+    return f" ({share + 0.0:+.0%})"  # not -0%
 
 
 def _latency(seconds: float) -> str:
@@ -175,23 +179,37 @@ def _latency(seconds: float) -> str:
 
 
 def _change(seconds: float) -> str:
-    return f"{seconds:+.2g}" if math.isfinite(seconds) else "–"
+    if not math.isfinite(seconds):
+        return "–"
+    places = 3 if abs(seconds) < 0.1 else 2 if abs(seconds) < 10 else 0  # noqa: PLR2004 - no exponents
+    return f"{round(seconds, places) + 0.0:+.{places}f}"
 
 
 def gate_words(gate: GateResult) -> str:
     """Return the verdict of a gate, and why."""
     side = "below" if gate.higher_is_better else "above"
     line = -gate.margin if gate.higher_is_better else gate.margin
-    name = one_line(gate.name)
     words = (
-        f"{name}: {gate.verdict}: the change is {number(gate.delta, signed=True)}, with 95% "
-        f"confidence from {interval(gate.low, gate.high)}; worse would be {side} "
-        f"{number(line, signed=True)}"
+        f"{one_line(gate.name)}: {gate.verdict}: the change is {number(gate.delta, signed=True)}"
+        f"{_bound_words(gate)}; worse would be {side} {number(line, signed=True)}"
     )
     if gate.missing:
         words += f"; {count(gate.missing, 'pair')} lack a score"
-    if gate.why:
+        words += f": {gate.why}" if gate.why else ", and count as worst and as best"
+    elif gate.why:
         words += f": {gate.why}"
     if gate.verdict == "inconclusive" and gate.items_to_decide is not None:
         words += f"; about {count(gate.items_to_decide, 'item')} would decide it"
     return words
+
+
+def _bound_words(gate: GateResult) -> str:
+    """Return what is sure of the change: one end if that decides, else both.
+
+    Each is sure with 95% confidence on its own, so they are nearer than the ends of the interval.
+    """
+    low, high = number(gate.low, signed=True), number(gate.high, signed=True)
+    if gate.verdict == "inconclusive":
+        return f" and may be from {low} to {high}"
+    is_above = (gate.verdict == "not worse") == gate.higher_is_better
+    return f", with 95% confidence {f'above {low}' if is_above else f'below {high}'}"

@@ -2,12 +2,13 @@
 
 import math
 
+import numpy as np
 from scipy import special
 
 from limpet.errors import ScoresError
 from limpet.stats.failures import paired_bounds
 from limpet.stats.results import Gate
-from limpet.stats.samples import Names, Range, Values
+from limpet.stats.samples import Floats, Names, Range, Values, sample, scores
 
 _ONE_SIDED = 0.95
 _POWER = 0.80
@@ -41,6 +42,7 @@ def not_worse(
     """
     if not (math.isfinite(margin) and margin >= 0):
         raise ScoresError(f"margin={margin!r}: must be a finite number, 0 or more")
+    a, b, items = list(a), list(b), None if items is None else list(items)
     level = 2 * _ONE_SIDED - 1
     found = paired_bounds(a, b, items=items, groups=groups, range=range, level=level)
     delta, low, high = found.delta, found.low, found.high
@@ -48,18 +50,42 @@ def not_worse(
         return Gate("not worse", delta, low, high, None)
     if high < -margin:
         return Gate("worse", delta, low, high, None)
-    return Gate("inconclusive", delta, low, high, _to_decide(found.n, delta, low, high, -margin))
+    worst = _differences(a, b, items, range, missing=(1, 0))
+    best = _differences(a, b, items, range, missing=(0, 1))
+    ends = (float(worst.mean()), low), (float(best.mean()), high)
+    return Gate("inconclusive", delta, low, high, _to_decide(len(worst), *ends, -margin))
 
 
-def _to_decide(n: int, delta: float, low: float, high: float, line: float) -> int | None:
+def _differences(
+    a: Values, b: Values, items: Names | None, among: Range, *, missing: tuple[int, int]
+) -> Floats:
+    """Return how much each item differs, with these ends of the range for what is missing."""
+    first, second = (
+        np.nan_to_num(scores(values, among, missing=True), nan=end)
+        for values, end in zip((a, b), missing, strict=True)
+    )
+    width = 1.0 if among is None else among[1] - among[0]
+    return sample(second - first, items, None).means * width
+
+
+def _to_decide(
+    n: int, worst: tuple[float, float], best: tuple[float, float], line: float
+) -> int | None:
     """Return how many items would put the bound on the right side of the line four times of five.
 
     A bound is z.95 standard errors away; to be decided at 80%, delta must be z.95 + z.80 of them
-    away from the line; and a standard error shrinks with √n.
+    away from the line; and a standard error shrinks with √n. The part of the missing values does
+    not: where they alone reach over the line, no number of items decides it.
+
+    Args:
+        n: The number of items.
+        worst: The difference with what is missing as worst, and the lower bound.
+        best: The difference with what is missing as best, and the upper bound.
+        line: The margin, below 0.
     """
-    if delta == line:
+    delta, bound = worst if worst[0] > line else best
+    if worst[0] <= line <= best[0] or math.isclose(delta, line):
         return None
-    bound = delta - low if delta > line else high - delta
     needed = 1 + float(special.ndtri(_POWER) / special.ndtri(_ONE_SIDED))
-    times = (needed * bound / (delta - line)) ** 2
+    times = (needed * (delta - bound) / (delta - line)) ** 2
     return max(math.ceil(n * times), n + 1)

@@ -272,6 +272,7 @@ def test_of_several_trials_the_one_that_changed_most_is_shown(tmp_path):
     [
         ("1" * 100, 0.05, "not worse"),
         ("0" * 50 + "1" * 50, 0.05, "worse"),
+        ("0" * 3 + "1" * 97, 0.05, "inconclusive"),
         ("0" * 5 + "1" * 95, 0.05, "inconclusive"),
         ("f" * 50 + "1" * 50, 0.05, "inconclusive"),
     ],
@@ -282,10 +283,21 @@ def test_a_gate_has_three_verdicts(tmp_path, new, margin, verdict):
     (gate,) = comparison.gates
     assert (gate.verdict, comparison.verdict) == (verdict, verdict)
     assert (gate.items_to_decide is not None) == (
-        verdict == "inconclusive" and gate.delta != -margin
+        verdict == "inconclusive" and gate.delta != -margin and not gate.missing
     )
     assert "correct" in repr(comparison)
     assert verdict in repr(comparison)
+
+
+def test_a_comparison_in_one_line_has_the_bounds_and_names_what_is_left_out(tmp_path):
+    both = [scored_by(), scored_by(name="other")]
+    base = make(tmp_path / "a", "1" * 20 + "0" * 20, evaluators=both)
+    new = make(tmp_path / "b", "1" * 38 + "ff", evaluators=both[:1])
+    found = limpet.compare(base, new)
+    score = found.new[0].scores["correct"]
+    assert score.bounds.low < score.low
+    assert f"({score.bounds.low:+.3g} to {score.bounds.high:+.3g}," in repr(found)
+    assert "; left out: other>" in repr(found)
 
 
 def test_a_gate_on_a_score_that_is_not_shown_counts(tmp_path):

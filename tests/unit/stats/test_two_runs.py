@@ -171,6 +171,15 @@ def test_the_items_that_a_gate_asks_for_decide_it_four_times_of_five():
     assert 140 <= decided <= 180
 
 
+def test_no_number_of_items_decides_a_gate_that_missing_scores_leave_open():
+    a, b = runs(8, 8, 180, 60)
+    few = stats.not_worse([*a, 1], [*b, None], margin=0.02)
+    many = stats.not_worse([*a, *[1] * 40], [*b, *[None] * 40], margin=0.05)
+    assert (few.verdict, many.verdict) == ("inconclusive", "inconclusive")
+    assert few.items_to_decide > 257
+    assert many.items_to_decide is None
+
+
 def test_scores_without_a_range_have_a_gate_but_no_worst():
     a, b = [10.0, 12, 14, 9, 11], [10.5, 12, 15, 9.5, 11]
     assert stats.not_worse(a, b, margin=1, range=None).verdict == "not worse"

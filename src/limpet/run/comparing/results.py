@@ -330,14 +330,18 @@ class Comparison:
             for run in self.new
             for name, score in run.scores.items()
         ]
-        verdict = f"; {self.verdict}" if self.verdict else ""
+        left = [one for run in self.new for one in run.left_out if one.kind == "evaluators"]
+        names = ", ".join(dict.fromkeys(one_line(one.name) for one in left))
+        parts = [", ".join(words), f"left out: {names}" if names else "", self.verdict or ""]
         runs = " and ".join(one_line(run.run) for run in self.new)
-        return f"<Comparison of {runs} with {one_line(self.base.run)}: {', '.join(words)}{verdict}>"
+        said = "; ".join(filter(None, parts))
+        return f"<Comparison of {runs} with {one_line(self.base.run)}: {said}>"
 
 
 def _words(score: ScoreComparison | LabelComparison) -> str:
     if isinstance(score, LabelComparison):
         changed = sum(score.changes.values())
         return f"{changed:,} of {score.n:,} labels changed"
-    ends = f"{score.low:+.3g} to {score.high:+.3g}"
+    low, high, _ = score.headline
+    ends = f"{low:+.3g} to {high:+.3g}"
     return f"{score.delta:+.3g} ({ends}, {score.verdict}, n={score.n:,})"

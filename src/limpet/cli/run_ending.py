@@ -114,9 +114,10 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
         return f"{floor.name} has no mean to compare with {floor.least:g}{counted}"
     if lost and not bounds:
         notes = numbers.get("interval_notes", {})
-        why = numbers.get("interval_note") if part is None else notes.get(part)
+        note = numbers.get("interval_note") if part is None else notes.get(part)
+        why = note if "range" in numbers else "declare its range"
         failures = count(lost, "failure")
-        return f"{floor.name} is {mean(value)} without {failures} that cannot be counted: {why}"
+        return f"{floor.name} is {mean(value)}, but {failures} cannot be counted as worst: {why}"
     counted = ""
     if bounds:
         value, many = bounds["worst"], count(bounds["missing"], "failure")

@@ -88,6 +88,7 @@ def _notes(numbers: Mapping[str, Any], lost: int) -> Iterator[str]:
         yield without_answer(lost)
     if "mean" in numbers:
         yield from _about_mean(numbers)
+        yield from _about_scale(numbers)
     if labels := numbers.get("labels"):
         yield label_counts(labels, numbers.get("label_intervals"))
     if "by_current_version" in numbers:
@@ -97,6 +98,14 @@ def _notes(numbers: Mapping[str, Any], lost: int) -> Iterator[str]:
     if left := sum(numbers.get("redo", {}).values()):
         yield f"{left:,} still to run again"
     yield from _about_judge(numbers)
+
+
+def _about_scale(numbers: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how to read the scores, unless they are from 0 to 1 and higher is better."""
+    if (ends := numbers.get("range")) and tuple(ends) != (0, 1):
+        yield f"scale {ends[0]:g} to {ends[1]:g}"
+    if not numbers.get("higher_is_better", True):
+        yield "lower is better"
 
 
 def _about_judge(numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -119,21 +128,45 @@ def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def claim_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield by which methods the intervals were made, and what several trials say."""
-    methods: dict[str, None] = {}
+    methods: dict[str, list[str]] = {}
     has_bounds = False
-    for numbers in evaluators.values():
-        intervals = [numbers.get("interval"), *numbers.get("intervals", {}).values()]
-        methods |= dict.fromkeys(one["method"] for one in intervals if one)
+    for name, numbers in evaluators.items():
+        by_part = {None: numbers.get("interval"), **numbers.get("intervals", {})}
+        for part, interval in by_part.items():
+            if interval:
+                scores = methods.setdefault(_method_words(numbers, interval), [])
+                scores.append(one_line(str(ScoreName(name, part))))
         has_bounds |= "bounds" in numbers or "bounds_by_score" in numbers
     if methods:
-        yield f"95% intervals: {'; '.join(methods)}"
+        words = [f"{each} ({', '.join(scores)})" for each, scores in methods.items()]
+        yield f"95% intervals: {'; '.join(words if len(words) > 1 else methods)}"
     if has_bounds:
         yield "what failed counts as worst and as best: a failure is never a score"
+    yield from _trial_lines(evaluators)
+
+
+def _method_words(numbers: Mapping[str, Any], interval: Mapping[str, Any]) -> str:
+    """Return the method of an interval, with what its groups are: `by 75 groups of document`."""
+    method, groups = str(interval["method"]), interval.get("groups")
+    field = one_line(numbers.get("group") or "")
+    return method if groups is None else method.replace("groups", f"{groups:,} groups of {field}")
+
+
+def _trial_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what several trials say of each score, and whether more of them would help."""
+    helped: dict[str, list[str]] = {}
     for name, numbers in evaluators.items():
         by_score = {None: numbers, **numbers.get("trials_by_score", {})}
         for part, about in by_score.items():
-            if words := _trial_words(about):
-                yield f"{one_line(str(ScoreName(name, part)))}: {words}"
+            score = one_line(str(ScoreName(name, part)))
+            if words := "; ".join(_pass_words(about)):
+                yield f"{score}: {words}"
+            if more := about.get("more_helps"):
+                helped.setdefault(more, []).append(score)
+    for more, scores in helped.items():
+        other = "trials" if more == "items" else "items"
+        which = f" ({', '.join(scores)})" if len(helped) > 1 else ""
+        yield f"for narrower intervals, more {more} help more than more {other}{which}"
 
 
 def note_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -147,28 +180,28 @@ def note_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{one_line(str(ScoreName(name, part)))}: {one_line(note)}"
 
 
-def _trial_words(about: Mapping[str, Any]) -> str:
-    """Return what several trials say of a score; empty: nothing."""
-    words = []
-    for name, sign in (("pass_at_k", "@"), ("pass_hat_k", "^")):
+def _pass_words(about: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how often one of all trials succeeds, and how often all do."""
+    for name, sign, which in (("pass_at_k", "@", "at least one of"), ("pass_hat_k", "^", "all")):
         if by_k := about.get(name):
             k, most = list(by_k.items())[-1]
             ends = f" ({span(most['low'], most['high'])})" if "low" in most else ""
-            words.append(f"pass{sign}{k} {most['mean']:.3f}{ends}")
-    if more := about.get("more_helps"):
-        words.append(f"more {more} would help more")
-    return ", ".join(words)
+            yield f"{which} {k} trials right (pass{sign}{k}): {most['mean']:.3f}{ends}"
 
 
 def _quantile_lines(steps: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield how long the calls took, and what they used: half of them, most, and nearly all."""
     for name, numbers in steps.items():
         words = [
-            f"{what} {', '.join(f'{short(value)} {share}' for share, value in each.items())}"
+            f"{what} {', '.join(f'{_unit(what)}{short(value)} {p}' for p, value in each.items())}"
             for what, each in numbers.get("quantiles", {}).items()
         ]
         if words and numbers["completed"] > 1:
             yield f"{one_line(name)}: {' · '.join(words).replace('_', ' ')}"
+
+
+def _unit(what: str) -> str:
+    return "$" if what == "cost" else ""
 
 
 def short(value: float) -> str:

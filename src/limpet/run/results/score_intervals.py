@@ -116,7 +116,9 @@ class _Sample:
         if self._lost and self._range is not None:
             found["bounds"] = self._bounds()
         elif self._lost:
-            notes.append(f"declare range: to count {count(len(self._lost), 'score')} that failed")
+            notes.append(
+                f"without {len(self._lost):,} that failed: declare the range to count them"
+            )
         if self._trials > 1:
             found |= self._of_trials()
         return found | ({"interval_note": "; ".join(notes)} if notes else {})
@@ -146,7 +148,7 @@ class _Sample:
         if is_one and not is_yes_or_no:  # of that, Wilson's says that it is nearly anything
             notes.append("one item: too few for an interval")
         elif self._range is None and same:
-            notes.append("all scores are equal: declare range: for an interval")
+            notes.append("all scores are equal: declare the range for an interval")
         else:
             try:
                 found = stats.interval(

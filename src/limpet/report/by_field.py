@@ -1,11 +1,11 @@
 """What are the means for each value of a dataset's field?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from limpet.report.score_table import ScoreTable
 from limpet.report.tables import cell
-from limpet.report.words import shown
+from limpet.report.words import p_value, shown
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import score_words
 from limpet.text import one_line
@@ -49,13 +49,19 @@ def difference_lines(
                     way = "above" if about["difference"] > 0 else "below"
                     value = shown(group["value"]) or "–"
                     apart = f"{abs(about['difference']):.3g} {way} the rest"
-                    lines.append(
-                        f"{value}: {one_line(str(name))} is {apart} (p {about['p_adjusted']:.2g})"
-                    )
-    if not is_tested:
-        return []
+                    p = p_value(about["p_adjusted"]).replace("<", "< ")
+                    lines.append(f"{value}: {one_line(str(name))} is {apart} (p {p})")
     adjusted = "p values adjusted by Benjamini–Hochberg"
-    return [*lines, adjusted] if lines else [f"no group differs from the rest ({adjusted})"]
+    if is_tested:
+        lines = [*lines, adjusted] if lines else [f"no group differs from the rest ({adjusted})"]
+    return [*lines, *_grouped(groups, only)]
+
+
+def _grouped(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> Iterator[str]:
+    """Yield which scores count the items of a group together: their intervals are wider."""
+    for name, numbers in groups[0]["evaluators"].items() if groups else ():
+        if (field := numbers.get("group")) and (only is None or only.evaluator == name):
+            yield f"{one_line(name)}: items of one {one_line(field)} count together (group)"
 
 
 def _words(group: Mapping[str, Any], only: ScoreName | None) -> dict[str, str]:

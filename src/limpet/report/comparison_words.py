@@ -6,7 +6,7 @@ The terminal and the Markdown file say the same.
 import math
 from collections.abc import Iterator
 
-from limpet.report.words import duration
+from limpet.report.words import duration, p_value
 from limpet.run.comparing.results import (
     AmountDifference,
     Comparison,
@@ -19,7 +19,6 @@ from limpet.run.comparing.results import (
 )
 from limpet.text import count, money, one_line
 
-_LEAST_P = 0.0001
 _LARGE = 1_000
 VERDICTS = {"better": "better", "worse": "worse", "no difference seen": "unclear"}
 
@@ -37,11 +36,6 @@ def number(value: float, *, signed: bool = False) -> str:
 def interval(low: float, high: float) -> str:
     """Return the ends of an interval: `-0.012 to +0.034`."""
     return f"{number(low, signed=True)} to {number(high, signed=True)}"
-
-
-def p_value(p: float) -> str:
-    """Return a p value."""
-    return f"<{_LEAST_P}" if p < _LEAST_P else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004
 
 
 def about_words(about: RunAbout) -> str:

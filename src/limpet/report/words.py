@@ -11,6 +11,7 @@ from limpet.text import harmless, one_line
 
 _MOST_TEXT = 20_000
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_LEAST_P = 0.0001
 _AGES = ((90, 1, "s"), (90 * _MINUTE, _MINUTE, "min"), (36 * _HOUR, _HOUR, "h"))
 
 
@@ -24,6 +25,11 @@ def duration(seconds: float) -> str:
     if whole < _HOUR:
         return f"{whole // _MINUTE}:{whole % _MINUTE:02} min"
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02} h"
+
+
+def p_value(p: float) -> str:
+    """Return a p value: `0.63`, `0.018`, `<0.0001`."""
+    return f"<{_LEAST_P}" if p < _LEAST_P else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004
 
 
 def by_error(errors: Mapping[str, int]) -> str:

@@ -59,3 +59,7 @@ class CellItems:
             values = self._values[field]
             text = encode_canonical(row.get(field))  # items without a value are one group
             self.groups[field].append(values.setdefault(text, len(values)))
+
+    def group_values(self, field: str) -> list[bytes]:
+        """Return the value that makes each group of a field, as JSON, by the group's number."""
+        return list(self._values[field])

@@ -242,6 +242,16 @@ def item_means(scores: "PartScores", cell_items: CellItems) -> Floats:
     return values if items is None else _per_item(values, items)[0]
 
 
+def item_groups(scores: "PartScores", cell_items: CellItems, scale: Scale) -> list[bytes] | None:
+    """Return the value that groups each item, in the order of `item_means`; None: no groups."""
+    cells = np.array(scores.cells, dtype=np.int64)
+    items, groups = _items_of(cells, cell_items), _groups_of(cells, cell_items, scale)
+    if groups is None or scale.group is None:
+        return None
+    values = cell_items.group_values(scale.group)
+    return [values[number] for number in (groups if items is None else _first(groups, items))]
+
+
 def _items_of(cells: Ints, cell_items: CellItems) -> Ints | None:
     """Return the item of each cell; None: each is one of its own."""
     if cell_items.trials == 1:

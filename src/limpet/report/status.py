@@ -98,6 +98,7 @@ def _some(number: int) -> str:
 
 def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
     yield from so_far_words(snapshot)
+    yield from _people_lines(reader)
     yield from failures(snapshot)
     for step in snapshot.steps:
         if step.pace and step.left:
@@ -112,7 +113,6 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
-    yield from _people_lines(reader)
     yield from masked_words(reader.summary_written())
     if reason := _stop_reason(reader):
         yield f"stopped: {one_line(reason)}"

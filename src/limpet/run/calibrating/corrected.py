@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
 
 _ADDED = ("calibrated", "calibrated_by_score", "not_calibrated")
-_CHANGED = "the evaluator changed since: compare it with the labels again"
+_CHANGED = "the evaluator changed since; run limpet calibrate again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,6 +300,17 @@ def test_a_comparison_in_one_line_has_the_bounds_and_names_what_is_left_out(tmp_
     assert "; left out: other>" in repr(found)
 
 
+def test_a_comparison_in_a_notebook_has_the_table_what_is_left_out_and_the_gates(tmp_path):
+    both = [scored_by(), scored_by(name="other")]
+    base = make(tmp_path / "<a>", "1" * 20 + "0" * 20, evaluators=both)
+    new = make(tmp_path / "b", "1" * 38 + "ff", evaluators=both[:1])
+    html = limpet.compare(base, new, fail_if_worse={"correct": 0.1})._repr_html_()
+    assert "<a>" not in html
+    for part in ("0.526", "1.000", "+0.474", "18 / 20 / 0, 2 missing", "better", "other"):
+        assert part in html
+    assert "not worse (margin 0.1)" in html
+
+
 def test_a_gate_on_a_score_that_is_not_shown_counts(tmp_path):
     evaluators = [scored_by(), scored_by(name="other")]
     base, new = (make(tmp_path / run, answers * 40, evaluators=evaluators)

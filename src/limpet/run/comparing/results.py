@@ -337,6 +337,11 @@ class Comparison:
         said = "; ".join(filter(None, parts))
         return f"<Comparison of {runs} with {one_line(self.base.run)}: {said}>"
 
+    def _repr_html_(self) -> str:
+        from limpet.run.comparing.notebook import comparison_html  # noqa: PLC0415 - it reads this
+
+        return comparison_html(self)
+
 
 def _words(score: ScoreComparison | LabelComparison) -> str:
     if isinstance(score, LabelComparison):

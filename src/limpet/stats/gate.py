@@ -8,10 +8,11 @@ from scipy import special
 from limpet.errors import ScoresError
 from limpet.stats.failures import paired_bounds
 from limpet.stats.results import Gate
-from limpet.stats.samples import Floats, Names, Range, Values, sample, scores
+from limpet.stats.samples import ROUNDING, Floats, Names, Range, Values, sample, scores
 
 _ONE_SIDED = 0.95
 _POWER = 0.80
+_MOST_ITEMS = 1e9  # nobody has more
 
 
 def not_worse(
@@ -84,8 +85,8 @@ def _to_decide(
         line: The margin, below 0.
     """
     delta, bound = worst if worst[0] > line else best
-    if worst[0] <= line <= best[0] or math.isclose(delta, line):
+    if worst[0] <= line <= best[0] or abs(delta - line) <= ROUNDING or not math.isfinite(bound):
         return None
     needed = 1 + float(special.ndtri(_POWER) / special.ndtri(_ONE_SIDED))
     times = (needed * (delta - bound) / (delta - line)) ** 2
-    return max(math.ceil(n * times), n + 1)
+    return max(math.ceil(n * times), n + 1) if n * times < _MOST_ITEMS else None

@@ -21,6 +21,7 @@ from limpet.stats.rule import (
     wilson,
 )
 from limpet.stats.samples import (
+    ROUNDING,
     Floats,
     Names,
     Range,
@@ -106,22 +107,31 @@ def number_of_groups(taken: Sample) -> int | None:
 
 def _student(taken: Sample, level: float) -> Interval:
     mean, error, freedom = moments(taken)
-    half = float(quantile(freedom, (1 - level) / 2)) * error if error else 0.0
+    half = float(quantile(freedom, (1 - level) / 2)) * error
     count = number_of_groups(taken)
     method = STUDENT if count is None else f"{STUDENT} by groups"
     return Interval(mean, mean - half, mean + half, method, len(taken.means), count)
 
 
-def moments(taken: Sample) -> tuple[float, float, float]:
-    """Return the mean of unbounded scores, its standard error and the degrees of freedom."""
+def moments(taken: Sample, size: float | None = None) -> tuple[float, float, float]:
+    """Return the mean of unbounded scores, its standard error and the degrees of freedom.
+
+    Values without a spread say as little of others as one value does: any mean is possible.
+
+    Args:
+        taken: The scores, or differences of them.
+        size: The largest of the scores, which rounding errors go by.
+    """
     n = len(taken.means)
     mean = float(taken.means.mean())
-    if taken.group_of is not None:
+    least = ROUNDING * (float(np.abs(taken.means).max()) if size is None else size)
+    error, freedom = 0.0, max(n - 1.0, 1.0)
+    if np.ptp(taken.means) > least and taken.group_of is not None:
         fit = by_groups(*_groups(taken))
-        return mean, float(fit.error[0]), float(fit.freedom[0])
-    if n == 1:
-        return mean, math.inf, 1.0  # one value: any mean is possible
-    return mean, float(taken.means.std(ddof=1)) / math.sqrt(n), n - 1.0
+        error, freedom = float(fit.error[0]), float(fit.freedom[0])
+    elif np.ptp(taken.means) > least:
+        error = float(taken.means.std(ddof=1)) / math.sqrt(n)
+    return mean, error or math.inf, freedom
 
 
 def proportion(k: int, n: int, *, level: float = 0.95) -> Interval:

@@ -9,7 +9,7 @@ from limpet.errors import ScoresError
 from limpet.stats.intervals import in_range, proportion
 from limpet.stats.results import Interval, Kappa
 from limpet.stats.rule import quantile, wilson
-from limpet.stats.samples import Values, confidence, numbered, scores
+from limpet.stats.samples import ROUNDING, Values, confidence, numbered, scores
 
 PPI = "prediction-powered (PPI++)"
 _FEWEST_LABELS = 3
@@ -26,7 +26,8 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
 
     κ = (p_o - p_e)/(1 - p_e), p_o being the share of agreement and p_e what the labels' shares give
     by chance; with the asymptotic standard error of Fleiss, Cohen and Everitt (1969). That is 0
-    when all agree; then the lower end is what Wilson's lower end of p_o gives.
+    when all agree, when all disagree and when one gives only one label; then the ends are what
+    Wilson's ends of p_o give.
 
     Raises:
         ScoresError: There is nothing to compare, or both use one and the same label throughout,
@@ -42,19 +43,20 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
             "kappa is not defined: both gave every item the same label",
             hint="Look at the agreement, or label items of other kinds too.",
         )
-    value = (agreed - chance) / (1 - chance)
+    value = min((agreed - chance) / (1 - chance), 1.0)
     z = float(quantile(math.inf, (1 - confidence(level)) / 2))
-    if agreed == 1:
-        least = float(wilson(1.0, n, z)[0])
-        return Kappa(1.0, (least - chance) / (1 - chance), 1.0, n)
     both = rows[None, :] + columns[:, None]
     diagonal = np.diag(shares) * (1 - (rows + columns) * (1 - value)) ** 2
     others = (shares - np.diag(np.diag(shares))) * both**2
     variance = (
         diagonal.sum() + (1 - value) ** 2 * others.sum() - (value - chance * (1 - value)) ** 2
     )
-    error = math.sqrt(max(float(variance), 0.0) / n) / (1 - chance)
-    return Kappa(value, max(value - z * error, -1.0), min(value + z * error, 1.0), n)
+    if variance > ROUNDING:
+        error = math.sqrt(float(variance) / n) / (1 - chance)
+        low, high = value - z * error, value + z * error
+    else:
+        low, high = ((float(end) - chance) / (1 - chance) for end in wilson(agreed, n, z))
+    return Kappa(value, max(low, -1.0), min(high, 1.0), n)
 
 
 def _table(a: Sequence[Hashable], b: Sequence[Hashable]) -> np.typing.NDArray[np.int64]:

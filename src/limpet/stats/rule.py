@@ -29,7 +29,7 @@ import numpy as np
 from scipy import special
 
 from limpet.errors import ScoresError
-from limpet.stats.samples import FEWEST_GROUPS, Floats
+from limpet.stats.samples import FEWEST_GROUPS, ROUNDING, Floats
 
 WILSON = "Wilson"
 BOOTSTRAP = "Bayesian bootstrap"
@@ -98,8 +98,8 @@ def rule_r(means: Floats, *, single: bool = True) -> Fit:
     squares = ((x - mean[:, None]) ** 2).sum(axis=-1)
     at_end = (x == 0) | (x == 1)
     binary = at_end.all(axis=-1) & single
-    # Equal values have a rounding error for a variance.
-    equal = x.min(axis=-1) == x.max(axis=-1)
+    # Equal values may differ by a rounding error, and have another for a variance.
+    equal = np.ptp(x, axis=-1) <= ROUNDING
     squares = np.where(equal, 0.0, squares)
     return from_moments(n, mean, squares, binary=binary, ends=at_end.any(axis=-1) | equal)
 

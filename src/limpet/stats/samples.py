@@ -1,5 +1,6 @@
 """Can these scores be summed up, and what is the sample: which values form an item, a group?"""
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,10 @@ Names = Iterable[Hashable]
 Range = tuple[float, float] | None
 
 FEWEST_GROUPS = 5
-_AT_END = 1e-12  # a value this near an end of its range is a rounding error away from it
+ROUNDING = 1e-12
+"""Values in 0..1 that are this near to each other differ by a rounding error."""
+_NUMBERS = int | float | np.number | np.bool_
+_LARGEST = 1e150  # the square of a larger number may be none
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +65,11 @@ def numbered(names: Names, count: int, argument: str) -> Ints:
     listed = names.tolist() if isinstance(names, np.ndarray) else names
     try:
         found = np.array([numbers.setdefault(name, len(numbers)) for name in listed], np.int64)
+        has_nan = any(name != name for name in numbers)  # noqa: PLR0124 - only NaN is not itself
     except TypeError as error:
         raise ScoresError(f"{argument} must be strings or numbers: {error}") from error
+    if has_nan:
+        raise ScoresError(f"{argument}: one is NaN, which does not say what belongs together")
     if len(found) != count:
         raise ScoresError(f"{argument}: {len(found)} for {count} values; each value needs one")
     return found
@@ -87,6 +94,9 @@ def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
             hint="A failed call has no score: leave it out here, and count it as failed.",
         )
     if among is None:
+        if (large := np.abs(found) > _LARGEST).any():
+            at = int(large.argmax())
+            raise ScoresError(f"value {at} is {found[at]:g}: too large to sum up")
         return found
     low, high = limits(among)
     outside = (found < low) | (found > high)
@@ -97,8 +107,8 @@ def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
             hint="Say which values a score can have: range=(1, 5), or range=None for any.",
         )
     mapped = (found - low) / (high - low)
-    mapped[mapped < _AT_END] = 0.0
-    mapped[mapped > 1 - _AT_END] = 1.0
+    mapped[mapped < ROUNDING] = 0.0
+    mapped[mapped > 1 - ROUNDING] = 1.0
     return mapped
 
 
@@ -111,9 +121,13 @@ def _floats(values: Values, *, missing: bool) -> Floats:
     except ValueError:
         found = np.asarray(listed, dtype=object)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "biuf"):
-        odd = next((one for one in listed if not isinstance(one, int | float | np.number)), listed)
-        raise ScoresError(f"values must be numbers, not {odd!r:.80}")
-    return found.astype(np.float64)
+        odd = [one for one in listed if not isinstance(one, _NUMBERS)]
+        if odd or found.ndim != 1:  # else they are whole numbers of any size
+            raise ScoresError(f"values must be numbers, not {(odd or [*listed])[0]!r:.80}")
+    try:
+        return found.astype(np.float64)
+    except OverflowError as error:
+        raise ScoresError("a value is too large to sum up") from error
 
 
 def limits(among: Sequence[float] | None) -> tuple[float, float]:
@@ -124,7 +138,7 @@ def limits(among: Sequence[float] | None) -> tuple[float, float]:
             hint="Say which values the score can have: range=(1, 5).",
         )
     low, high = (float(end) for end in among)
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (math.isfinite(high - low) and low < high):
         raise ScoresError(f"range=({low:g}, {high:g}): must be two finite numbers, the lower first")
     return low, high
 

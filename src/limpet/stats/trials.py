@@ -49,9 +49,13 @@ def _all_from(n: Ints, some: Ints, k: int) -> Floats:
 
 
 def _checked(n: Any, c: Any, k: int) -> tuple[Ints, Ints]:
-    trials, successes = np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64)
+    trials, successes = np.asarray(n), np.asarray(c)
+    if not all(one.dtype.kind in "biuf" and (one % 1 == 0).all() for one in (trials, successes)):
+        raise ScoresError("trials and successes must be whole numbers")
+    trials, successes = trials.astype(np.int64), successes.astype(np.int64)
     if k < 1 or (trials < k).any():
-        raise ScoresError(f"k={k}: must be from 1 to the number of trials, {trials.min()}")
+        most = f", {trials.min()}" if trials.size else ""
+        raise ScoresError(f"k={k}: must be from 1 to the number of trials{most}")
     if ((successes < 0) | (successes > trials)).any():
         raise ScoresError("an item has more successes than trials, or fewer than 0")
     return trials, successes

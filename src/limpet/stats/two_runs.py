@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from limpet.errors import ScoresError
 from limpet.stats.intervals import fitted, moments, number_of_groups
 from limpet.stats.results import Paired
@@ -72,7 +74,8 @@ def compare(
         raise ScoresError(f"{len(first)} values against {len(second)}: they must be pairs")
     difference = sample(second - first, items, groups)
     if not bounded:
-        return _student(difference, confidence(level))
+        size = float(max(np.abs(first).max(), np.abs(second).max()))
+        return _student(difference, size, confidence(level))
     if difference.single and groups is None and _binary(first) and _binary(second):
         return _tango(difference, confidence(level))
     return _rule_r(difference, confidence(level))
@@ -108,10 +111,10 @@ def _rule_r(difference: Sample, level: float) -> Paired:
     return _paired(difference, ends, 2 * float(fit.error[0]), p, method, level)
 
 
-def _student(difference: Sample, level: float) -> Paired:
-    delta, error, freedom = moments(difference)
-    half = float(quantile(freedom, (1 - level) / 2)) * error if error else 0.0
-    p = float(2 * tail_of(freedom, abs(delta) / error)) if error else float(not delta)
+def _student(difference: Sample, size: float, level: float) -> Paired:
+    delta, error, freedom = moments(difference, size)
+    half = float(quantile(freedom, (1 - level) / 2)) * error
+    p = float(2 * tail_of(freedom, abs(delta) / error))
     method = STUDENT if difference.group_of is None else f"{STUDENT} by groups"
     return _paired(difference, (delta, delta - half, delta + half), error, p, method, level)
 

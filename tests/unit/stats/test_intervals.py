@@ -1,6 +1,7 @@
 """The interval of a mean, against SciPy and statsmodels."""
 
 import math
+import re
 import subprocess
 import sys
 
@@ -175,3 +176,41 @@ def test_all_names_exactly_what_can_be_had():
     assert dir(stats) == stats.__all__
     with pytest.raises(AttributeError, match="no attribute 'average'"):
         _ = stats.average
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.1 + 0.2, 0.3], [0.7, 0.1 * 7], [0.8 - 0.5, 0.9 - 0.6, 0.7 - 0.4]],
+)
+def test_values_that_differ_by_a_rounding_error_are_equal(values):
+    one = stats.interval(values)
+    equal = stats.interval([values[0]] * len(values))
+    assert (one.low, one.high) == pytest.approx((equal.low, equal.high))
+    assert one.high - one.low > 0.3
+
+
+@pytest.mark.parametrize("values", [[5], [5, 5, 5], [5.1 + 0.2, 5.3], [0, 0], [0, 5e-324]])
+def test_scores_without_a_range_and_a_spread_say_nothing_of_others(values):
+    found = stats.interval(values, range=None)
+    assert (found.low, found.high) == (-math.inf, math.inf)
+    by_groups = stats.interval(values * 5, range=None, groups=[*range(5)] * len(values))
+    assert by_groups.low == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "words"),
+    [
+        ([1e308, 1e308], {"range": None}, "value 0 is 1e+308: too large"),
+        ([10**400, 1], {"range": None}, "too large"),
+        ([1, 2], {"range": (-1e308, 1e308)}, "must be two finite numbers"),
+        ([1, 0], {"items": [math.nan, math.nan]}, "items: one is NaN"),
+        ([1, 0], {"groups": np.array([math.nan, 1])}, "groups: one is NaN"),
+    ],
+)
+def test_what_would_give_a_number_that_means_nothing_is_refused(values, options, words):
+    with pytest.raises(ScoresError, match=re.escape(words)):
+        stats.interval(values, **options)
+
+
+def test_whole_numbers_may_be_of_any_size():
+    assert stats.interval([2**70, 0], range=None).mean == 2**69

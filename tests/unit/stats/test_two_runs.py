@@ -299,3 +299,52 @@ def test_a_judge_that_knows_nothing_does_no_harm():
     found, alone = stats.ppi_mean(judge, judge[:200], people[:200]), stats.interval(people[:200])
     assert found.high - found.low < 1.1 * (alone.high - alone.low)
     assert abs(found.lambda_) < 0.2
+
+
+@pytest.mark.parametrize("loss", [0.05, 0.1, 0.3, 0.35, 0.7])
+def test_the_same_loss_of_a_few_items_is_not_certain_of_others(loss):
+    a = np.linspace(0.7, 0.9, 4)
+    found = stats.paired(a, a - loss)  # the differences have rounding errors
+    assert found.high - found.low > 0.2
+    assert stats.not_worse(a, a - loss, margin=loss + 0.01).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("b", [[5, 7], [6, 8], [5.1, 7.1], [4, 6]])
+def test_equal_differences_without_a_range_decide_nothing(b):
+    found = stats.paired([5, 7], b, range=None)
+    assert (found.low, found.high, found.p) == (-math.inf, math.inf, 1)
+    gate = stats.not_worse([5, 7], b, margin=0.5, range=None)
+    assert (gate.verdict, gate.items_to_decide) == ("inconclusive", None)
+
+
+def test_no_number_of_items_decides_a_loss_that_is_the_margin():
+    a = np.linspace(0.7, 0.9, 11)
+    noise = np.random.default_rng(1).normal(0, 0.05, 11)
+    b = a - 0.1 + (noise - noise.mean())  # the loss is the margin, but for rounding errors
+    gate = stats.not_worse(a, b, margin=0.1)
+    assert (gate.verdict, gate.items_to_decide) == ("inconclusive", None)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("x", "y"), ("xy", "yx"), ("x" * 10, "y" * 10), ("x" * 10, "xy" * 5)],
+    ids=["one item", "all differ", "other labels", "one label"],
+)
+def test_kappa_of_a_few_labels_is_not_certain(a, b):
+    found = stats.kappa(a, b)
+    assert -1 <= found.low <= found.value <= found.high <= 1
+    assert found.high - found.low > 0.2
+
+
+def test_kappa_stays_between_minus_1_and_1():
+    labels = ["x"] * 999 + ["y"]
+    assert stats.kappa(labels, labels, level=0.99).low == -1
+    many = range(20_000)
+    assert stats.kappa(many, many).value == 1
+
+
+@pytest.mark.parametrize("successes", [1.7, math.nan, "a"])
+def test_successes_are_whole_numbers(successes):
+    with pytest.raises(ScoresError, match="must be whole numbers"):
+        stats.pass_at_k([5], [successes], 2)
+    assert stats.pass_at_k([5.0], [2.0], 1) == 0.4

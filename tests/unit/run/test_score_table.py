@@ -89,6 +89,10 @@ def flipped(content):
 
 DAMAGE = {
     "a flipped bit": flipped,
+    "another name": lambda content: content.replace(b'"correct"', b'"corrent"'),
+    "another number of cells": lambda content: content.replace(b'"cells": 5', b'"cells": 10', 1),
+    "another type": lambda content: content.replace(b'"d"', b'"q"', 1),
+    "another size": lambda content: content.replace(b'"d", 32', b'"d", 24', 1),
     "cut": lambda content: content[:-8],
     "empty": lambda _: b"",
     "no JSON": lambda _: b"[]\nxyz",

@@ -4,7 +4,7 @@ Reading the columns of a hundred thousand items takes seconds, and a comparison 
 session notes what each cell scored in `index/scores` when it ends: a line of JSON, and then the
 arrays it names, one after the other.
 
-    {"of":"<digest>","crc":<crc>,"cells":100000,"parts":[[["answered"],"Q",800000],…]}
+    {"of":"<digest>","cells":100000,"parts":[[["answered"],"Q",800000],…],"crc":<crc>}
 
 `of` is the digest of all that they follow from, as in `index/summary`. The file may be deleted:
 readers then read the columns.
@@ -69,7 +69,8 @@ def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
     parts = parts_of(numbers)
     listed = [[name, part.typecode, len(part.content)] for name, part in parts.items()]
     contents = [part.content for part in parts.values()]
-    about = {"of": inputs, "crc": _crc(contents), "cells": numbers.items, "parts": listed}
+    about = {"of": inputs, "cells": numbers.items, "parts": listed}
+    about["crc"] = _crc(about, contents)
     make_directory(layout.scores_note.parent)
     head = [json.dumps(about).encode(), b"\n"]
     replace_file(layout.scores_note, chain(head, map(bytes, contents)))
@@ -80,13 +81,14 @@ def noted_scores(layout: Layout, inputs: str) -> tuple[int, Parts] | None:
     with suppress(OSError, ValueError, KeyError, TypeError, JournalError):
         head, _, content = read_whole(layout.scores_note).partition(b"\n")
         about = json.loads(head)
-        if about["of"] == inputs and about["crc"] == crc32(content):
+        if about["of"] == inputs and about.pop("crc") == _crc(about, [content]):
             return about["cells"], _split(memoryview(content), about["parts"])
     return None
 
 
-def _crc(contents: Iterable[bytes | memoryview]) -> int:
-    crc = 0
+def _crc(about: Mapping[str, object], contents: Iterable[bytes | memoryview]) -> int:
+    """Return the CRC of all but itself: what the arrays are called, too, may be damaged."""
+    crc = crc32(json.dumps(about).encode())
     for content in contents:
         crc = crc32(content, crc)
     return crc

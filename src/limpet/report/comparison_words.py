@@ -157,7 +157,7 @@ def amount_lines(run: RunComparison) -> Iterator[str]:
         yield (
             f"latency: median {_latency(found.base.median)} → {_latency(found.new.median)}, "
             f"95% under {_latency(found.base.p95)} → {_latency(found.new.p95)}, "
-            f"mean {_change(found.delta)} s ({_change(found.low)} to {_change(found.high)} s)"
+            f"mean {_change(found.delta)} s{_ends(found)}"
         )
 
 
@@ -170,6 +170,11 @@ def _share(found: AmountDifference) -> str:
 
 def _latency(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 1 else duration(seconds)
+
+
+def _ends(found: AmountDifference) -> str:
+    is_known = math.isfinite(found.high - found.low)
+    return f" ({_change(found.low)} to {_change(found.high)} s)" if is_known else ""
 
 
 def _change(seconds: float) -> str:

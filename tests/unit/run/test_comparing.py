@@ -177,6 +177,15 @@ def test_lower_is_better_turns_the_counts_the_verdict_and_the_gate(tmp_path):
     assert (only(back).verdict, back.verdict) == ("better", "not worse")
 
 
+def test_the_same_change_everywhere_without_a_range_decides_nothing(tmp_path):
+    base, new = make(tmp_path / "base", [5, 7, 9]), make(tmp_path / "new", [6, 8, 10])
+    found = limpet.compare(base, new, fail_if_worse={"correct": 0.5})
+    (gate,) = found.gates
+    assert gate.verdict == "inconclusive"
+    assert "all items changed by the same" in gate.why
+    assert found.new[0].scores["correct"].verdict == "no difference seen"
+
+
 def test_scores_without_a_range_have_no_bounds_and_a_gate_on_missing_ones_is_inconclusive(tmp_path):
     base = make(tmp_path / "a", [10.0, 20.0, 30.0, 40.0])
     new = make(tmp_path / "b", [11.0, 21.0, 31.0, "f"])

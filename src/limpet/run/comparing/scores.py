@@ -205,6 +205,8 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
         found = _undecided(flat.only(~missing) | {"a": a[~missing], "b": b[~missing]})
     else:
         found = stats.not_worse(a, b, margin=margin, range=scores.range, **given)
+        if math.isinf(found.bound_low):
+            why = "all items changed by the same, which says nothing of others without a range"
     ends = (found.delta, found.bound_low, found.bound_high)
     delta, low, high = ends if scores.higher_is_better else (-ends[0], -ends[2], -ends[1])
     return GateResult(

@@ -169,6 +169,22 @@ def test_the_summary_shows_the_raw_and_the_corrected_mean(tmp_path, result, labe
         assert calibration_of(reader, "wrong") is None
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    ['"mean": 0.999, "x":', '"mean": NaN, "y":', '"man":', '"mean": "a", "z":'],
+    ids=["another number", "no number", "no mean", "a word"],
+)
+def test_a_corrected_mean_that_was_damaged_is_computed_again(tmp_path, result, labels, damaged):
+    found = result.calibrate("right", labels).corrected
+    file = tmp_path / "run/people.json"
+    whole = file.read_text()
+    for text in (whole.replace('"mean":', damaged), whole.replace(str(found.mean), "0.999")):
+        file.write_text(text)
+        with RunReader(tmp_path / "run") as reader:
+            numbers = reader.summary()["evaluators"]["right"]
+        assert numbers["calibrated"]["mean"] == found.mean
+
+
 def test_the_next_session_writes_it_into_summary_json(tmp_path, result, labels):
     found = result.calibrate("right", labels).corrected
     again = evaluate(tmp_path / "run")  # nothing is left to do

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.errors import LimpetError
 from limpet.journal.lines import timestamp
 from limpet.run.calibrating.agreement import Agreement, Comparison, Disagreement
-from limpet.run.calibrating.corrected import Corrected, OfDraw, fingerprint_of
+from limpet.run.calibrating.corrected import Corrected, OfDraw, digest_of, fingerprint_of
 from limpet.run.calibrating.judged import Judged, score_named
 from limpet.run.calibrating.label_files import Said, read_labels, read_log
 from limpet.run.calibrating.label_values import LabelValues, choices_of, scale_of
@@ -86,13 +86,14 @@ def calibrate(
         compared = Comparison(judged, values)
         drawn = set(of_draw.labels)
         others = [one for one in kept if one not in drawn]
+        known = asdict(corrected) if corrected else {}
         people.calibrations[str(score)] = KeptCalibration(
             timestamp(),
             fingerprint,
             len(people.draws),
             kept,
-            (reader.inputs() or "") if corrected else "",
-            asdict(corrected) if corrected else {},
+            digest_of(reader.inputs(), known),
+            known,
         )
     return Calibration(
         str(score),

@@ -7,6 +7,7 @@ out. If the evaluator changed, nothing is left to correct: it is to be compared 
 again.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet import stats
 from limpet.errors import JournalError, LimpetError
+from limpet.fingerprints.keys import digest
 from limpet.run.calibrating.judged import Judged
 from limpet.run.calibrating.label_values import scale_of
 from limpet.run.calibrating.people_file import (
@@ -140,6 +142,11 @@ def _skipped(draw: Draw, known: Mapping[Drawn, Labelled]) -> int:
     return labelled[-1] + 1 - len(labelled) if labelled else 0
 
 
+def digest_of(inputs: str | None, corrected: Mapping[str, Any]) -> str:
+    """Return a digest of a corrected mean and of all that it follows from; empty: not known."""
+    return digest(inputs, json.dumps(corrected)) if inputs and corrected else ""
+
+
 def fingerprint_of(reader: "RunReader", evaluator: str) -> str:
     """Return the fingerprint of an evaluator as it last ran; empty if it is not known."""
     step = reader.run_file.steps.get(evaluator)
@@ -208,7 +215,7 @@ def _now(
     """Return the corrected mean of now, or why there is none."""
     if kept.fingerprint != fingerprint_of(reader, score.evaluator):
         return _CHANGED
-    if kept.corrected and kept.of and kept.of == inputs:
+    if kept.of and kept.of == digest_of(inputs, kept.corrected):
         return Corrected(**kept.corrected)
     try:
         judged = Judged(reader, score, {(one.id, one.trial) for one in kept.labels})

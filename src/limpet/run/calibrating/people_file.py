@@ -86,7 +86,7 @@ class KeptCalibration:
         fingerprint: That of the evaluator: another one needs a comparison of its own.
         draws: How many draws there were: a later draw must not make a label random.
         labels: What people said.
-        of: A digest of all that `corrected` follows from; empty: not known.
+        of: A digest of `corrected` and of all that it follows from; empty: not known.
         corrected: The mean of the score, corrected by the labels.
     """
 

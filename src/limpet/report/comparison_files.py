@@ -46,13 +46,18 @@ _CUT = "\n… and more, which `limpet compare` prints\n"
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file, whole.
+    """Write a file, whole. A link keeps its place, and so does a device, like /dev/stdout.
 
     Raises:
         LimpetError: It cannot be written.
     """
+    content = text.encode("utf-8", "backslashreplace")
     try:
-        replace_file(path, [text.encode("utf-8", "backslashreplace")])
+        if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
+            with path.open("ab") as device:
+                device.write(content)
+        else:
+            replace_file(path.resolve(), [content])
     except OSError as error:
         why = error.strerror or str(error)
         raise LimpetError(f"{one_line(str(path))}: cannot be written: {why}") from error

@@ -1,6 +1,7 @@
 """`limpet compare` and `limpet run --against`: every option, every exit code, hostile texts."""
 
 import json
+import os
 import shutil
 import threading
 from xml.etree import ElementTree as ET
@@ -80,6 +81,21 @@ def test_what_cannot_be_done_is_a_sentence_and_exit_code_2(runs, tmp_path, words
     assert done.code == 2, done
     assert said.lower() in done.err.lower()
     assert done.err.startswith("error: ")
+
+
+def test_a_file_that_is_a_link_or_a_pipe_is_written_to_and_not_replaced(runs, tmp_path):
+    target, link, pipe = (tmp_path / name for name in ("target.md", "link.md", "pipe.md"))
+    target.write_text("old")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    assert compare(runs["base"], runs["same"], "--markdown", link).code == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("### limpet compare")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert compare(runs["base"], runs["same"], "--markdown", pipe).code == 0
+    assert os.read(reader, 100_000).decode() == target.read_text()
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_map_is_no_evaluation(runs, tmp_path):

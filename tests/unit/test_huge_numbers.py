@@ -80,3 +80,21 @@ def test_what_cannot_be_added_up_is_left_out_of_the_sums_and_nothing_is_lost(usa
         strict(json.dumps(status_data(reader)))
     again = limpet.evaluate(ROWS, answer, (), tmp_path / "run", version="1")
     assert again.plan.workflow.kept == 4
+
+
+def test_items_with_unlike_numbers_of_huge_scores_have_a_mean(tmp_path):
+    answers = iter([1e308, 1e308, 1.0, None, None, 1.0])  # items, trial by trial
+
+    def answer(question):
+        if (score := next(answers)) is None:
+            raise limpet.PermanentError("no answer")
+        return score
+
+    def size(output):
+        return output
+
+    result = limpet.evaluate(
+        ROWS[:3], answer, [size], tmp_path / "run", trials=2, version="1", pace=1, retry=0,
+        early_stop=False,
+    )  # fmt: skip
+    assert result.summary["evaluators"]["size"]["mean"] == pytest.approx(1e308 / 3 * 2)

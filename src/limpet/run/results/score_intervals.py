@@ -19,6 +19,7 @@ from limpet import stats
 from limpet.errors import ScoresError
 from limpet.run.results.cell_items import CellItems
 from limpet.run.results.scale_data import range_words
+from limpet.run.results.table import mean
 from limpet.text import count
 from limpet.types import Scale
 
@@ -132,8 +133,7 @@ class _Sample:
             trials.min() == trials.max()
         ):  # then it is the mean of all scores, which is known exactly
             return {}
-        value = math.fsum(means) / len(means)
-        return {"mean": value} if math.isfinite(value) else {}
+        return {"mean": _mean(means)} if np.isfinite(means).all() else {}
 
     def _outside(self) -> int:
         if self._scale.range is None:
@@ -191,11 +191,11 @@ class _Sample:
         """Return the mean with a value for everything that is missing."""
         values = np.concatenate([self._values, np.full(len(self._lost), value)])
         if self._items is None:
-            return math.fsum(values) / len(values)
+            return _mean(values)
         means, _ = _per_item(
             values, np.concatenate([self._items, np.array(self._lost, dtype=np.int64)])
         )
-        return math.fsum(means) / len(means)
+        return _mean(means)
 
     def _of_trials(self) -> dict[str, Any]:
         """Return how often one of k trials succeeds, and all do, and what would help more."""
@@ -274,6 +274,12 @@ def _per_item(values: Floats, items: Any) -> tuple[Floats, Ints]:
     _, of_item = np.unique(items, return_inverse=True)
     trials = np.bincount(of_item)
     return np.bincount(of_item, values) / trials, trials
+
+
+def _mean(values: Floats) -> float:
+    found = mean(values.tolist())
+    assert found is not None
+    return found
 
 
 def _first(groups: Ints, items: Any) -> Ints:

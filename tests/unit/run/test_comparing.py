@@ -394,7 +394,7 @@ def test_a_run_of_another_dataset_is_refused(tmp_path):
     others = [row | {"question": "What else?"} for row in rows(2)]
     with pytest.raises(LimpetError, match="another dataset") as caught:
         limpet.compare(base, make(tmp_path / "b", "11", dataset=others))
-    assert "--allow rows" in caught.value.hint
+    assert "limpet compare --allow rows" in caught.value.hint
     renamed = [row | {"id": f"x{row['id']}"} for row in rows(2)]
     with pytest.raises(LimpetError, match="no item in common") as caught:
         limpet.compare(base, make(tmp_path / "c", "11", dataset=renamed))

@@ -217,7 +217,7 @@ def _no_gate(name: str, result: RunComparison, found: Comparable) -> LimpetError
     shown = f"the gate on {quoted(name)}"
     for one in found.left_out:
         if one.name in (name, name.partition(".")[0]) and one.kind == "evaluators":
-            hint = None if one.allow is None else f"--allow {one.allow} compares it all the same"
+            hint = None if one.allow is None else f"limpet compare --allow {one.allow} compares it"
             return LimpetError(f"{shown} cannot be decided: {one.why}", hint=hint)
     parts = [one for one in result.scores if one.startswith(f"{name}.")]
     if parts:

@@ -26,7 +26,7 @@ def shown(found: Comparable, name: str | None) -> Comparable:
     allow = [one.allow for one in left_out if one.allow is not None]
     hint = None
     if allow:
-        hint = f'compare it all the same: --allow {allow[0]}, in Python allow="{allow[0]}"'
+        hint = f'limpet compare --allow {allow[0]} compares it, in Python allow="{allow[0]}"'
     runs = f"{one_line(found.pairs.base.name)} and {one_line(found.pairs.new.name)}"
     raise LimpetError(f"{runs} cannot be compared: {told}", hint=hint)
 

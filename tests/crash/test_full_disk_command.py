@@ -19,7 +19,7 @@ def on_full_disk(tmp_path, small_disk):
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * 1_950_000)
     terminal = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140, lines=40)
-    terminal.wait_for(r"No space left on device: [^;]*\s+free", timeout=250)
+    terminal.wait_for(r"No\s+space\s+left\s+on\s+device:[^;]*\s+free", timeout=250)
     yield folder, terminal, filler
     terminal.close()
 

@@ -238,7 +238,8 @@ def test_a_run_may_be_called_like_a_file(tmp_path, name):
     done = run(tmp_path, "--set", f"name={name}")
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1] == f"see the results: limpet show runs/{name}"
-    assert len(run(tmp_path, f"runs/{name}", command="show").stdout.splitlines()) == 4
+    shown = run(tmp_path, f"runs/{name}", command="show").stdout.splitlines()
+    assert [line.split()[0] for line in shown[2:5]] == ["q0", "q1", "correct"]
 
 
 @pytest.mark.parametrize("output", ["rows.jsonl", "rows.jsonl/x", "app.py"])

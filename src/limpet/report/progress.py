@@ -18,10 +18,16 @@ _OLD_S = 10.0
 
 
 class ProgressTable:
-    """A snapshot, drawn to fit the width of the terminal."""
+    """A snapshot, drawn to fit the terminal.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    Args:
+        snapshot: The snapshot.
+        below: How many lines of the terminal are for what is drawn below it.
+    """
+
+    def __init__(self, snapshot: Snapshot, below: int = 0) -> None:
         self._snapshot = snapshot
+        self._below = below
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -30,14 +36,15 @@ class ProgressTable:
         if width < _WIDE and not self._snapshot.stopping:
             paced = [step for step in steps if step.pace and step.left]
             lines += [f"{one_line(step.name)}: {step.pace}" for step in paced]
-        # One line less than the screen: a table that fills it cannot be erased.
-        room = max(1, console.height - len(lines) - 1)
+        # One line less than the screen: a picture that fills it cannot be erased.
+        height = console.height - 1 - self._below
+        room = max(1, height - len(lines))
         if len(steps) > room:
             lines.insert(0, f"… {len(steps) - room + 1} more steps")
             steps = steps[: room - 1]
         lines += so_far_words(self._snapshot)  # as many as there is room for
         parts: list[RenderableType] = [_steps(self._snapshot, steps, width)]
-        for line in lines[: max(1, console.height - 1 - len(steps))]:
+        for line in lines[: max(1, height - len(steps))]:
             parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401
         yield Group(*parts)
 

@@ -86,7 +86,8 @@ class LiveView(TalkingView):
         if now.in_flight or (any(step.left for step in now.steps) and not now.stopping):
             return ProgressTable(now)
         self._writing = self._writing or Waiting("writing the result files")
-        return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
+        table = [ProgressTable(now, below=1)] if self.plan.calls else []
+        return Group(*table, self._writing())
 
     def __enter__(self) -> Self:
         self._display.begin()

@@ -133,7 +133,7 @@ def test_without_a_range_failures_cannot_be_counted_and_that_is_said(tmp_path):
     numbers = numbers_of(tmp_path / "run", evaluator, workflow=fails_on(4))
     assert numbers["interval"]["method"] == "Student's t"
     assert "bounds" not in numbers
-    assert numbers["interval_note"] == "declare range: to count 1 score that failed"
+    assert numbers["interval_note"] == "without 1 that failed: declare the range to count them"
 
 
 def test_labels_have_intervals_and_may_stand_beside_numbers(tmp_path):
@@ -284,10 +284,7 @@ def test_fail_under_does_not_pass_what_it_cannot_count(tmp_path):
     result = evaluate(tmp_path / "run", evaluator, workflow=fails_on(0))
     code, why = ending_of(result, [Floor(ScoreName("score"), 1)])
     assert code == 1
-    assert why == (
-        "score is 10 without 1 failure that cannot be counted: declare range: to count 1 score "
-        "that failed"
-    )
+    assert why == "score is 10, but 1 failure cannot be counted as worst: declare its range"
 
 
 def test_quantiles_are_there_where_times_and_usage_are_known(tmp_path):

@@ -144,6 +144,14 @@ def drawn(snapshot, width):
     return capture.get()
 
 
+@pytest.mark.parametrize("below", [0, 1, 3])
+def test_many_steps_leave_room_for_what_is_drawn_below_them(below):
+    snapshot = Snapshot(tuple(StepSnapshot(f"e{n}", 20, 0, 20) for n in range(30)), 5)
+    console = Console(width=80, height=12, force_terminal=False)
+    lines = console.render_lines(ProgressTable(snapshot, below=below))
+    assert len(lines) == 12 - 1 - below  # a picture that fills the screen cannot be erased
+
+
 HOSTILE = Snapshot(
     (
         StepSnapshot(

@@ -55,7 +55,7 @@ def test_init_with_a_judge_makes_an_example_whose_next_steps_work(tmp_path):
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^correct +20/20 +0.85 ", done.stdout, re.M)
+    assert re.search(r"^correct +20/20 +0.850 \(0.64–0.95\) ", done.stdout, re.M)
     assert re.search(r"^polite +20/20 +0.65", done.stdout, re.M)
 
 
@@ -96,7 +96,7 @@ def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
     kept = int(re.search(r"kill -9: (\d+) answers are on disk", done.stdout)[1])
     assert kept >= 100
     assert f"{kept} answers were kept; 0 of them were asked for again." in done.stdout
-    assert re.search(r"^correct +240/240 +1.000 \(.*\)$", done.stdout, re.M)
+    assert re.search(r"^correct +240/240 +1.0000 \(0.984–1.000\)", done.stdout, re.M)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert "$(BIN)/python examples/demo.py" in makefile
 

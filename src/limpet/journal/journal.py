@@ -150,12 +150,20 @@ class Journal:
         self.states.append(state)
         return file, places, state
 
-    def log_event(self, event: str, **facts: Any) -> None:
-        """Add a line to the event log. It is not waited for, and no result depends on it."""
+    def log_event(self, event: str, *, at_once: bool = False, **facts: Any) -> None:
+        """Add a line to the event log. It is not waited for, and no result depends on it.
+
+        Args:
+            event: What happened.
+            at_once: Write it at once; else it may wait a moment for a record to be written with.
+            **facts: What to know about it.
+        """
         if self._writer is None or not self._writer.is_open:
             return  # those who append a record see the error
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, event, line))
+        if at_once:
+            self._writer.hasten()
 
     def note_file(
         self, facts: dict[str, Any], record: dict[str, Any], *, wait: bool

@@ -127,6 +127,10 @@ class Writer:
             hint='start children with the "spawn" method, and append in the parent',
         )
 
+    def hasten(self) -> None:
+        """Write what is queued so far without waiting for more, as it is news for readers."""
+        self._queue.put(threading.Event())
+
     def drain(self) -> None:
         """Return when everything queued so far is written or has failed."""
         if os.getpid() != self._pid:  # a forked child has no thread

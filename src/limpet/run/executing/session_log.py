@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from limpet.errors import JournalError
 from limpet.journal.column import Column
@@ -110,7 +110,8 @@ def close_session(journal: Journal, run_file: RunFile | None) -> None:
             columns = _columns_now(journal.layout, run_file)
             run_file.change_session(columns=columns, ended=timestamp())
             given_up = run_file.sessions[-1].given_up
-            journal.log_event("ended", **({"given_up": given_up} if given_up else {}))
+            facts: dict[str, Any] = {"given_up": given_up} if given_up else {}
+            journal.log_event("ended", **facts)
             run_file.write(journal)
     except JournalError as error:  # the next session then checks what was in flight
         logger.warning("%s", error)

@@ -81,7 +81,8 @@ class Stopping:
         if self.reason is not None:
             return False
         self.reason = reason
-        self._journal.log_event("stopping", reason=self._masking.certain.text(text_of(reason)))
+        said = self._masking.certain.text(text_of(reason))
+        self._journal.log_event("stopping", at_once=True, reason=said)
         if self._watcher is not None:
             self._watcher.stopping(reason)
         return True

@@ -23,7 +23,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from limpet.errors import ScoresError
 from limpet.stats.intervals import fitted, in_range, interval, number_of_groups
@@ -132,7 +132,7 @@ def _with_zeros(x: Floats, new: int, low: float, tail: float, *, binary: bool) -
     if not new:
         return low
     alpha, beta = bootstrap(n, total, float((x**2).sum()))
-    return min(low, float(special.betaincinv(alpha, beta, tail)))
+    return min(low, float(scipy.special.betaincinv(alpha, beta, tail)))
 
 
 def paired_bounds(

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from limpet.errors import ScoresError
 from limpet.stats.failures import paired_bounds
@@ -87,6 +87,6 @@ def _to_decide(
     delta, bound = worst if worst[0] > line else best
     if worst[0] <= line <= best[0] or abs(delta - line) <= ROUNDING or not math.isfinite(bound):
         return None
-    needed = 1 + float(special.ndtri(_POWER) / special.ndtri(_ONE_SIDED))
+    needed = 1 + float(scipy.special.ndtri(_POWER) / scipy.special.ndtri(_ONE_SIDED))
     times = (needed * (delta - bound) / (delta - line)) ** 2
     return max(math.ceil(n * times), n + 1) if n * times < _MOST_ITEMS else None

@@ -1,9 +1,10 @@
 """By how much do two sets of paired yes-or-no answers differ? Tango's score interval."""
 
+import math
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from limpet.stats.samples import Floats
 
@@ -26,7 +27,7 @@ def tango(n: Any, won: Any, lost: Any, level: float) -> tuple[Floats, Floats]:
     """
     n, won, lost = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (n, won, lost))
     n, won, lost = np.broadcast_arrays(n, won, lost)
-    z = -special.ndtri((1 - level) / 2)
+    z = -scipy.special.ndtri((1 - level) / 2)
     return -_upper(n, lost, won, z), _upper(n, won, lost, z)
 
 
@@ -52,7 +53,7 @@ def mcnemar(won: Any, lost: Any) -> Floats:
     """Return p of McNemar's score test: z = (won - lost) / √(won + lost) (McNemar 1947)."""
     won, lost = np.asarray(won, dtype=np.float64), np.asarray(lost, dtype=np.float64)
     z = np.abs(won - lost) / np.sqrt(np.maximum(won + lost, 1))
-    return np.asarray(2 * special.ndtr(-z))
+    return np.asarray(2 * scipy.special.ndtr(-z))
 
 
 def mid_p(won: int, lost: int) -> float:
@@ -66,9 +67,9 @@ def mid_p(won: int, lost: int) -> float:
     if won == lost:
         # The distribution is symmetric: all of it, less half of the middle.
         return 1 - float(_chance(n, fewer)) / 2
-    return 2 * float(special.bdtr(fewer, n, 0.5)) - float(_chance(n, fewer))
+    return 2 * float(scipy.special.bdtr(fewer, n, 0.5)) - float(_chance(n, fewer))
 
 
 def _chance(n: int, k: int) -> Any:
-    ways = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     return np.exp(ways - n * np.log(2))

@@ -162,3 +162,4 @@ class ScoreSoFar:
 def load_statistics() -> None:
     """Import NumPy and SciPy before calls are in flight: it takes half a second."""
     import_module("limpet.stats.failures")
+    import_module("scipy.special")  # which that imports only when it is used

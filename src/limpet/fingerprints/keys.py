@@ -6,7 +6,7 @@ secrets change no result, so no key contains them.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from enum import Enum
@@ -22,6 +22,7 @@ KEY_VERSION = 1
 """Increased when keys are computed differently. Results on disk no longer match then."""
 
 
+_PARTS = frozenset({"id", "input", "expected"})
 FIRST = bytes(8)
 """The end of the identity of an item that is the first with its digest."""
 
@@ -72,15 +73,20 @@ class OutputKeys:
 
 def seen_digest(item: Item, reads: Collection[str]) -> str:
     """Return the digest of what an evaluator reads of an item: names of parts, and their values."""
+    return seen_bytes(item, sorted(reads)).hex()
+
+
+def seen_bytes(item: Item, reads: Sequence[str]) -> bytes:
+    """Return the same as bytes, by sorted names."""
     seen: dict[str, Any] = {}
     for part in reads:
-        if part == "row":
-            seen[part] = dict(item.row)
-        elif part in ("id", "input", "expected"):
+        if part in _PARTS:
             seen[part] = getattr(item, part)
+        elif part == "row":
+            seen[part] = dict(item.row)
         elif part.startswith("row.") and (name := part.removeprefix("row.")) in item.row:
             seen[part] = item.row[name]
-    return digest(sorted(reads), seen)
+    return blake2b(encode_canonical((reads, seen)), digest_size=16).digest()
 
 
 class ScoreKeys:
@@ -103,14 +109,17 @@ class ScoreKeys:
             output: The digest of the output, with its trace if the evaluator reads traces. A score
                 never outlives its answer.
         """
-        return self.keys([item], [seen], [output])[0]
+        return self.keys(scored([item], [seen], [output]))[0]
 
-    def keys(
-        self, items: Iterable[bytes], seen: Iterable[bytes], outputs: Iterable[str]
-    ) -> list[bytes]:
-        """Return the keys of many cells."""
-        parts = zip(items, seen, outputs, strict=True)  # the first two have a fixed length
-        return _digests(self._prefix, [item + saw + output.encode() for item, saw, output in parts])
+    def keys(self, texts: Iterable[bytes]) -> list[bytes]:
+        """Return the keys of many cells by what `scored` returns."""
+        return _digests(self._prefix, texts)
+
+
+def scored(items: Iterable[bytes], seen: Iterable[bytes], outputs: Iterable[str]) -> list[bytes]:
+    """Return what the keys of scores are made of: the same for evaluators that read the same."""
+    parts = zip(items, seen, outputs, strict=True)  # the first two have a fixed length
+    return [item + saw + output.encode() for item, saw, output in parts]
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from limpet.errors import JournalError
-from limpet.fingerprints.keys import seen_digest
+from limpet.fingerprints.keys import seen_bytes
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -65,9 +65,9 @@ def write_seen(layout: Layout, items: Sequence[Item], reads: Iterable[Collection
     replace_file(layout.items_seen, _pieces(about, digests))
 
 
-def _digest(item: Item, reads: Collection[str]) -> bytes:
+def _digest(item: Item, reads: Sequence[str]) -> bytes:
     try:
-        return bytes.fromhex(seen_digest(item, reads))
+        return seen_bytes(item, reads)
     except NotPlainError:
         return UNKNOWN
 

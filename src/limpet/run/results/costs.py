@@ -5,7 +5,7 @@ Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot
 """
 
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
 from limpet.types import USAGE_COUNTS, Output, Usage
@@ -93,6 +93,12 @@ def add_counts(total: MutableMapping[str, float], counts: Mapping[str, Any]) -> 
 def bounded(total: Mapping[str, float]) -> dict[str, float]:
     """Return the sums that a float can hold."""
     return {name: sum_ for name, sum_ in total.items() if is_bounded(sum_)}
+
+
+def numbers_in(values: Iterable[Any]) -> list[float]:
+    """Return those of the values that are numbers that a float can hold."""
+    # Not `is_bounded`: this runs for each count of each call.
+    return [one for one in values if isinstance(one, (int, float)) and -_MOST <= one <= _MOST]
 
 
 def is_bounded(number: float) -> bool:

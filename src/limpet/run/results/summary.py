@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF, SAW_MASKED
 from limpet.run.results.cell_items import CellItems
-from limpet.run.results.costs import is_bounded
+from limpet.run.results.costs import is_bounded, numbers_in
 from limpet.run.results.scale_data import scale_data
 from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
+_NOTHING: Mapping[str, Any] = {}
 
 
 class StepNumbers(NamedTuple):
@@ -117,14 +118,12 @@ class Numbers:
         """Add answers by the facts about them, and the numbers of their cells."""
         self.answered_cells.extend(cells)
         self.seconds.extend([facts.get("seconds", nan) for facts in answers])
-        self.costs.extend([_cost(facts["usage"]) if "usage" in facts else nan for facts in answers])
+        used = [facts.get("usage", _NOTHING) for facts in answers]
+        self.costs.extend([_cost(some["cost"]) if "cost" in some else nan for some in used])
         self._used.add([facts for facts in answers if "usage" in facts])
-        for facts in answers:
-            self._cut_off += bool(facts.get(CUT_OFF))
-            if "times" in facts:
-                latency = facts["times"].get("llm_latency")
-                if isinstance(latency, (int, float)) and is_bounded(latency):
-                    self._latencies.append(latency)
+        self._cut_off += sum(bool(facts[CUT_OFF]) for facts in answers if CUT_OFF in facts)
+        times = [facts["times"] for facts in answers if "times" in facts]
+        self._latencies.extend(numbers_in([some.get("llm_latency") for some in times]))
 
     def of_step(self, step: str) -> StepNumbers:
         """Return the numbers of a step that say how far it is."""
@@ -208,8 +207,7 @@ class PartScores(NamedTuple):
     values: "array[float]"
 
 
-def _cost(usage: Mapping[str, Any]) -> float:
-    cost = usage.get("cost")
+def _cost(cost: Any) -> float:
     return cost if isinstance(cost, (int, float)) and is_bounded(cost) else nan
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limpet.run.results.costs import is_bounded
+from limpet.run.results.costs import is_bounded, numbers_in
 
 _OF_EACH = ("total_tokens", "cost")
 """What is kept of each call, for quantiles."""
@@ -32,10 +32,10 @@ class Used:
         used = [facts.get("usage", {}) for facts in calls]
         self._usage.add(used)
         for name in _OF_EACH:
-            self._each[name].extend([some[name] for some in used if _is_number(some.get(name))])
+            self._each[name].extend(numbers_in([some[name] for some in used if name in some]))
+        answered = [facts for facts in calls if "class" not in facts]  # else it failed
+        self._each["seconds"].extend(numbers_in([facts.get("seconds") for facts in answered]))
         for facts in calls:
-            if _is_number(facts.get("seconds")) and "class" not in facts:  # else it failed
-                self._each["seconds"].append(facts["seconds"])
             if "models" in facts:
                 for model, counts in facts["models"].items():
                     self._models[model].add([counts])
@@ -49,10 +49,6 @@ class Used:
         """Return the totals."""
         models = {model: counts.totals() for model, counts in self._models.items()}
         return {"usage": self._usage.totals(), **({"models": models} if models else {})}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and is_bounded(value)
 
 
 class Counts:

@@ -4,14 +4,14 @@ Each provider, account and model has one limit, so all its callers must share on
 returns the pacer by that key, and carries what the pacers learned to a later run.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from limpet.pacing.leave import current_leave
+from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer
-from limpet.pacing.ticket import observing
+from limpet.pacing.ticket import Ticket, observing
 
 
 class PacerRegistry:
@@ -65,8 +65,7 @@ def pacing_with(registry: PacerRegistry) -> Iterator[None]:
         _current.reset(token)
 
 
-@asynccontextmanager
-async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
+class endpoint:  # noqa: N801 - used like a function; a generator would take several times as long
     """Pace one call: wait until it may start, then make it within the block.
 
     For a workflow or evaluator that makes several calls, to one endpoint or to several: each call
@@ -79,16 +78,28 @@ async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
         key: The endpoint: a provider, an account and a model.
         cost: Estimated cost of the call: a number of tokens, or a mapping by dimension.
     """
-    registry = _current.get()
-    if registry is None:
-        yield
-        return
-    leave = current_leave()
-    ticket = await leave.acquire(registry.get(key), cost)
-    with observing(ticket.observation):
+
+    __slots__ = ("_cost", "_key", "_leave", "_observing", "_ticket")
+
+    def __init__(self, key: str, *, cost: Cost = 1) -> None:
+        self._key = key
+        self._cost = cost
+        self._ticket: Ticket | None = None
+
+    async def __aenter__(self) -> None:
+        registry = _current.get()
+        if registry is None:
+            return
+        self._leave: Leave = current_leave()
+        self._ticket = await self._leave.acquire(registry.get(self._key), self._cost)
+        self._observing = observing(self._ticket.observation)
+        self._observing.__enter__()
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._ticket is None:
+            return
+        ticket, self._ticket = self._ticket, None
         try:
-            yield
-        except BaseException as error:
-            leave.end(ticket, error)
-            raise
-        leave.end(ticket)
+            self._leave.end(ticket, error)
+        finally:
+            self._observing.__exit__()

@@ -50,7 +50,13 @@ def lower_cased(headers: Any) -> dict[str, str]:
     """
     try:
         pairs = headers.items() if hasattr(headers, "items") else headers
-        lowered = {decoded(k).lower(): decoded(v) for k, v in islice(pairs, _HEADER_LIMIT)}
+        lowered = {
+            # Most are strings, and this runs for each call.
+            (name if isinstance(name, str) else decoded(name)).lower(): (
+                value if type(value) is str else decoded(value)
+            )
+            for name, value in islice(pairs, _HEADER_LIMIT)
+        }
     except Exception:  # noqa: BLE001 - not headers: nothing to read
         return {}
     forwarded = [name for name in lowered if name.startswith(_FORWARDED)]

@@ -16,7 +16,7 @@ from limpet.evaluators.builtin import item_name
 from limpet.evaluators.protocol import Scored
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Message
-from limpet.templates import PLACEHOLDER, check_placeholders, names_in, render_text, value_as_text
+from limpet.templates import PLACEHOLDER, check_placeholders, names_in, value_as_text
 from limpet.text import hint_near, quoted
 
 PARTS = ("output", "expected", "input", "trace", "id")
@@ -76,6 +76,8 @@ class Prompt:
         self.rules = f"{_RULES}\n\n{reply}"
         self.examples = tuple(examples)
         self._more = tuple(more)
+        # Text and names in turn, split once: a prompt is filled for every call.
+        self._texts_and_names = PLACEHOLDER.split(template)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -114,8 +116,9 @@ class Prompt:
         return messages
 
     def _filled(self, values: Values, key: str) -> str:
-        filled = render_text(self.template, values.__getitem__, lambda text: fenced(text, key))
-        return f"Key of the data: {key}\n\n{filled}"
+        parts = self._texts_and_names[:]
+        parts[1::2] = [fenced(values[name], key) for name in parts[1::2]]
+        return f"Key of the data: {key}\n\n{''.join(parts)}"
 
 
 def with_inputs(template: Any, inputs: Any) -> Any:

@@ -11,7 +11,6 @@ A connection that was not created here is never reused: slower, but never wrong.
 
 import functools
 import select
-from asyncio import BaseTransport
 from typing import Any
 
 import aiohttp
@@ -41,6 +40,7 @@ class _Connection(ResponseHandler):
     """
 
     idle = False
+    _poll: "select.poll | None" = None
 
     def set_response_params(self, **params: Any) -> None:  # a call begins
         self.idle = False
@@ -57,14 +57,15 @@ class _Connection(ResponseHandler):
     def is_connected(self) -> bool:
         if not super().is_connected():
             return False
-        return not self.idle or not (self.should_close or _has_unread_data(self.transport))
+        return not self.idle or not (self.should_close or self._has_unread_data())
 
-
-def _has_unread_data(transport: BaseTransport | None) -> bool:
-    """Return whether data has arrived that the event loop has not read yet."""
-    socket = None if transport is None else transport.get_extra_info("socket")
-    if socket is None:
-        return False
-    poll = select.poll()  # select() is limited to 1,024 files
-    poll.register(socket, select.POLLIN)
-    return bool(poll.poll(0))
+    def _has_unread_data(self) -> bool:
+        """Return whether data has arrived that the event loop has not read yet."""
+        if self._poll is None:  # made once: a connection keeps its socket
+            transport = self.transport
+            socket = None if transport is None else transport.get_extra_info("socket")
+            if socket is None:
+                return False
+            self._poll = select.poll()  # select() is limited to 1,024 files
+            self._poll.register(socket, select.POLLIN)
+        return bool(self._poll.poll(0))

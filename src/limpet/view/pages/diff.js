@@ -1,0 +1,50 @@
+// What changed between two texts, word by word.
+
+import { el } from "./dom.js";
+
+const MOST_WORDS = 2000;
+
+/** Return the words of two texts as `[kind, text]`: "same", "removed" or "added". */
+export function wordDiff(before, after) {
+  const a = words(before);
+  const b = words(after);
+  if (a.length > MOST_WORDS || b.length > MOST_WORDS) {
+    return before === after ? [["same", before]] : [["removed", before], ["added", after]];
+  }
+  const common = lengths(a, b);
+  const parts = [];
+  const add = (kind, text) => {
+    if (parts.length && parts.at(-1)[0] === kind) parts.at(-1)[1] += text;
+    else parts.push([kind, text]);
+  };
+  let i = 0;
+  let j = 0;
+  while (i < a.length && j < b.length) {
+    if (a[i] === b[j]) { add("same", a[i]); i += 1; j += 1; }
+    else if (common[i + 1][j] >= common[i][j + 1]) { add("removed", a[i]); i += 1; }
+    else { add("added", b[j]); j += 1; }
+  }
+  for (; i < a.length; i += 1) add("removed", a[i]);
+  for (; j < b.length; j += 1) add("added", b[j]);
+  return parts;
+}
+
+function words(text) { return text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || []; }
+
+/** Return, for each pair of places, how many words of the rests are common, in order. */
+function lengths(a, b) {
+  const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      table[i][j] = a[i] === b[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+    }
+  }
+  return table;
+}
+
+/** Return a text in which removed and added words are marked. */
+export function diffText(before, after) {
+  const marks = { same: "span", removed: "del", added: "ins" };
+  return el("pre", { class: "text diff", tabindex: "0" },
+    wordDiff(before, after).map(([kind, text]) => el(marks[kind], {}, text)));
+}

@@ -1,0 +1,66 @@
+// Writes numbers, times and amounts in a few characters.
+
+export const NONE = "–";
+
+/** A score or a mean: up to four digits that count. */
+export function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return String(Number(value.toPrecision(4)));
+}
+
+export function count(value) {
+  return value === null || value === undefined ? NONE : Math.round(value).toLocaleString("en");
+}
+
+/** A value that may be true, false, a number, a label or nothing. */
+export function scoreWords(score) {
+  if (!score) return NONE;
+  const { value, label } = score;
+  if (value === null || value === undefined) return label || NONE;
+  const words = typeof value === "boolean" ? (value ? "yes" : "no") : number(value);
+  return label ? `${words} ${label}` : words;
+}
+
+export function range(low, high) {
+  return `${number(low)}–${number(high)}`;
+}
+
+export function percent(value) {
+  return value === null || value === undefined ? NONE : `${(100 * value).toFixed(1)}%`;
+}
+
+export function signed(value) {
+  if (value === null || value === undefined) return NONE;
+  return value > 0 ? `+${number(value)}` : number(value).replace("-", "−");
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  if (value < 0.9995) return `${Math.round(value * 1000)} ms`;
+  if (value < 60) return `${Number(value.toPrecision(3))} s`;
+  const minutes = Math.floor(value / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(value % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+export function ago(age) {
+  if (age === null || age === undefined) return NONE;
+  return age < 5 ? "now" : `${seconds(Math.round(age))} ago`;
+}
+
+export function money(value) {
+  if (!value) return NONE;
+  return `$${value < 1 ? Number(value.toPrecision(2)) : value.toFixed(2)}`;
+}
+
+export function bytes(value) {
+  if (value < 1e3) return `${value} bytes`;
+  return value < 1e6 ? `${(value / 1e3).toFixed(0)} KB` : `${(value / 1e6).toFixed(1)} MB`;
+}
+
+/** The first of a word's forms if there is one, else the second: `plural(1, "item", "items")`. */
+export function plural(many, one, more = `${one}s`) {
+  return `${count(many)} ${many === 1 ? one : more}`;
+}

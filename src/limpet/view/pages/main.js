@@ -1,0 +1,61 @@
+// The page: which view is shown, and when it is refreshed.
+
+import { read, to } from "./address.js";
+import { showCompare } from "./compare.js";
+import { el, fill } from "./dom.js";
+import { showItem } from "./item.js";
+import { showItems } from "./items.js";
+import { showRun } from "./run.js";
+import { showRuns } from "./runs.js";
+
+const VIEWS = { "": showRuns, runs: showRuns, run: showRun, items: showItems, item: showItem, compare: showCompare };
+const EVERY_MS = 1000;
+
+/** Show the pages of a source in the document, for as long as it is open. */
+export function start(source, { first = "" } = {}) {
+  const main = el("main", { id: "main" });
+  const fault = el("p", { class: "fault bad", role: "alert", hidden: true });
+  fill(document.body, header(source), fault, main);
+  let shown = null;
+  let timer = null;
+
+  const show = () => {
+    clearTimeout(timer);
+    shown?.close?.();
+    const { view, query } = read();
+    const page = el("div", { class: `page ${/^[a-z]+$/.test(view) ? view : "runs"}` });
+    fill(main, page);
+    shown = (VIEWS[view || first] || VIEWS[first] || showRuns)(page, source, query);
+    document.title = `${shown.title || "Runs"} · Limpet`;
+    refresh(shown);
+  };
+
+  const refresh = async (of) => {
+    try {
+      if (!document.hidden || !of.drawn) await of.refresh();
+      of.drawn = true;
+      fault.hidden = true;
+    } catch (error) {
+      if (of !== shown) return;
+      fill(fault, error.message);
+      fault.hidden = false;
+    }
+    if (of === shown && source.isLive) timer = setTimeout(() => refresh(of), EVERY_MS);
+  };
+
+  window.addEventListener("hashchange", show);
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName);
+    const choice = typing || event.ctrlKey || event.metaKey ? null : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    choice?.click();
+  });
+  show();
+}
+
+function header(source) {
+  const links = source.isLive ? [["runs", "Runs"], ["compare", "Compare"]] : source.views;
+  return el("header", {}, el("a", { class: "skip", href: "#main" }, "Skip to the content"),
+    el("strong", {}, "Limpet"),
+    el("nav", { "aria-label": "Pages" }, links.map(([view, title]) => el("a", { href: to(view, source.query?.(view) || {}) }, title))),
+    el("span", { class: "dim" }, source.about || ""));
+}

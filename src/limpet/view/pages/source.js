@@ -1,0 +1,63 @@
+// Where the pages get their data: from the server of `limpet view`, or from the report's own file.
+// Both have the same methods. Each returns the JSON that /api/… of the server returns.
+
+export class SourceError extends Error {}
+
+/** The server. An answer that has not changed since is not sent again. */
+export class ServerSource {
+  constructor() {
+    this.isLive = true;
+    this.known = new Map();
+  }
+
+  async ask(path, query, { fresh = false } = {}) {
+    const address = `api/${path}?${new URLSearchParams(query)}`;
+    const before = this.known.get(address);
+    const headers = before && !fresh ? { "If-None-Match": before.tag } : {};
+    let response;
+    try {
+      response = await fetch(address, { headers, cache: "no-store" });
+    } catch {
+      throw new SourceError("limpet view does not answer: is it still running?");
+    }
+    if (response.status === 304) return before.data;
+    const data = await response.json().catch(() => ({}));
+    if (!response.ok) throw new SourceError(data.error || `${response.status} ${response.statusText}`);
+    const tag = response.headers.get("ETag");
+    if (tag) {
+      if (this.known.size > 50) this.known.clear();
+      this.known.set(address, { tag, data });
+    }
+    return data;
+  }
+
+  runs() { return this.ask("runs", {}); }
+
+  run(run) { return this.ask("run", { run }); }
+
+  items(run, query, from, many) {
+    const params = new URLSearchParams(query);
+    params.set("run", run);
+    params.set("from", from);
+    params.set("count", many);
+    return this.ask("items", params);
+  }
+
+  item(run, id, trial, whole = false) {
+    return this.ask("item", { run, id, trial, ...(whole ? { whole: 1 } : {}) });
+  }
+
+  compare(query) { return this.ask("compare", query); }
+
+  async label(label) {
+    const response = await fetch("api/label", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(label),
+    });
+    const data = await response.json().catch(() => ({}));
+    if (!response.ok) throw new SourceError(data.error || "the label was not kept");
+    this.known.clear();
+    return data;
+  }
+}

@@ -109,17 +109,14 @@ class ScoreKeys:
             output: The digest of the output, with its trace if the evaluator reads traces. A score
                 never outlives its answer.
         """
-        return self.keys(scored([item], [seen], [output]))[0]
+        return self.keys([item], [seen], [output])[0]
 
-    def keys(self, texts: Iterable[bytes]) -> list[bytes]:
-        """Return the keys of many cells by what `scored` returns."""
-        return _digests(self._prefix, texts)
-
-
-def scored(items: Iterable[bytes], seen: Iterable[bytes], outputs: Iterable[str]) -> list[bytes]:
-    """Return what the keys of scores are made of: the same for evaluators that read the same."""
-    parts = zip(items, seen, outputs, strict=True)  # the first two have a fixed length
-    return [item + saw + output.encode() for item, saw, output in parts]
+    def keys(
+        self, items: Iterable[bytes], seen: Iterable[bytes], outputs: Iterable[str]
+    ) -> list[bytes]:
+        """Return the keys of many cells."""
+        parts = zip(items, seen, outputs, strict=True)  # the first two have a fixed length
+        return _digests(self._prefix, [item + saw + output.encode() for item, saw, output in parts])
 
 
 @lru_cache(maxsize=64)

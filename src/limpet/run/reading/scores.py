@@ -11,7 +11,7 @@ from typing import Any
 
 from orjson import loads
 
-from limpet.fingerprints.keys import ScoreKeys, scored
+from limpet.fingerprints.keys import ScoreKeys
 from limpet.journal.lines import KEY, TAIL_BYTES, Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.reading.asked_cells import AskedCell
@@ -52,7 +52,7 @@ class ScoresReader:
         self._failures = failures
         self._by = by
         self.outdated = outdated
-        self.reads = frozenset[str]() if by is None else frozenset(by.reads)
+        self._reads = frozenset[str]() if by is None else frozenset(by.reads)
         self._latest: dict[tuple[Any, ...], bytes] | None = None
 
     @property
@@ -79,25 +79,24 @@ class ScoresReader:
             return self._latest_key(id_, cell.trial, outputs)
         if not outputs or cell.place is None:
             return b""
-        seen = self._file.seen_by(self.reads)(cell.place)
+        seen = self._file.seen_by(self._reads)(cell.place)
         keys = ScoreKeys(self._by.fingerprint, cell.trial)
         return keys.key(cell.identity, seen, outputs[self.reads_trace])
 
-    def scored(self, places: Sequence[int], outputs: Iterable[str]) -> list[bytes]:
-        """Return what the keys of the scores of many answers are made of.
+    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
+        """Return the keys of the scores of many answers.
 
         Args:
+            trial: The trial.
             places: The places of the items.
             outputs: The digests of the answers, with their traces if it reads those.
         """
-        assert self._file is not None
-        items = self._file.contents.identities(places)
-        return scored(items, self._file.all_seen_by(self.reads, places), outputs)
-
-    def keys(self, trial: int, texts: Iterable[bytes]) -> list[bytes]:
-        """Return the keys of the scores of many answers by what `scored` returns."""
         assert self._by is not None
-        return ScoreKeys(self._by.fingerprint, trial).keys(texts)
+        assert self._file is not None
+        places = list(places)
+        items = self._file.contents.identities(places)
+        seen = self._file.all_seen_by(self._reads, places)
+        return ScoreKeys(self._by.fingerprint, trial).keys(items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
         if self._latest is None:

@@ -5,7 +5,7 @@ summary depends on the order, so this gives exactly what adding up the items giv
 faster.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from itertools import compress
 from typing import Any
 
@@ -21,9 +21,7 @@ from limpet.run.results.table import mean
 from limpet.run.results.version_counts import VersionCounts
 
 _Outputs = tuple[list[str], list[str]]
-"""The digests of each answer, alone and with its trace; empty: it has none."""
-_Scored = tuple[list[int], list[bytes]]
-"""The numbers of answered cells, and what the keys of their scores are made of."""
+"""The digests of each cell's answer, alone and with its trace; empty: it has none."""
 
 
 def add_up(items: ItemsReader) -> Numbers:
@@ -75,46 +73,46 @@ class _Totals:
         assert file is not None
         rows = (file.item(place).row for place in places)
         self.numbers.cell_items.add_all(len(places), rows)
-        self._answered, self._outputs = self._add_answers()
-        self._scored: dict[frozenset[str], list[_Scored]] = {}
+        outputs = self._add_answers()
         for evaluator in items.evaluators:
-            self._add_scores(evaluator)
+            self._add_scores(evaluator, outputs[evaluator.reads_trace])
 
-    def _add_answers(self) -> tuple[list[int], _Outputs]:
-        """Add the answers; return their cells, in the order of the file, and their digests."""
+    def _add_answers(self) -> _Outputs:
         numbers, step, column = self.numbers, self._asked.step, self._asked.column
         keys = self._asked.counting_keys()
         cells = dict(zip(keys, range(len(keys)), strict=True))
-        answered: list[int] = []
-        alone: list[str] = []
-        traced: list[str] = []
+        alone, traced = [""] * len(keys), [""] * len(keys)
+        is_done = bytearray(len(keys))
         for _, some, lines in column.groups(cells):
             found: list[Mapping[str, Any]] = [*facts_to_add(lines)]
-            for at in [at for at, facts in enumerate(found) if OUTPUT not in facts]:
-                entry = decode_line(lines[at])
-                found[at] = {**entry.facts, OUTPUT: outputs_of(entry) or ("", "")}
-            answered += some
-            alone += [facts[OUTPUT][0] for facts in found]  # not the lists of two, which
-            traced += [facts[OUTPUT][1] for facts in found]  # would be collected as garbage
+            for at, (number, facts) in enumerate(zip(some, found, strict=True)):
+                is_done[number] = True
+                if OUTPUT in facts:
+                    alone[number], traced[number] = facts[OUTPUT]
+                else:
+                    entry = decode_line(lines[at])
+                    found[at] = entry.facts
+                    alone[number], traced[number] = outputs_of(entry) or ("", "")
             numbers.add_answers(found, some)
             numbers.masked += sum(bool(facts[MASKED]) for facts in found if MASKED in facts)
-        self._add_versions(numbers.versions, step, column, cells, answered)
-        for number in self._left(cells, answered).values():
+        self._add_versions(numbers.versions, step, column, cells, is_done)
+        for number in self._left(cells, is_done).values():
             failed = self._failures.get((step, self._asked[number].key.hex()))
             if failed is not None:
                 numbers.add_failure(failed.facts, number)
                 numbers.masked += bool(failed.facts.get(MASKED))
-        return answered, (alone, traced)
+        return alone, traced
 
-    def _add_scores(self, evaluator: ScoresReader) -> None:
+    def _add_scores(self, evaluator: ScoresReader, outputs: list[str]) -> None:
         name, column, scores = evaluator.name, evaluator.column, self.numbers.scores[evaluator.name]
-        cells = self._score_keys(evaluator)
-        done: list[int] = []
+        cells = self._score_keys(evaluator, outputs)
+        is_done = bytearray(len(outputs))
         counting = cells
         if evaluator.outdated:
             counting = {key: number for key, number in cells.items() if evaluator.counts(key)}
         for _, some, lines in column.groups(counting):
-            done += some
+            for number in some:
+                is_done[number] = True
             plain, others = plain_scores(some, lines)
             for record, of_cells in plain:
                 scores.add(record, of_cells)
@@ -125,8 +123,8 @@ class _Totals:
                     scores.add_usage(facts)
                 scores.note_masked(facts)
                 self.numbers.masked += bool(facts.get(MASKED))
-        self._add_versions(scores.versions, name, column, cells, done)
-        for key, number in self._left(cells, done).items():
+        self._add_versions(scores.versions, name, column, cells, is_done)
+        for key, number in self._left(cells, is_done).items():
             failed = self._failures.get((name, key.hex()))
             if failed is not None and evaluator.counts(key, failed.generation):
                 scores.add_failure(failed.facts, number)
@@ -135,34 +133,23 @@ class _Totals:
                 scores.note_masked(failed.facts)
                 self.numbers.masked += bool(failed.facts.get(MASKED))
 
-    def _score_keys(self, evaluator: ScoresReader) -> dict[bytes, int]:
+    def _score_keys(self, evaluator: ScoresReader, outputs: list[str]) -> dict[bytes, int]:
         """Return the numbers of the answered cells by the keys of their scores."""
-        if evaluator.reads not in self._scored:
-            trials = range(self._asked.trials)
-            self._scored[evaluator.reads] = [self._scored_in(trial, evaluator) for trial in trials]
+        places = self._asked.places
         cells: dict[bytes, int] = {}
-        for trial, (numbers, texts) in enumerate(self._scored[evaluator.reads]):
-            cells.update(zip(evaluator.keys(trial, texts), numbers, strict=True))
+        for trial in range(self._asked.trials):
+            first = trial * len(places)
+            of_trial = outputs[first : first + len(places)]
+            answered = list(compress(range(first, first + len(places)), of_trial))
+            keys = evaluator.keys(trial, compress(places, of_trial), filter(None, of_trial))
+            cells.update(zip(keys, answered, strict=True))
         return cells
 
-    def _scored_in(self, trial: int, evaluator: ScoresReader) -> _Scored:
-        places, outputs = self._asked.places, self._outputs[evaluator.reads_trace]
-        first = trial * len(places)
-        cells = range(first, first + len(places))
-        are_scored = [
-            bool(output) and number in cells
-            for number, output in zip(self._answered, outputs, strict=True)
-        ]
-        numbers = [*compress(self._answered, are_scored)]
-        of_items = [places[number - first] for number in numbers]
-        return numbers, evaluator.scored(of_items, compress(outputs, are_scored))
-
-    def _left(self, cells: Mapping[bytes, int], done: Iterable[int]) -> dict[bytes, int]:
+    def _left(self, cells: Mapping[bytes, int], is_done: bytearray) -> dict[bytes, int]:
         """Return the cells that may have failed."""
         if not self._failures:
             return {}
-        are_done = frozenset(done)
-        return {key: number for key, number in cells.items() if number not in are_done}
+        return {key: number for key, number in cells.items() if not is_done[number]}
 
     def _add_versions(
         self,
@@ -170,17 +157,16 @@ class _Totals:
         step: str,
         column: FactsReader,
         cells: Mapping[bytes, int],
-        done: Collection[int],
+        is_done: bytearray,
     ) -> None:
         """Count the results that are of an earlier version, or are to be made again."""
         file, redos = self._asked.file, self._items.redos
         assert file is not None
         if not redos and not file.has_standing:
-            versions.add("", None, len(done))
+            versions.add("", None, sum(is_done))
             return
-        are_done = frozenset(done)
         for key, number in cells.items():
-            if number in are_done:
+            if is_done[number]:
                 cell = self._asked[number]
                 assert cell.place is not None
                 id_ = file.item(cell.place).id if redos.noted else ""

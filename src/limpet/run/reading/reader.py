@@ -27,7 +27,7 @@ from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.items_asked import ItemsFile
-from limpet.run.reading.noted_scores import note_scores, noted_scores, parts_of
+from limpet.run.reading.noted_scores import Parts, note_scores, noted_scores, parts_of
 from limpet.run.reading.noted_summary import digest_of_inputs, note_summary, noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.recorded import (
@@ -154,17 +154,21 @@ class RunReader(RunFiles):
         """The progress without the event log: no retries, nothing in flight."""
         return Snapshot(self._progress(None).steps(), self._seconds)
 
-    def snapshot(self) -> Snapshot:
-        """Return the progress."""
+    def snapshot(self, *, scores: bool = True) -> Snapshot:
+        """Return the progress.
+
+        Args:
+            scores: With the scores so far, for which all results are added up.
+        """
         steps = self.session.steps.values()
         if steps and all(step.retries is not None for step in steps):
             return self.counts  # it has ended, and the numbers of its events are in run.json
         event_log = self._read_events()
         stopping = self.is_running and event_log.is_stopping
         now = self._progress(event_log).steps()
-        if self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
-            scores = scores_so_far(add_up(self._items))
-            now = tuple(replace(step, scores=scores.get(step.name, {})) for step in now)
+        if scores and self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
+            known = scores_so_far(add_up(self._items))
+            now = tuple(replace(step, scores=known.get(step.name, {})) for step in now)
         return Snapshot(now, self._seconds, stopping)
 
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
@@ -280,6 +284,21 @@ class RunReader(RunFiles):
             return range(len(file))
         return self.run_file.reported([Item(id_, None) for id_ in file.ids()])
 
+    @property
+    def results(self) -> ItemsReader:
+        """What came out for each item. A refresh keeps it for as long as the same is asked."""
+        return self._items
+
+    def mark(self) -> tuple[Any, ...]:
+        """Return what changes whenever something was written to the run."""
+        session = (len(self.run_file.sessions), self.began_at, self.session.ended)
+        return *self._ends().values(), self.items_identity, *session, self.is_running
+
+    def noted_scores(self) -> tuple[int, Parts] | None:
+        """Return how many cells there are and what each scored, if that was noted; else None."""
+        inputs = self.inputs()
+        return None if inputs is None else noted_scores(self.layout, inputs)
+
     def __len__(self) -> int:
         """Return the number of items, counting each trial."""
         return len(self._items.asked)
@@ -360,8 +379,7 @@ class RunReader(RunFiles):
 
     def score_table(self) -> "ScoreTable":
         """Return what each cell scored, as arrays."""
-        inputs = self.inputs()
-        noted = None if inputs is None else noted_scores(self.layout, inputs)
+        noted = self.noted_scores()
         if noted is None:
             numbers = add_up(self._items)
             noted = numbers.items, parts_of(numbers)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limpet.run.reading.asked_cells import AskedCells
-from limpet.run.reading.noted_scores import Parts
+from limpet.run.reading.noted_scores import PartName, Parts
 from limpet.run.results.filters import ScoreName
 
 Floats = NDArray[np.float64]
@@ -30,6 +30,12 @@ class Labels:
 
     names: list[str]
     numbers: NDArray[np.int32]
+
+    def set(self, label: str, at: tuple[Any, Any]) -> None:
+        """Give a label to cells."""
+        if label not in self.names:
+            self.names.append(label)
+        self.numbers[at] = self.names.index(label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +80,71 @@ def score_table(asked: AskedCells, cells: int, parts: Parts) -> ScoreTable:
         cells: How many they are.
         parts: What each scored, by the number of the cell.
     """
-    grid = _Grid(asked, cells)
-    arrays = {name: np.frombuffer(part.content, part.typecode) for name, part in parts.items()}
-    answered = arrays["answered",]
-    table = ScoreTable(
-        grid.ids,
-        grid.places,
-        grid.trials,
-        grid.flags(answered),
-        grid.flags(arrays["failed",]),
-        grid.floats(answered, arrays["seconds",]),
-        grid.floats(answered, arrays["costs",]),
-    )
-    for name, array in arrays.items():
-        match name:
-            case ("failed", str() as evaluator):
-                table.failed_scores[evaluator] = grid.flags(array)
-            case ("cells", str() as evaluator, part):
-                values = arrays["values", evaluator, part]
-                table.scores[ScoreName(evaluator, part)] = grid.floats(array, values)
-            case ("label", str() as evaluator, part, str() as label):
-                of_part = ScoreName(evaluator, part)
-                labels = table.labels.setdefault(of_part, Labels([], grid.filled(-1, np.int32)))
-                labels.numbers[grid.at(array)] = len(labels.names)
-                labels.names.append(label)
-    return table
+    return GrowingTable(asked, cells).add(parts)
 
 
-class _Grid:
+class GrowingTable:
+    """The table of a run that grows: what is in it already is not written again.
+
+    Args:
+        asked: Which cells there are.
+        cells: How many they are.
+
+    Attributes:
+        grid: Where in the table each cell is.
+        table: The table.
+    """
+
+    def __init__(self, asked: AskedCells, cells: int) -> None:
+        self.grid = grid = Grid(asked, cells)
+        self._known: dict[PartName, int] = {}
+        flags, floats = grid.filled(False, np.bool_), grid.filled(np.nan, np.float64)  # noqa: FBT003
+        self.table = ScoreTable(
+            grid.ids, grid.places, grid.trials, flags, flags.copy(), floats, floats.copy()
+        )
+
+    def add(self, parts: Parts) -> ScoreTable:
+        """Add what is new, and return the table.
+
+        Args:
+            parts: What each cell scored, the known ones first; of failures, those that count now.
+        """
+        table, grid = self.table, self.grid
+        arrays = {name: np.frombuffer(part.content, part.typecode) for name, part in parts.items()}
+        new = {name: array[self._known.get(name, 0) :] for name, array in arrays.items()}
+        for name, array in arrays.items():
+            match name:
+                case ("answered",):
+                    at = grid.at(new[name])
+                    table.answered[at] = True
+                    table.seconds[at], table.costs[at] = new["seconds",], new["costs",]
+                case ("failed",):
+                    _set_flags(table.failed, grid.at(array))
+                case ("failed", str() as evaluator):
+                    empty = grid.filled(False, np.bool_)  # noqa: FBT003 - the value to fill with
+                    flags = table.failed_scores.setdefault(evaluator, empty)
+                    _set_flags(flags, grid.at(array))
+                case ("cells", str() as evaluator, part):
+                    of_part = ScoreName(evaluator, part)
+                    if of_part not in table.scores:
+                        table.scores[of_part] = grid.filled(np.nan, np.float64)
+                    values = new["values", evaluator, part]
+                    table.scores[of_part][grid.at(new[name])] = values
+                case ("label", str() as evaluator, part, str() as label):
+                    of_part = ScoreName(evaluator, part)
+                    if of_part not in table.labels:
+                        table.labels[of_part] = Labels([], grid.filled(-1, np.int32))
+                    table.labels[of_part].set(label, grid.at(new[name]))
+        self._known = {name: len(array) for name, array in arrays.items()}
+        return table
+
+
+def _set_flags(flags: Flags, at: tuple[Any, Any]) -> None:
+    flags[...] = False
+    flags[at] = True
+
+
+class Grid:
     """Where in a table is the cell with a number?"""
 
     def __init__(self, asked: AskedCells, cells: int) -> None:
@@ -131,12 +174,9 @@ class _Grid:
     def filled(self, value: Any, dtype: Any) -> NDArray[Any]:
         return np.full((len(self.ids), self.trials), value, dtype)
 
-    def flags(self, numbers: Any) -> Flags:
-        flags = self.filled(False, np.bool_)  # noqa: FBT003 - the value to fill with
-        flags[self.at(numbers)] = True
-        return flags
-
-    def floats(self, numbers: Any, values: Any) -> Floats:
-        floats = self.filled(np.nan, np.float64)
-        floats[self.at(numbers)] = values
-        return floats
+    def number(self, row: int, trial: int) -> int | None:
+        """Return the number of the cell of an item in a trial; None: there is none."""
+        if self._shape is None:
+            return trial * len(self.ids) + row
+        at = np.flatnonzero((self._shape == (row, trial)).all(axis=1))
+        return int(at[0]) if len(at) else None

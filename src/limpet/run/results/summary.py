@@ -19,7 +19,7 @@ from limpet.run.results.scale_data import scale_data
 from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
 from limpet.run.results.usage_totals import Used, quantiles
-from limpet.run.results.version_counts import PENDING, VersionCounts, count_failure
+from limpet.run.results.version_counts import PENDING, VersionCounts, count_failure, forget_failure
 from limpet.types import Scale
 from limpet.version import VERSION
 
@@ -113,6 +113,11 @@ class Numbers:
         """Add a failure of a cell by its class and type."""
         count_failure(self.failed, self.errors, error)
         self.failed_cells.append(cell)
+
+    def forget_failure(self, error: Mapping[str, Any], cell: int) -> None:
+        """Forget a failure that was added: the cell ran again."""
+        forget_failure(self.failed, self.errors, error)
+        self.failed_cells.remove(cell)
 
     def add_answers(self, answers: Sequence[Mapping[str, Any]], cells: Iterable[int]) -> None:
         """Add answers by the facts about them, and the numbers of their cells."""
@@ -284,6 +289,12 @@ class ScoreNumbers:
         """Add a failure of a cell by its class and type."""
         count_failure(self.failed, self.errors, error)
         self.failed_cells.append(cell)
+
+    def forget_failure(self, error: Mapping[str, Any], cell: int) -> None:
+        """Forget a failure that was added: the cell ran again."""
+        forget_failure(self.failed, self.errors, error)
+        self.failed_cells.remove(cell)
+        self.saw_masked -= bool(error.get(SAW_MASKED))
 
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""

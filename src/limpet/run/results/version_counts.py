@@ -57,3 +57,12 @@ def count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[st
     kind = str(error.get("class", "unknown"))
     classes[kind] += 1
     errors[str(error.get("type") or kind)] += 1
+
+
+def forget_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:
+    """Forget a failure that was counted."""
+    kind = str(error.get("class", "unknown"))
+    for counts, name in ((classes, kind), (errors, str(error.get("type") or kind))):
+        counts[name] -= 1
+        if not counts[name]:
+            del counts[name]

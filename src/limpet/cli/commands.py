@@ -278,6 +278,21 @@ def _list(**given: Any) -> int:
     return _call("list", given)
 
 
+@cli.command("view")
+@click.argument("directory", type=_PATH, default=Path("runs"), metavar="[DIR]")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port. Default: any that is free.")
+@click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
+@click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST[:PORT]",
+              help="Also answer to this name, for a forwarded port; may be repeated.")
+def _view(**given: Any) -> int:
+    """Look at runs in the browser, while they run and after.
+
+    It shows the runs in DIR (default: ./runs), or one run. It only reads, on this machine alone,
+    and prints the address with its token. Ctrl-C ends it.
+    """
+    return _call("view", given)
+
+
 @cli.command("export")
 @_RUN
 @click.option("--to", "form", help="The format. Default: by the name of --output.",

@@ -114,7 +114,7 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
     yield from masked_words(reader.summary_written())
-    if reason := _stop_reason(reader):
+    if reason := stop_reason(reader):
         yield f"stopped: {one_line(reason)}"
     if reader.state == "enough":
         yield from stop_when_lines(reader.summary_written())
@@ -137,7 +137,8 @@ def _people_lines(reader: RunReader) -> Iterator[str]:
                 yield f"{one_line(str(ScoreName(name, part)))}: {note}"
 
 
-def _stop_reason(reader: RunReader) -> str | None:
+def stop_reason(reader: RunReader) -> str | None:
+    """Return why the last session stopped early; None: it did not, or that is not known."""
     reason = reader.summary_written().get("stop_reason") if reader.state == "stopped" else None
     return reason if isinstance(reason, str) else None
 
@@ -233,7 +234,7 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "kind": reader.kind,
         "state": reader.state,
         "sessions": len(reader.run_file.sessions),
-        "stop_reason": _stop_reason(reader),
+        "stop_reason": stop_reason(reader),
         "stop_when": reader.summary_written().get("stop_when")
         if reader.state == "enough"
         else None,

@@ -1,0 +1,43 @@
+"""`limpet view`: look at runs in the browser, while they run and after."""
+
+import asyncio
+import signal
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from limpet.cli.error_exit import DONE
+from limpet.errors import LimpetError
+from limpet.report.terminal import say
+from limpet.run.reading.find_run import is_run
+from limpet.text import one_line
+from limpet.view.server import serving
+
+
+def command(
+    directory: Path, *, port: int | None, open_browser: bool, allow_hosts: Sequence[str]
+) -> int:
+    """Serve the pages until Ctrl-C."""
+    if not directory.exists():
+        raise LimpetError(
+            f"{one_line(str(directory))}: no such directory",
+            hint="name the directory that holds the runs, or a run: limpet view DIR",
+        )
+    asyncio.run(_serve(directory, port, allow_hosts, open_browser=open_browser))
+    return DONE
+
+
+async def _serve(
+    directory: Path, port: int | None, allow_hosts: Sequence[str], *, open_browser: bool
+) -> None:
+    ended = asyncio.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(one, ended.set)
+    view = f"#/run?run={quote(directory.resolve().name)}" if is_run(directory) else ""
+    async with serving(directory, port=port or 0, allow_hosts=allow_hosts) as server:
+        print(server.address + view, flush=True)  # noqa: T201 - the one line of output
+        say("Ctrl-C ends it. Who has this address can read the runs.")
+        if open_browser:
+            await asyncio.to_thread(webbrowser.open, server.address + view)
+        await ended.wait()

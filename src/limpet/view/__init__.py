@@ -1,0 +1,1 @@
+"""The live page of runs: a server that only reads their directories."""

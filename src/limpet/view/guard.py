@@ -1,0 +1,105 @@
+"""Who may look?
+
+Other users of this machine reach its loopback, and any web page in the same browser may send
+requests to it. So each request needs the token that only the printed address has, and must name
+this server in `Host` and, if it says where it comes from, in `Origin`.
+"""
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_COOKIE = "limpet_token"
+_READS = ("GET", "HEAD")
+_OTHERS = ("cross-site", "same-site")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Lets through who has the token, and adds the headers that bind browsers.
+
+    Args:
+        hosts: The values of `Host` that mean this server, with the port.
+        page: The page, which says where the token is to who has none.
+
+    Attributes:
+        token: What the printed address has.
+    """
+
+    def __init__(self, hosts: Iterable[str], page: bytes) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._page = page
+
+    @web.middleware
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, or say why not."""
+        response = self._refusal(request) or self._welcome(request)
+        if response is None:
+            try:
+                response = await handler(request)
+            except web.HTTPException as answer:
+                response = web.json_response({"error": answer.reason}, status=answer.status)
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        host = request.headers.get("Host", "").lower()
+        origin = request.headers.get("Origin")
+        if host not in self._hosts:
+            hint = "for a forwarded port, start it with --allow-host HOST:PORT"
+            return _refused(403, f"this server is not called {host}", hint)
+        if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
+            return _refused(403, "a page of another site may not ask")
+        if request.method not in _READS:
+            return _refused(405, "only GET and HEAD", headers={"Allow": "GET, HEAD"})
+        is_link = request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path == "/"
+        if request.headers.get("Sec-Fetch-Site") in _OTHERS and not is_link:
+            return _refused(403, "a page of another site may not ask")
+        if not self._has_token(request):
+            if request.path == "/" and "token" not in request.query:
+                # After a link on another site, a browser holds the cookie back until the page asks.
+                return web.Response(body=self._page, status=401, content_type="text/html")
+            hint = "open the address that limpet view printed: it has a token"
+            return _refused(401, "the token is missing or wrong", hint)
+        return None
+
+    def _has_token(self, request: web.Request) -> bool:
+        given = request.query.get("token") if request.path == "/" else None
+        given = request.cookies.get(self._cookie(request), "") if given is None else given
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+    def _welcome(self, request: web.Request) -> web.Response | None:
+        """Keep the token in a cookie, and out of the address, which ends up in histories."""
+        if request.path != "/" or "token" not in request.query:
+            return None
+        response = web.Response(status=303, headers={"Location": "/"})
+        response.set_cookie(
+            self._cookie(request), self.token, httponly=True, samesite="Strict", path="/"
+        )
+        return response
+
+    def _cookie(self, request: web.Request) -> str:
+        """Return the cookie's name: cookies are shared by all ports of a host."""
+        port = request.headers.get("Host", "").rpartition(":")[2]
+        return f"{_COOKIE}_{port}" if port.isdecimal() else _COOKIE
+
+
+def _refused(
+    status: int, error: str, hint: str = "", headers: dict[str, str] | None = None
+) -> web.Response:
+    data = {"error": error, **({"hint": hint} if hint else {})}
+    return web.json_response(data, status=status, headers=headers)

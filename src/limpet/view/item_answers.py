@@ -1,0 +1,288 @@
+"""What does a page say of the items of a run, and of one of them?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from multidict import MultiMapping
+
+from limpet.errors import LimpetError
+from limpet.report.item import whole_data
+from limpet.run.reading.head_query import COST, PLACE, HeadQuery, Places
+from limpet.run.reading.heads import Heads
+from limpet.run.reading.item_history import WholeItem
+from limpet.run.reading.score_table import ScoreTable
+from limpet.run.reading.search import Search
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.filters import Filter, ScoreName, parts_of
+from limpet.run.results.score_words import votes_words
+from limpet.text import quoted
+from limpet.view.opened_runs import OpenedRun
+from limpet.view.run_answers import fields_of
+from limpet.view.shown_values import PART, WHOLE, Shown, line_of
+from limpet.view.trace_tree import trace_tree
+
+Query = MultiMapping[str]
+_MOST_ROWS = 200
+_SEARCH_S = 0.4
+"""How long one request may search; the page asks again until all is searched."""
+
+
+# ---- all items ----------------------------------------------------------------------------------
+
+
+def items_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """Return some rows of the table of items.
+
+    Raises:
+        LimpetError: The query is wrong.
+    """
+    heads = opened.heads
+    heads.refresh()
+    places, left = _chosen(opened, query)
+    begin, many = _number(query, "from", 0), min(_MOST_ROWS, _number(query, "count", 100))
+    some = places[begin : begin + many]
+    table = heads.table
+    rows = {(item.id, item.trial): item for item in heads.read(some)}
+    return {
+        "total": len(heads),
+        "matching": len(places),
+        "left_to_search": left,
+        "from": begin,
+        "trials": table.trials,
+        "columns": _columns(table),
+        "fields": fields_of(opened),
+        "can_disagree": any(noted for noted in _votes(opened)),
+        "rows": [_row(heads, int(place), rows) for place in some],
+    }
+
+
+def near_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    """Return the items before and after one, among those that a query wants."""
+    heads = opened.heads
+    heads.refresh()
+    places, _ = _chosen(opened, query)
+    place = heads.place(query.get("id", ""), _number(query, "trial", 0))
+    at = np.flatnonzero(places == place) if place is not None else ()
+    found: dict[str, Any] = {"at": None, "matching": len(places), "before": None, "after": None}
+    if len(at):
+        where = int(at[0])
+        found["at"] = where
+        for name, other in (("before", where - 1), ("after", where + 1)):
+            if 0 <= other < len(places):
+                id_, trial = heads.where(int(places[other]))
+                found[name] = {"id": id_, "trial": trial}
+    return found
+
+
+def _chosen(opened: OpenedRun, query: Query) -> tuple[Places, int]:
+    """Return the places that a query wants, in its order, and how many are still to search."""
+    wanted, heads = _head_query(query), opened.heads
+    held, left = wanted.holds(heads.table), 0
+    search = _search(opened, query)
+    if search is not None:
+        left = search.go_on(_SEARCH_S)
+        held &= search.found
+    known = opened.chosen
+    if search is None and known is not None and known[:2] == (wanted, heads.version):
+        return known[2], 0
+    places = wanted.ordered(heads.table, np.flatnonzero(held))
+    if search is None:
+        opened.chosen = (wanted, heads.version, places)
+    return places, left
+
+
+def _search(opened: OpenedRun, query: Query) -> Search | None:
+    where: dict[str, list[str]] = {}
+    for text in query.getall("where", []):
+        name, colon, value = text.partition(":")
+        if not colon:
+            raise LimpetError(f"where={quoted(text)}: must be FIELD:VALUE")
+        where.setdefault(name, []).append(value)
+    wanted = Filter(where=where, grep=query.get("text") or None, disagree="disagree" in query)
+    if not wanted.selects:
+        return None
+    name = repr((wanted, id(opened.heads.table.ids)))
+    search = opened.searches.get(name)
+    if search is None or len(search.found) != len(opened.heads):
+        search = Search(opened.heads, wanted)
+    opened.keep_search(name, search)
+    return search
+
+
+def _head_query(query: Query) -> HeadQuery:
+    return HeadQuery(
+        "failed" in query,
+        dict(_limit(text, "below") for text in query.getall("below", [])),
+        dict(_limit(text, "above") for text in query.getall("above", [])),
+        dict(_pair(text, "label") for text in query.getall("label", [])),
+        query.get("sort") or PLACE,
+    )
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":") if option == "label" else text.rpartition(":")
+    if not colon:
+        raise LimpetError(f"{option}={quoted(text)}: must be NAME:VALUE")
+    return name, value
+
+
+def _limit(text: str, option: str) -> tuple[str, float]:
+    name, value = _pair(text, option)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise LimpetError(f"{option}={quoted(text)}: must end in a number") from None
+
+
+def _number(query: Query, name: str, default: int) -> int:
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):  # noqa: PLR2004 - digits
+        raise LimpetError(f"{name}={quoted(text)}: must be a whole number")
+    return int(text)
+
+
+def _columns(table: ScoreTable) -> list[dict[str, Any]]:
+    names = dict.fromkeys((*table.scores, *table.labels))
+    columns = [
+        {"name": str(name), "kind": "score" if name in table.scores else "label"} for name in names
+    ]
+    for name in table.evaluators:  # also before it has scored anything
+        if not any(known.evaluator == name for known in names):
+            columns.append({"name": name, "kind": "score"})
+    columns.append({"name": "seconds", "kind": "number"})
+    if not np.isnan(table.costs).all():
+        columns.append({"name": COST, "kind": "number"})
+    return columns
+
+
+def _votes(opened: OpenedRun) -> list[Any]:
+    """Return what the summary says of votes."""
+    evaluators = opened.heads.summary().get("evaluators", {}).values()
+    return [one for one in evaluators if "agreement" in one or "flip_rate" in one]
+
+
+def _row(
+    heads: Heads, place: int, rows: Mapping[tuple[str, int], ItemResult]
+) -> dict[str, Any]:
+    id_, trial = heads.where(place)
+    item = rows.get((id_, trial)) or ItemResult(id_, trial, None, None)
+    error = item.error
+    return {
+        "id": id_,
+        "trial": trial,
+        "place": place,
+        "status": item.status.value,
+        "input": line_of(item.input),
+        "output": line_of(item.output),
+        "scores": _scores_in_row(item),
+        "failed_scores": {name: str(of.get("class", "")) for name, of in item.score_errors.items()},
+        "seconds": item.seconds or None,
+        "cost": item.usage.get("cost"),
+        "error": None if error is None else line_of(_error_words(error)),
+    }
+
+
+def _error_words(error: Mapping[str, Any]) -> str:
+    return f"{error.get('type') or error.get('class', '')}: {error.get('message', '')}"
+
+
+def _scores_in_row(item: ItemResult) -> dict[str, Any]:
+    return {
+        str(ScoreName(name, part)): {
+            "value": record.get("score"),
+            "label": line_of(record.get("label")),
+        }
+        for name, score in item.scores.items()
+        for part, record in parts_of(score)
+    }
+
+
+# ---- one item -----------------------------------------------------------------------------------
+
+
+def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
+    """Return all about one item in one trial; None: there is no such item."""
+    opened.heads.refresh()
+    trial = _number(query, "trial", 0)
+    wholes = opened.reader.item(query.get("id", ""))
+    whole = next((one for one in wholes if one.item.trial == trial), None)
+    if whole is None:
+        return None
+    item, shown = whole.item, Shown(WHOLE if "whole" in query else PART)
+    answer = {
+        "id": item.id,
+        "trial": trial,
+        "trials": len(wholes),
+        "status": item.status.value,
+        "words": item.status.words,
+        "in_flight": list(whole.in_flight),
+        "input": shown(item.input),
+        "expected": shown(item.expected),
+        "output": shown(item.output),
+        "metadata": shown(item.metadata),
+        "error": shown(item.error),
+        "seconds": item.seconds or None,
+        "attempts_made": item.attempts,
+        "cost": item.usage.get("cost"),
+        "tokens": item.usage.get("total_tokens"),
+        "at": item.at or None,
+        "by_current_version": not item.version,
+        "masked": list(item.masked),
+        "row": shown(dict(item.row)),
+        "roles": dict(item.roles),
+        "scores": _scores(whole, shown),
+        "trace": trace_tree(item.trace, shown),
+        "attempts": [_attempt(attempt, shown) for attempt in whole.failed_attempts],
+        "earlier": len(whole.earlier),
+        "label": None,
+        "hidden": False,
+        "can_label": False,
+    }
+    cut = shown.cut
+    raw = {name: shown(value) for name, value in whole_data(whole).items()}
+    return {**answer, "raw": raw, "cut": cut}
+
+
+def _scores(whole: WholeItem, shown: Shown) -> list[dict[str, Any]]:
+    found = []
+    for name, score in whole.item.scores.items():
+        entry = whole.scores.get(name)
+        facts: Mapping[str, Any] = {} if entry is None else entry.facts
+        usage = facts.get("usage") or {}
+        for part, record in parts_of(score):
+            found.append({
+                "name": str(ScoreName(name, part)),
+                "value": shown(record.get("score")),
+                "label": shown(record.get("label")),
+                "reason": shown(record.get("reasoning")),
+                "votes": votes_words(record) or None,
+                "metadata": shown(record.get("metadata")),
+                "replies": [] if part is not None else _replies(whole.ballots.get(name, ()), shown),
+                "seconds": facts.get("seconds"),
+                "cost": usage.get("cost"),
+                "tokens": usage.get("total_tokens"),
+                "error": None,
+            })  # fmt: skip
+    for name, error in whole.item.score_errors.items():
+        found.append({"name": name, "value": None, "label": None,
+                      "error": shown(_error_words(error)), "class": shown(error.get("class"))})  # fmt: skip
+    return found
+
+
+def _replies(ballots: Sequence[Mapping[str, Any]], shown: Shown) -> list[Any]:
+    return [shown(dict(ballot)) for ballot in ballots]
+
+
+def _attempt(attempt: Mapping[str, Any], shown: Shown) -> dict[str, Any]:
+    return {
+        "step": attempt.get("step"),
+        "n": attempt.get("attempt"),
+        "class": attempt.get("class"),
+        "error": shown(f"{attempt.get('type', '')}: {attempt.get('message', '')}"),
+        "seconds": attempt.get("seconds"),
+        "at": attempt.get("at"),
+        "retry_in": attempt.get("retry_in"),
+    }

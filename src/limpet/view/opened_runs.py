@@ -1,0 +1,123 @@
+"""Which runs are below the directory, and which of them are open?
+
+A run is addressed by its path relative to the directory, exactly as it is listed: no other path is
+ever opened, whatever a request names.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from limpet.errors import LimpetError
+from limpet.run.reading.find_run import is_run, runs_in
+from limpet.run.reading.head_query import HeadQuery, Places
+from limpet.run.reading.heads import Heads
+from limpet.run.reading.reader import RunReader
+from limpet.run.reading.search import Search
+from limpet.run.reading.timeline import Timeline
+from limpet.text import one_line
+
+_MOST_OPEN = 4
+_MOST_SEARCHES = 4
+
+
+class NoSuchRunError(LimpetError):
+    """There is no run with this address."""
+
+
+class OpenedRun:
+    """A run that is open, with what is known of it. One thread at a time uses it.
+
+    Attributes:
+        path: Where it is.
+        reader: Reads it.
+        heads: Its items; read on first use.
+        timeline: How it went.
+        searches: The latest searches through its items, by their conditions.
+        chosen: The latest rows that were asked for, by their conditions and their version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reader = RunReader(path)
+        self.heads = Heads(self.reader)
+        self.timeline = Timeline(self.reader)
+        self.searches: OrderedDict[str, Search] = OrderedDict()
+        self.chosen: tuple[HeadQuery, int, Places] | None = None
+        self.lock = threading.Lock()
+
+    def keep_search(self, name: str, search: Search) -> None:
+        """Keep a search, and forget the oldest ones."""
+        self.searches[name] = search
+        while len(self.searches) > _MOST_SEARCHES:
+            self.searches.popitem(last=False)
+
+
+class OpenedRuns:
+    """The runs below a directory.
+
+    Args:
+        directory: The directory; if it is itself a run, that one is all.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._opened: OrderedDict[str, OpenedRun] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def paths(self) -> dict[str, Path]:
+        """Return the runs by their addresses, the latest first."""
+        if is_run(self.directory):
+            return {self.directory.resolve().name: self.directory}
+        inside = self.directory.resolve()
+        found = {}
+        for path in runs_in(self.directory):
+            with suppress(OSError):
+                if path.resolve().is_relative_to(inside):  # a link may point elsewhere
+                    found[path.relative_to(self.directory).as_posix()] = path
+        return found
+
+    def path(self, address: str) -> Path:
+        """Return where a run is.
+
+        Raises:
+            NoSuchRunError: It is not one of the runs.
+        """
+        path = self.paths().get(address)
+        if path is None:
+            raise NoSuchRunError(f"there is no run {one_line(address)}")
+        return path
+
+    @contextmanager
+    def use(self, address: str) -> Iterator[OpenedRun]:
+        """Open a run, or take the one that is open, for this thread alone.
+
+        Raises:
+            NoSuchRunError: It is not one of the runs.
+        """
+        path = self.path(address)
+        with self._lock:
+            opened = self._opened.get(address) or OpenedRun(path)
+            self._opened[address] = opened
+            self._opened.move_to_end(address)
+            others = [key for key, one in self._opened.items() if not one.lock.locked()]
+            for key in others[: max(0, len(self._opened) - _MOST_OPEN)]:
+                if key != address:
+                    self._opened.pop(key).reader.close()
+        with opened.lock:
+            yield opened
+
+    def forget(self, address: str) -> None:
+        """Close a run: it is opened again when it is needed."""
+        with self._lock:
+            opened = self._opened.pop(address, None)
+        if opened is not None:
+            opened.reader.close()
+
+    def close(self) -> None:
+        """Close all runs."""
+        with self._lock:
+            while self._opened:
+                self._opened.popitem()[1].reader.close()

@@ -1,0 +1,231 @@
+"""The server of the live page: routes, and one thread per request that reads.
+
+The pages ask once a second; an answer that has not changed since is not made again.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import orjson
+from aiohttp import web
+from multidict import MultiMapping
+
+from limpet.errors import LimpetError
+from limpet.text import text_of
+from limpet.view.compare_answers import compare_answer
+from limpet.view.guard import Guard
+from limpet.view.item_answers import item_answer, items_answer, near_answer
+from limpet.view.opened_runs import NoSuchRunError, OpenedRun, OpenedRuns
+from limpet.view.run_answers import RunAnswers, RunsList, mark_of, now_if_running
+
+logger = logging.getLogger("limpet.view")
+PAGES = Path(__file__).parent / "pages"
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_HOST = "127.0.0.1"
+Query = MultiMapping[str]
+Answer = Callable[[OpenedRun, Query], dict[str, Any] | None]
+
+
+class Started(NamedTuple):
+    """A server that is running: its port, and the address to open, which has the token."""
+
+    port: int
+    address: str
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path, *, port: int = 0, allow_hosts: Iterable[str] = ()
+) -> AsyncIterator[Started]:
+    """Serve the runs below a directory on this machine's loopback, until the block ends.
+
+    Args:
+        directory: The directory, or a run.
+        port: The port; 0: any that is free.
+        allow_hosts: Other values of `Host` that mean this server, for a forwarded port.
+
+    Raises:
+        LimpetError: The port is in use, or is not ours to take.
+    """
+    listening = _listen(port)
+    port = listening.getsockname()[1]
+    hosts = [f"{_HOST}:{port}", f"localhost:{port}", *allow_hosts]
+    server = Server(directory)
+    guard = Guard(hosts, server.files["/"][0])
+    runner = web.AppRunner(server.app(guard), access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield Started(port, f"http://{_HOST}:{port}/?token={guard.token}")
+    finally:
+        await runner.cleanup()
+        server.runs.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((_HOST, port))
+    except OSError as error:
+        listening.close()
+        raise LimpetError(
+            f"port {port}: {error.strerror or error}", hint="take another: limpet view --port 0"
+        ) from error
+    return listening
+
+
+class Server:
+    """Answers requests for pages and for their data.
+
+    Args:
+        directory: The runs are below it.
+
+    Attributes:
+        runs: The runs.
+        files: The files of the pages and their types, by path.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.runs = OpenedRuns(directory)
+        self._list = RunsList(self.runs)
+        self._list_lock = asyncio.Lock()
+        self._run = RunAnswers()
+        self._compared: tuple[object, bytes] = (None, b"")
+        self.files = {
+            f"/{path.relative_to(PAGES).as_posix()}": (path.read_bytes(), _TYPES[path.suffix])
+            for path in PAGES.rglob("*")
+            if path.suffix in _TYPES
+        }
+        self.files["/"] = self.files.pop("/index.html")
+
+    def app(self, guard: Guard) -> web.Application:
+        """Return the routes."""
+        app = web.Application(middlewares=[guard.check])
+        app.router.add_get("/api/runs", self._runs)
+        app.router.add_get("/api/run", self._one_run)
+        app.router.add_get("/api/items", self._of_run(items_answer))
+        app.router.add_get("/api/near", self._of_run(near_answer))
+        app.router.add_get("/api/item", self._of_run(item_answer))
+        app.router.add_get("/api/compare", self._compare)
+        for path in self.files:
+            app.router.add_get(path, self._file)
+        return app
+
+    async def _file(self, request: web.Request) -> web.Response:
+        content, kind = self.files[request.path]
+        return web.Response(body=content, content_type=kind, charset="utf-8")
+
+    async def _runs(self, request: web.Request) -> web.Response:
+        async with self._list_lock:  # two pages that look at the list need one answer
+            return await self._answered(request, lambda: self._list.answer())
+
+    async def _one_run(self, request: web.Request) -> web.Response:
+        address = request.query.get("run", "")
+
+        def answer(opened: OpenedRun, _: Query) -> dict[str, Any]:
+            return self._run.answer(opened, address, can_label=False)
+
+        return await self._tagged(request, answer)
+
+    def _of_run(self, answer: Answer) -> Callable[[web.Request], Any]:
+        async def handle(request: web.Request) -> web.Response:
+            return await self._tagged(request, answer)
+
+        return handle
+
+    async def _compare(self, request: web.Request) -> web.Response:
+        base, new = request.query.get("base", ""), request.query.get("new", "")
+
+        def answer() -> dict[str, Any]:
+            return compare_answer(self.runs, base, new)
+
+        def mark() -> object:
+            return [base, new, *(mark_of(self.runs.path(address)) for address in (base, new))]
+
+        return await self._answered(request, answer, mark)
+
+    # ---- how answers are given ------------------------------------------------------------------
+
+    async def _tagged(self, request: web.Request, answer: Answer) -> web.Response:
+        """Answer about one run, unless the page has that answer already."""
+        address, query, given = request.query.get("run", ""), request.query, _given(request)
+
+        def work() -> tuple[str, bytes | None]:
+            with self.runs.use(address) as opened:
+                opened.heads.refresh()
+                tag = _tag(opened.reader.mark(), now_if_running(opened), request.query_string)
+                if tag == given:
+                    return tag, None
+                found = answer(opened, query)
+                if found is None:
+                    raise NoSuchRunError("there is no such item in this run")
+                if found.get("left_to_search"):
+                    tag = ""  # the next answer will be another
+                return tag, encoded(found)
+
+        try:
+            tag, body = await asyncio.to_thread(work)
+        except (LimpetError, OSError, ValueError) as error:
+            self.runs.forget(address)  # it may have been replaced, or be damaged: begin anew
+            return _failed(error)
+        return _response(tag, body)
+
+    async def _answered(
+        self,
+        request: web.Request,
+        answer: Callable[[], dict[str, Any]],
+        mark: Callable[[], object] | None = None,
+    ) -> web.Response:
+        given = _given(request)
+
+        def work() -> tuple[str, bytes | None]:
+            tag = "" if mark is None else _tag(mark())
+            if tag and tag == given:
+                return tag, None
+            body = encoded(answer())
+            tag = tag or f'"{crc32(body):x}"'
+            return tag, None if tag == given else body
+
+        try:
+            return _response(*await asyncio.to_thread(work))
+        except (LimpetError, OSError, ValueError) as error:
+            return _failed(error)
+
+
+def _given(request: web.Request) -> str:
+    return request.headers.get("If-None-Match", "")
+
+
+def _tag(*of: object) -> str:
+    return f'"{crc32(repr(of).encode("utf-8", "replace")):x}"'
+
+
+def encoded(data: Any) -> bytes:
+    """Return data as JSON."""
+    try:
+        return orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # a number that is too large for it, or a lone surrogate
+        return json.dumps(data, default=str).encode()
+
+
+def _response(tag: str, body: bytes | None) -> web.Response:
+    headers = {"ETag": tag} if tag else {}
+    if body is None:
+        return web.Response(status=304, headers=headers)
+    response = web.Response(body=body, content_type="application/json", headers=headers)
+    response.enable_compression()
+    return response
+
+
+def _failed(error: Exception) -> web.Response:
+    status = 404 if isinstance(error, NoSuchRunError) else 400
+    hint = error.hint if isinstance(error, LimpetError) else None
+    return web.json_response({"error": text_of(error), "hint": hint}, status=status)

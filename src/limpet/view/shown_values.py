@@ -1,0 +1,76 @@
+"""How much of a value is sent to a page?
+
+What a dataset or a model wrote may be of any size, depth and kind. A page gets it as JSON up to a
+limit, and else as the beginning of its text.
+"""
+
+import json
+from typing import Any
+
+import orjson
+
+from limpet.text import one_line
+
+PART, WHOLE = 64 * 1024, 5_000_000
+"""How many characters of a value are sent, and how many when all of it is asked for."""
+_LINE, _HEAD = 200, 2_000
+
+
+class Shown:
+    """Cuts values, and counts what was cut.
+
+    Args:
+        limit: How many characters a value may have.
+
+    Attributes:
+        cut: How many characters were left out.
+    """
+
+    def __init__(self, limit: int = PART) -> None:
+        self._limit = limit
+        self.cut = 0
+
+    def __call__(self, value: Any) -> Any:
+        """Return a value that JSON can hold and that is not too long."""
+        if value is None or isinstance(value, (bool, float)):
+            return value
+        if isinstance(value, str):
+            return self._part(value)
+        try:
+            text = orjson.dumps(value, default=one_line)
+        except (TypeError, ValueError, RecursionError):  # too deep, or a number too large
+            return self._part(as_text(value))
+        if len(text) <= self._limit:
+            return orjson.loads(text)
+        return self._part(as_text(value))
+
+    def _part(self, text: str) -> str:
+        text = text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
+        self.cut += max(0, len(text) - self._limit)
+        return text[: self._limit]
+
+
+def as_text(value: Any) -> str:
+    """Return a value as text: a string as it is, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=1, default=one_line)
+    except (TypeError, ValueError, RecursionError):
+        return "nested too deeply to be shown"
+
+
+def line_of(value: Any) -> str | None:
+    """Return the beginning of a value on one line, for a table."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        with_commas = value[:20] if isinstance(value, list) else value
+        try:
+            text = orjson.dumps(with_commas, default=one_line).decode()
+        except (TypeError, ValueError, RecursionError):
+            text = as_text(value)
+    else:
+        text = value
+    text = " ".join(text[:_HEAD].split())
+    return text[:_LINE].encode("utf-8", "replace").decode()

@@ -2,75 +2,102 @@
 
 import { changed, go, to } from "./address.js";
 import { diffText } from "./diff.js";
-import { el, fill, textOf } from "./dom.js";
+import { el, fill, longText, table, textOf, update } from "./dom.js";
 import { count, money, number, plural, range, scoreWords, seconds, signed } from "./format.js";
 import { differenceBar } from "./intervals.js";
 
 export function showCompare(root, source, query) {
+  const choice = el("div");
   const place = el("div");
-  fill(root, place);
+  fill(root, el("h1", {}, "Compare"), choice, place);
   let drawn = "";
   async function refresh() {
-    const runs = source.isLive ? (await source.runs()).runs : [];
-    const chosen = query.get("base") && query.get("new");
-    const found = chosen || !source.isLive ? await source.compare(query) : null;
-    const state = JSON.stringify([runs.map(({ path }) => path), found]);
+    if (source.isLive) {
+      const { runs } = await source.runs();
+      if (!choice.contains(document.activeElement)) update(choice, chooser(runs, query));
+    }
+    if (source.isLive && !(query.get("base") && query.get("new"))) return;
+    const found = await source.compare(query);
+    const state = JSON.stringify({ ...found, received: 0 });
     if (state === drawn) return;
     drawn = state;
-    fill(place, el("h1", {}, "Compare"), source.isLive ? chooser(runs, query) : null,
-      found?.error ? el("p", { class: "bad" }, found.error, found.hint ? el("span", { class: "dim" }, ` ${found.hint}`) : null) : null,
-      found && !found.error ? comparison(found) : null);
+    update(place, comparison(found));
   }
   return { title: "Compare", refresh };
 }
 
 function chooser(runs, query) {
   const choose = (name) => el("label", {}, name, " ", el("select", {
-    onchange: (event) => go("compare", changed(query, { [name]: event.target.value })),
+    "aria-label": name, onchange: (event) => go("compare", changed(query, { [name]: event.target.value })),
   }, el("option", { value: "" }, "choose a run"), runs.map((run) =>
     el("option", { value: run.path, selected: run.path === query.get(name) }, run.name))));
-  return el("form", { class: "filters" }, choose("base"), choose("new"));
+  return el("form", { class: "filters" }, choose("base"), " → ", choose("new"));
 }
 
 function comparison(found) {
   return found.new.map((one) => [
-    el("p", {}, el("a", { href: to("run", { run: found.base }) }, found.base), " → ", el("a", { href: to("run", { run: one.run }) }, one.run)),
-    scoreTable(one), leftOut(one), usedMore(one), changes(one)]);
+    notes([...found.base.notes, ...one.notes]), scoreTable(one), labelTables(one), leftOut(one), usedMore(one), changes(one, found.base.run)]);
+}
+
+function notes(lines) {
+  return lines.map((line) => el("p", { class: "warn" }, line));
 }
 
 function scoreTable(one) {
-  const heads = ["score", "base", "new", "difference", "", "better / same / worse", "p", ""];
-  return el("table", { class: "plain", "aria-label": "Differences" },
-    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, Object.entries(one.scores).map(([name, score]) => el("tr", {},
-      el("th", { scope: "row" }, name),
-      el("td", {}, number(score.base_mean)), el("td", {}, number(score.new_mean)),
-      el("td", { class: "big" }, signed(score.delta), score.low === null || score.low === undefined ? null : ` (${range(score.low, score.high)})`),
-      el("td", {}, score.low === null || score.low === undefined ? null : differenceBar(score)),
-      el("td", {}, `${count(score.better)} / ${count(score.same)} / ${count(score.worse)}`),
-      el("td", {}, score.p === null || score.p === undefined ? "–" : score.p < 0.001 ? "< 0.001" : number(score.p)),
-      el("td", { class: "dim" }, [score.verdict, score.note, score.smallest_seen ? `could only have seen ≥ ${number(score.smallest_seen)}` : null].filter(Boolean).join(" · "))))));
+  const scores = Object.entries(one.scores).filter(([, score]) => "delta" in score);
+  if (!scores.length) return null;
+  const heads = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], ["p", "right"], ""];
+  return table("Differences", heads, scores.map(([name, score]) => el("tr", { "data-name": name },
+    el("th", { scope: "row" }, name),
+    el("td", { class: "right" }, number(score.base_mean)), el("td", { class: "right" }, number(score.new_mean)),
+    el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), isNumber(score.low) ? el("span", { class: "dim" }, ` (${range(score.low, score.high)})`) : null),
+    el("td", {}, isNumber(score.low) ? differenceBar(score) : null),
+    el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
+    el("td", { class: "right" }, !isNumber(score.p) ? "–" : score.p < 0.001 ? "< 0.001" : number(Number(score.p.toPrecision(2)))),
+    el("td", { class: "dim message" }, [score.verdict, score.missing ? `${count(score.missing)} missing` : null,
+      isNumber(score.smallest_seen) ? `could have seen ≥ ${number(Number(score.smallest_seen.toPrecision(2)))}` : null].filter(Boolean).join(" · ")))));
+}
+
+const isNumber = (value) => value !== null && value !== undefined;
+
+function labelTables(one) {
+  const labels = Object.entries(one.scores).filter(([, score]) => "changes" in score);
+  return labels.map(([name, score]) => [el("h2", {}, `${name}: labels of ${plural(score.n, "item")}`),
+    table(`Labels of ${name}`, ["label", ["base", "right"], ["new", "right"]], [...new Set([...Object.keys(score.base), ...Object.keys(score.new)])].map((label) =>
+      el("tr", { "data-name": label }, el("th", { scope: "row" }, label),
+        el("td", { class: "right" }, count(score.base[label] || 0)), el("td", { class: "right" }, count(score.new[label] || 0)))))]);
 }
 
 function leftOut(one) {
-  const words = (one.left_out_words || []);
-  return words.length ? el("ul", { class: "warn" }, words.map((line) => el("li", {}, line))) : null;
+  const lines = Object.entries(one.left_out || {}).flatMap(([kind, some]) => some.map((each) =>
+    `${each.n ? `${count(each.n)} ` : ""}${kind}${each.name ? ` ${each.name}` : ""} left out: ${each.why}${each.ids?.length ? ` (${each.ids.slice(0, 3).join(", ")})` : ""}`));
+  return lines.length ? el("ul", { class: "warn" }, lines.map((line) => el("li", {}, line))) : null;
 }
 
 function usedMore(one) {
-  const facts = [];
-  if (one.cost?.base || one.cost?.new) facts.push(`cost ${money(one.cost.base)} → ${money(one.cost.new)}`);
-  if (one.latency?.base || one.latency?.new) facts.push(`seconds per item ${seconds(one.latency.base)} → ${seconds(one.latency.new)}`);
-  return facts.length ? el("p", { class: "dim" }, facts.join(" · ")) : null;
+  const rows = [["seconds per answer", one.latency, seconds], ["cost per answer", one.cost, money]].filter(([, amounts]) => amounts);
+  if (!rows.length) return null;
+  const heads = ["per answer", ["base", "right"], ["new", "right"], ["base, 95 of 100", "right"], ["new, 95 of 100", "right"], ["base in all", "right"], ["new in all", "right"]];
+  return table("Time and money", heads, rows.map(([name, amounts, words]) => el("tr", { "data-name": name }, el("th", { scope: "row" }, name.split(" ")[0]),
+    ["mean", "p95", "total"].flatMap((part) => ["base", "new"].map((run) => el("td", { class: "right nowrap" }, words(amounts[run][part])))))));
 }
 
-function changes(one) {
+function changes(one, base) {
   const flips = one.flips || [];
   if (!flips.length) return el("p", { class: "dim" }, "No item has changed its score.");
-  return [el("h2", {}, `${plural(flips.length, "change")}, the biggest first`), flips.map((flip) => el("details", { class: "flip", "data-name": `${flip.id} ${flip.trial} ${flip.score}` },
-    el("summary", {}, el("b", {}, flip.id), " ", flip.score, " ",
-      el("span", { class: flip.is_worse ? "bad" : "good" }, `${scoreWords(flip.base)} → ${scoreWords(flip.new)}`)),
-    el("div", { class: "sides" },
-      el("section", {}, el("h4", {}, "input"), el("pre", { class: "text" }, textOf(flip.input))),
-      el("section", {}, el("h4", {}, "base → new"), diffText(textOf(flip.base_output), textOf(flip.new_output))))))];
+  return [el("h2", {}, `${plural(flips.length, "change")}, the biggest first`), flips.map((flip) => {
+    const trial = flip.trial || null;
+    return el("details", { class: "flip", "data-name": `${flip.score} ${flip.id} ${flip.trial}` },
+      el("summary", {}, el("b", {}, flip.id), flip.trial ? ` trial ${flip.trial + 1}` : "", el("span", { class: "dim" }, ` ${flip.score} `),
+        el("span", { class: flip.worse ? "bad" : "good" }, `${valueOf(flip.base.score)} → ${valueOf(flip.new.score)}`),
+        el("span", { class: "dim one-line" }, ` ${textOf(flip.input).slice(0, 120)}`)),
+      el("div", { class: "sides" },
+        el("section", {}, el("h2", {}, "input"), longText(textOf(flip.input))),
+        el("section", {}, el("h2", {}, el("a", { href: to("item", { run: base, id: flip.id, trial }) }, "base")), longText(textOf(flip.base.output))),
+        el("section", {}, el("h2", {}, el("a", { href: to("item", { run: one.run, id: flip.id, trial }) }, "new")), diffText(textOf(flip.base.output), textOf(flip.new.output)))));
+  })];
+}
+
+function valueOf(value) {
+  return typeof value === "string" ? value : scoreWords({ value });
 }

@@ -1,7 +1,9 @@
-// Makes elements. Text from datasets and models only ever becomes text: nothing here parses HTML.
+// Makes elements and updates them. Text from datasets and models only ever becomes text: nothing
+// here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "rect", "line", "circle", "path", "g", "title"]);
+const LISTENERS = Symbol("listeners");
 
 /**
  * Make an element.
@@ -13,11 +15,17 @@ export function el(tag, attributes = {}, ...children) {
   const node = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) listen(node, name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : String(value));
   }
   put(node, children);
   return node;
+}
+
+function listen(node, name, listener) {
+  node[LISTENERS] ||= {};
+  node[LISTENERS][name] = listener;
+  node.addEventListener(name, (event) => node[LISTENERS][name]?.(event));
 }
 
 function put(node, children) {
@@ -34,6 +42,66 @@ export function fill(node, ...children) {
   return node;
 }
 
+/**
+ * Change what is inside an element to what is given, and leave the rest as it is: what is focused,
+ * selected, scrolled or unfolded stays so. `data-name` tells siblings apart.
+ */
+export function update(node, ...children) {
+  const wanted = document.createDocumentFragment();
+  put(wanted, children);
+  updateChildren(node, wanted);
+  return node;
+}
+
+function updateChildren(node, wanted) {
+  let old = node.firstChild;
+  for (const next of [...wanted.childNodes]) {
+    if (old && isSame(old, next)) {
+      const following = old.nextSibling;
+      updateNode(old, next);
+      old = following;
+    } else if (old) {
+      const following = old.nextSibling;
+      node.replaceChild(next, old);
+      old = following;
+    } else {
+      node.append(next);
+    }
+  }
+  while (old) {
+    const following = old.nextSibling;
+    old.remove();
+    old = following;
+  }
+}
+
+function isSame(old, next) {
+  return old.nodeType === next.nodeType && old.nodeName === next.nodeName
+    && old.dataset?.name === next.dataset?.name;
+}
+
+// What a person changes on the page is not changed back.
+const THEIRS = new Set(["open"]);
+
+function updateNode(old, next) {
+  if (old === next) return;
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== next.data) old.data = next.data;
+    return;
+  }
+  for (const { name } of [...old.attributes]) {
+    if (!next.hasAttribute(name) && !THEIRS.has(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value && !THEIRS.has(name)) old.setAttribute(name, value);
+  }
+  for (const [name, listener] of Object.entries(next[LISTENERS] || {})) {
+    if (old[LISTENERS]?.[name]) old[LISTENERS][name] = listener;
+    else listen(old, name, listener);
+  }
+  updateChildren(old, next);
+}
+
 // Characters that turn the direction of text, hide in it, or drive terminals.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
@@ -45,11 +113,19 @@ export function visible(text) {
 
 /** Return a long text in an element that keeps its lines and can be scrolled. */
 export function longText(text, attributes = {}) {
-  return el("pre", { class: "text", tabindex: "0", ...attributes }, text);
+  return el("pre", { class: "text", tabindex: "0", dir: "auto", ...attributes }, text);
 }
 
 /** Return any value as text: strings as they are, the rest as JSON. */
 export function textOf(value) {
   if (value === null || value === undefined) return "";
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** Return a table with a heading for screen readers; `heads` are words or `[words, class]`. */
+export function table(label, heads, rows, attributes = {}) {
+  const head = (one) => (Array.isArray(one)
+    ? el("th", { scope: "col", class: one[1] }, one[0]) : el("th", { scope: "col" }, one));
+  return el("div", { class: "wide" }, el("table", { class: "plain", "aria-label": label, ...attributes },
+    el("thead", {}, el("tr", {}, heads.map(head))), el("tbody", {}, rows)));
 }

@@ -45,9 +45,20 @@ export function seconds(value) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
+/** A moment as people write it, in the reader's own time zone. */
+export function moment(text) {
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) return text;
+  const two = (part) => String(part).padStart(2, "0");
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
 export function ago(age) {
   if (age === null || age === undefined) return NONE;
-  return age < 5 ? "now" : `${seconds(Math.round(age))} ago`;
+  if (age < 5) return "now";
+  if (age < 60) return `${Math.round(age)} s ago`;
+  if (age < 3600) return `${Math.round(age / 60)} min ago`;
+  return age < 172800 ? `${Math.round(age / 3600)} h ago` : `${Math.round(age / 86400)} days ago`;
 }
 
 export function money(value) {

@@ -1,32 +1,22 @@
 // Draws a mean with its interval as a small bar, to the scale of the score's range.
 
 import { el } from "./dom.js";
-import { number, range } from "./format.js";
+import { number, range, signed } from "./format.js";
 
-const WIDTH = 120;
 const HEIGHT = 14;
 
-/** Return a mean with its interval as words: `0.842 (0.79–0.88)`. */
-export function intervalWords(score) {
-  if (score.mean === null || score.mean === undefined) return "–";
-  const known = score.low !== null && score.low !== undefined;
-  return known ? `${number(score.mean)} (${range(score.low, score.high)})` : number(score.mean);
-}
-
-/** Return the bar: the interval, a mark for the mean; hatched while the run goes on. */
-export function intervalBar(score, { width = WIDTH } = {}) {
+/** Return the bar: the interval, and a mark for the mean; paler while the run goes on. */
+export function intervalBar(score, { width = 120 } = {}) {
   const [from, to] = score.range || span(score);
-  const place = (value) => Math.max(0, Math.min(width, ((value - from) / (to - from || 1)) * width));
+  const place = (value) => Math.max(1, Math.min(width - 1, ((value - from) / (to - from || 1)) * width));
   const low = place(score.low ?? score.mean);
   const high = place(score.high ?? score.mean);
-  return el("svg", {
-    class: `interval${score.interim ? " interim" : ""}`, width, height: HEIGHT, role: "img",
-    viewBox: `0 0 ${width} ${HEIGHT}`, "aria-label": intervalWords(score),
-  },
-  el("title", {}, `${score.name}: ${intervalWords(score)}`),
-  el("line", { class: "axis", x1: 0, x2: width, y1: HEIGHT / 2, y2: HEIGHT / 2 }),
-  el("rect", { class: "band", x: low, y: 3, width: Math.max(1, high - low), height: HEIGHT - 6, rx: 2 }),
-  el("line", { class: "mean", x1: place(score.mean), x2: place(score.mean), y1: 1, y2: HEIGHT - 1 }));
+  const classes = `interval${score.interim ? " interim" : ""}${score.bounded ? " bounded" : ""}`;
+  return el("svg", { class: classes, width, height: HEIGHT, role: "img", viewBox: `0 0 ${width} ${HEIGHT}`, "aria-label": score.words },
+    el("title", {}, `${score.name}: ${score.words}, on a scale from ${number(from)} to ${number(to)}`),
+    el("rect", { class: "axis", x: 0, y: HEIGHT / 2 - 1, width, height: 2, rx: 1 }),
+    el("rect", { class: "band", x: low, y: 3, width: Math.max(2, high - low), height: HEIGHT - 6, rx: 2 }),
+    el("rect", { class: "mean", x: place(score.mean) - 1, y: 1, width: 2, height: HEIGHT - 2 }));
 }
 
 function span(score) {
@@ -41,8 +31,10 @@ export function differenceBar(score, { width = 160 } = {}) {
   const place = (value) => ((value / most + 1) / 2) * (width - 8) + 4;
   const side = score.low > 0 ? "good" : score.high < 0 ? "bad" : "";
   const better = score.higher_is_better === false ? { good: "bad", bad: "good", "": "" }[side] : side;
-  return el("svg", { class: `interval ${better}`, width, height: HEIGHT, role: "img", viewBox: `0 0 ${width} ${HEIGHT}`, "aria-label": `${number(score.delta)} (${range(score.low, score.high)})` },
-    el("line", { class: "axis", x1: width / 2, x2: width / 2, y1: 0, y2: HEIGHT }),
-    el("rect", { class: "band", x: place(score.low), y: 3, width: Math.max(1, place(score.high) - place(score.low)), height: HEIGHT - 6, rx: 2 }),
-    el("line", { class: "mean", x1: place(score.delta), x2: place(score.delta), y1: 1, y2: HEIGHT - 1 }));
+  const words = `${signed(score.delta)} (${range(score.low, score.high)})`;
+  return el("svg", { class: `interval ${better}`, width, height: HEIGHT, role: "img", viewBox: `0 0 ${width} ${HEIGHT}`, "aria-label": words },
+    el("rect", { class: "axis", x: 0, y: HEIGHT / 2 - 1, width, height: 2, rx: 1 }),
+    el("rect", { class: "zero", x: width / 2 - 0.5, y: 0, width: 1, height: HEIGHT }),
+    el("rect", { class: "band", x: place(score.low), y: 3, width: Math.max(2, place(score.high) - place(score.low)), height: HEIGHT - 6, rx: 2 }),
+    el("rect", { class: "mean", x: place(score.delta) - 1, y: 1, width: 2, height: HEIGHT - 2 }));
 }

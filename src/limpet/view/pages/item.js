@@ -2,100 +2,138 @@
 
 import { changed, go, to } from "./address.js";
 import { diffText } from "./diff.js";
-import { el, fill, longText, textOf } from "./dom.js";
-import { bytes, count, money, number, scoreWords, seconds } from "./format.js";
+import { el, fill, longText, textOf, update } from "./dom.js";
+import { bytes, count, money, moment, plural, scoreWords, seconds } from "./format.js";
+import { lastOpened } from "./items.js";
 import { labelForm } from "./labels.js";
-import { traceTree } from "./trace.js";
+import { countEvents, traceTree } from "./trace.js";
 
 export function showItem(root, source, query) {
   const run = query.get("run") || "";
   const id = query.get("id") || "";
   const trial = Number(query.get("trial") || 0);
   const back = changed(query, { id: null, trial: null });
+  Object.assign(lastOpened, { run, id, trial });
   const place = el("article", { class: "item" });
   fill(root, place);
+  const view = { showsDiff: false, whole: false };
   let drawn = "";
+  let near = { before: null, after: null, at: null };
 
-  async function refresh(whole = false) {
-    const item = await source.item(run, id, trial, whole);
-    const state = JSON.stringify(item);
+  async function refresh() {
+    const [item, found] = await Promise.all([source.item(run, id, trial, view.whole), source.near(run, back, id, trial)]);
+    near = found;
+    const state = JSON.stringify([{ ...item, received: 0 }, { ...near, received: 0 }, view]);
     if (state === drawn) return;
     drawn = state;
-    const open = new Set([...place.querySelectorAll("details[open]")].map((node) => node.dataset.name));
-    fill(place, body(item, { run, query, back, source, whole: () => refresh(true), again: () => { drawn = ""; refresh(); } }));
-    for (const node of place.querySelectorAll("details")) if (open.has(node.dataset.name)) node.open = true;
+    update(place, body(item, near, {
+      run, query, back, source, view, step,
+      again: (changes = {}) => { Object.assign(view, changes); drawn = ""; return refresh(); },
+    }));
   }
 
-  async function step(by) {
-    const found = await source.items(run, back, 0, 100000);
-    const at = found.rows.findIndex((row) => row.id === id && (row.trial || 0) === trial);
-    const next = found.rows[at + by];
-    if (next) go("item", changed(query, { id: next.id, trial: next.trial || null }));
+  function step(other) {
+    if (other) go("item", changed(query, { id: other.id, trial: other.trial || null }));
   }
 
   const typing = (event) => {
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") go("items", back);
-    else if (event.key === "j" || event.key === "ArrowRight") step(1);
-    else if (event.key === "k" || event.key === "ArrowLeft") step(-1);
+    else if (event.key === "j" || event.key === "ArrowRight") step(near.after);
+    else if (event.key === "k" || event.key === "ArrowLeft") step(near.before);
   };
   document.addEventListener("keydown", typing);
-  return { title: `${id} in ${run}`, refresh: () => refresh(), close: () => document.removeEventListener("keydown", typing) };
+  return { title: `${id} in ${run}`, refresh, close: () => document.removeEventListener("keydown", typing) };
 }
 
-function body(item, { run, query, back, source, whole, again }) {
-  const trials = Array.from({ length: item.trials || 1 }, (_, at) => at);
+function body(item, near, page) {
+  const { run, back, source, again } = page;
   return [
-    el("h1", {}, el("a", { href: to("items", back) }, run), " ", item.id),
-    trials.length > 1 ? el("nav", { class: "trials", "aria-label": "Trials" }, trials.map((at) =>
-      el("a", { href: to("item", changed(query, { trial: at || null })), "aria-current": at === item.trial ? "page" : null }, `trial ${at + 1}`))) : null,
-    item.cut ? el("p", { class: "warn" }, `Long texts are cut: ${bytes(item.cut)} are not shown. `, el("button", { onclick: whole }, "Show all")) : null,
+    heading(item, near, page),
+    item.cut ? el("p", { class: "warn" }, `Long texts are cut: ${bytes(item.cut)} are not shown. `, el("button", { onclick: () => again({ whole: true }) }, "Show more")) : null,
     el("div", { class: "sides" },
       side("input", longText(textOf(item.input))),
       item.expected === null || item.expected === undefined ? null : side("expected", longText(textOf(item.expected))),
-      side("output", output(item))),
+      output(item, page)),
     item.can_label ? labelForm(item, run, source, again) : null,
     item.hidden ? el("p", { class: "dim" }, "The scores are shown when you have given your label.") : scores(item),
     attempts(item),
-    folded("trace", `Trace, ${count(countEvents(item.trace))} events`, traceTree(item.trace)),
-    folded("row", "Row", longText(textOf(item.row))),
-    folded("raw", "Raw JSON", rawJson(item)),
+    item.trace?.length ? el("section", { "data-name": "trace" }, el("h2", {}, `trace, ${plural(countEvents(item.trace), "event")}`), traceTree(item.trace)) : null,
+    item.metadata ? folded("metadata", "metadata", longText(textOf(item.metadata))) : null,
+    fields(item),
+    folded("raw", "everything as JSON", rawJson(item)),
+    el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "Esc"), " ", el("a", { href: to("items", back) }, "back to the items")),
   ];
 }
 
-function side(title, ...content) { return el("section", {}, el("h2", {}, title), content); }
+function heading(item, near, { run, query, back, step }) {
+  const trials = Array.from({ length: item.trials || 1 }, (_, at) => at);
+  const facts = [item.words, item.in_flight.length ? `in flight: ${item.in_flight.join(", ")}` : null,
+    item.seconds ? seconds(item.seconds) : null, item.attempts_made > 1 ? plural(item.attempts_made, "attempt") : null,
+    item.tokens ? `${count(item.tokens)} tokens` : null, item.cost ? money(item.cost) : null, item.at ? moment(item.at) : null,
+    item.by_current_version ? null : "by an earlier version", item.masked.length ? `secrets masked in ${item.masked.join(", ")}` : null];
+  return el("header", { class: "of-item", "data-name": "heading" }, el("div", { class: "title" },
+    el("h1", {}, el("a", { href: to("run", { run }) }, run), " / ", el("a", { href: to("items", back) }, "items"), " / ", item.id),
+    trials.length > 1 ? el("nav", { class: "trials", "aria-label": "Trials" }, "trial ", trials.map((at) =>
+      el("a", { href: to("item", changed(query, { trial: at || null })), "aria-current": at === item.trial ? "page" : null }, String(at + 1)))) : null,
+    el("span", { class: "push" }),
+    el("button", { disabled: !near.before, onclick: () => step(near.before), "aria-label": "Previous item" }, "↑"),
+    el("button", { disabled: !near.after, onclick: () => step(near.after), "aria-label": "Next item" }, "↓"),
+    near.at === null ? null : el("span", { class: "dim nowrap" }, `${count(near.at + 1)} of ${count(near.matching)}`)),
+  el("p", { class: "dim" }, facts.filter(Boolean).join(" · ")));
+}
 
-function output(item) {
-  if (item.error) return el("div", { class: "bad" }, `${item.error.type || item.error.class}: ${item.error.message || ""}`);
-  if (item.output === null || item.output === undefined) return el("p", { class: "dim" }, item.status.replace("_", " "));
-  const plain = longText(textOf(item.output));
-  if (typeof item.output !== "string" || typeof item.expected !== "string" || item.output === item.expected) return plain;
-  const diff = diffText(item.expected, item.output);
-  diff.hidden = true;
-  return [plain, diff, el("button", { "aria-pressed": "false", onclick: (event) => {
-    diff.hidden = !diff.hidden;
-    plain.hidden = !plain.hidden;
-    event.target.setAttribute("aria-pressed", String(!diff.hidden));
-  } }, "Differences from the expected")];
+function side(title, ...content) { return el("section", { "data-name": title }, el("h2", {}, title), content); }
+
+function output(item, { view, again }) {
+  if (item.error) return side("error", el("pre", { class: "text bad" }, `${item.error.type || item.error.class || ""}: ${item.error.message || textOf(item.error)}`));
+  if (item.output === null || item.output === undefined) return side("output", el("p", { class: "dim" }, "none"));
+  const differs = typeof item.output === "string" && typeof item.expected === "string" && item.output !== item.expected;
+  const title = el("h2", {}, "output ", differs ? el("button", {
+    class: "quiet", "aria-pressed": String(view.showsDiff), onclick: () => again({ showsDiff: !view.showsDiff }),
+  }, "compare with expected") : null);
+  return el("section", { "data-name": "output" }, title, differs && view.showsDiff ? diffText(item.expected, item.output) : longText(textOf(item.output)));
 }
 
 function scores(item) {
   if (!item.scores?.length) return null;
-  return side("scores", el("dl", { class: "item-scores" }, item.scores.map((score) => [
-    el("dt", {}, score.name, " ", score.error ? el("span", { class: "bad" }, `failed: ${score.error}`) : el("b", {}, scoreWords(score))),
-    el("dd", {}, score.votes ? el("p", { class: "dim" }, score.votes) : null, score.reason ? longText(score.reason) : null,
-      score.replies?.length ? folded(`reply ${score.name}`, "What the judge replied", score.replies.map((reply) => longText(textOf(reply)))) : null),
-  ])));
+  return el("section", { "data-name": "scores" }, el("h2", {}, "scores"), el("div", { class: "cards" }, item.scores.map((score) =>
+    el("div", { class: "card", "data-name": score.name },
+      el("div", { class: "dim" }, score.name),
+      score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords({ value: score.value }), score.label ? el("span", { class: "tag" }, score.label) : null),
+      score.votes ? el("div", { class: "dim small" }, `votes: ${score.votes}`) : null,
+      reason(score.reason),
+      score.replies?.length ? folded(`replies ${score.name}`, plural(score.replies.length, "reply", "replies"), score.replies.map(reply)) : null,
+      score.metadata ? folded(`metadata ${score.name}`, "metadata", longText(textOf(score.metadata))) : null,
+      el("div", { class: "dim small" }, [score.seconds ? seconds(score.seconds) : null, score.tokens ? `${count(score.tokens)} tokens` : null, score.cost ? money(score.cost) : null].filter(Boolean).join(" · "))))));
+}
+
+function reason(value) {
+  const text = textOf(value);
+  return text && text !== "{}" ? el("p", { class: "reason", dir: "auto" }, text) : null;
+}
+
+function reply(one) {
+  if (one === null || typeof one !== "object") return longText(textOf(one));
+  const { model, reason: why, ...rest } = one;
+  return [el("h4", {}, model || "model"), longText([why, Object.keys(rest).length ? textOf(rest) : null].filter(Boolean).join("\n\n"))];
 }
 
 function attempts(item) {
-  const facts = [item.seconds ? seconds(item.seconds) : null, item.cost ? money(item.cost) : null,
-    item.tokens ? `${number(item.tokens)} tokens` : null, item.at || null].filter(Boolean).join(" · ");
   const failed = (item.attempts || []).filter((attempt) => attempt.error);
-  return [facts ? el("p", { class: "dim" }, facts) : null,
-    failed.length ? folded("attempts", `${count(failed.length)} failed attempts`, failed.map((attempt) => [
-      el("h4", {}, `attempt ${attempt.n}: ${attempt.class || ""} ${attempt.seconds ? seconds(attempt.seconds) : ""}`), longText(attempt.error)])) : null,
-    item.error?.traceback ? folded("traceback", "Traceback", longText(item.error.traceback)) : null];
+  return [
+    failed.length ? el("section", { "data-name": "attempts" }, el("h2", {}, plural(failed.length, "failed attempt")), el("ol", { class: "attempts" }, failed.map((attempt) =>
+      el("li", {}, el("span", { class: "dim" }, [attempt.step, `attempt ${attempt.n}`, attempt.class, attempt.seconds ? seconds(attempt.seconds) : null].filter(Boolean).join(" · ")), " ",
+        el("span", { class: "message" }, attempt.error))))) : null,
+    item.error?.traceback ? folded("traceback", "traceback", longText(item.error.traceback)) : null];
+}
+
+function fields(item) {
+  const own = new Set(Object.values(item.roles || {}));
+  if (typeof item.row === "string") return folded("row", "row", longText(item.row));
+  const rest = Object.entries(item.row || {}).filter(([name]) => !own.has(name));
+  return rest.length ? el("section", { "data-name": "fields" }, el("h2", {}, "other fields"), el("dl", { class: "facts" }, rest.map(([name, value]) =>
+    [el("dt", {}, name), el("dd", {}, typeof value === "object" && value !== null ? longText(textOf(value)) : String(value))]))) : null;
 }
 
 function folded(name, title, ...content) {
@@ -105,8 +143,4 @@ function folded(name, title, ...content) {
 function rawJson(item) {
   const text = JSON.stringify(item.raw ?? item, null, 2);
   return [el("button", { onclick: (event) => navigator.clipboard.writeText(text).then(() => fill(event.target, "Copied")) }, "Copy"), longText(text)];
-}
-
-function countEvents(events) {
-  return (events || []).reduce((sum, event) => sum + 1 + countEvents(event.children), 0);
 }

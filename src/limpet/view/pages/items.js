@@ -1,101 +1,136 @@
 // Every item of a run in one table: sort it, filter it, open one. All of that is in the address.
 
-import { changed, go, replace, to } from "./address.js";
-import { el, fill } from "./dom.js";
+import { changed, go, to } from "./address.js";
+import { el, fill, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
 import { VirtualTable } from "./table.js";
 
 const FILTERS = ["failed", "below", "above", "label", "text", "where", "disagree", "draw"];
+const SEARCH_AGAIN_MS = 50;
+
+/** The item that was open last, so that the table shows it again. */
+export const lastOpened = { run: "", id: "", trial: 0 };
 
 export function showItems(root, source, query) {
   const run = query.get("run") || "";
   const bar = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() });
   const note = el("p", { class: "dim", "aria-live": "polite" });
   const place = el("div", { class: "fill" });
-  fill(root, el("h1", {}, el("a", { href: to("run", { run }) }, run), " items"), bar, note, place);
+  fill(root, el("div", { class: "title" }, el("h1", {}, el("a", { href: to("run", { run }) }, run), " items"), note), bar, place);
   let table = null;
-  let known = null;
+  let shape = "";
+  let searching = null;
 
   const change = (changes) => go("items", changed(query, changes));
   async function rows(from, many) {
     const found = await source.items(run, query, from, many);
-    fill(note, found.matching === found.total ? plural(found.total, "item") : `${count(found.matching)} of ${plural(found.total, "item")}`,
-      FILTERS.some((name) => query.has(name)) ? [" · ", el("a", { href: to("items", { run }) }, "all items")] : null);
+    update(note, noteOf(found, run, query));
+    clearTimeout(searching);
+    if (found.left_to_search) searching = setTimeout(() => table?.refresh(), SEARCH_AGAIN_MS);
     return found;
   }
 
   async function refresh() {
-    if (table) return table.refresh();
-    known = await rows(0, 1);
-    fill(bar, filterBar(known, query, change));
+    const known = await rows(table ? table.chunk : 0, 100);
+    const now = JSON.stringify([known.columns, known.trials]);
+    if (table && now === shape) return table.refresh();
+    shape = now;
+    if (!bar.contains(document.activeElement)) fill(bar, filterBar(known, query, change));
+    const before = table;
     table = new VirtualTable({
       label: `Items of ${run}`, columns: columnsOf(known), sorted: query.get("sort") || "",
       rows, cells: (row) => cells(row, known), sort: (name) => change({ sort: name }),
       open: (row) => go("item", changed(query, { id: row.id, trial: row.trial || null })),
     });
+    before?.close();
     fill(place, table.element);
     await table.draw();
-    const opened = Number(query.get("at"));
-    if (opened) { table.current = opened - 1; table.move(1); }
-    table.element.focus({ preventScroll: true });
+    if (before) table.restore(before);
+    else if (lastOpened.run === run && lastOpened.id) await moveTo(table, await source.near(run, query, lastOpened.id, lastOpened.trial));
+    if (!bar.contains(document.activeElement)) table.element.focus({ preventScroll: true });
     return null;
   }
 
   const typing = (event) => {
-    if (event.key === "/" && document.activeElement?.tagName !== "INPUT") {
+    if (event.key === "/" && !/^(INPUT|SELECT)$/.test(document.activeElement?.tagName)) {
       event.preventDefault();
       bar.querySelector("input[type=search]")?.focus();
+    } else if (event.key === "Escape") {
+      if (bar.contains(document.activeElement)) table?.element.focus();
+      else go("run", { run });
     }
   };
   document.addEventListener("keydown", typing);
   return {
     title: `${run} items`, refresh,
     close() {
-      if (table && table.current > 0) replace("items", changed(query, { at: table.current }));
+      clearTimeout(searching);
       document.removeEventListener("keydown", typing);
       table?.close();
     },
   };
 }
 
+async function moveTo(table, near) {
+  if (near.at !== null) table.moveTo(near.at);
+}
+
+function noteOf(found, run, query) {
+  const all = plural(found.total, found.trials > 1 ? "answer" : "item");
+  return [found.matching === found.total ? all : `${count(found.matching)} of ${all}`,
+    found.left_to_search ? `, searched ${count(found.total - found.left_to_search)} of ${count(found.total)}` : null,
+    FILTERS.some((name) => query.has(name)) ? [" · ", el("a", { href: to("items", { run, sort: query.get("sort") }) }, "no filters")] : null];
+}
+
+const scoresOf = (known) => known.columns.filter(({ kind }) => kind === "score" || kind === "label");
+const hasCost = (known) => known.columns.some(({ name }) => name === "cost");
+
 function columnsOf(known) {
-  const scores = known.columns.filter(({ kind }) => kind === "score" || kind === "label");
   return [
-    { title: "id", sort: "id" }, ...(known.trials > 1 ? [{ title: "trial", align: "right" }] : []),
-    { title: "input" }, { title: "output" },
-    ...scores.map(({ name }) => ({ title: name, align: "right", sort: name })),
-    { title: "time", align: "right", sort: "seconds" },
-    ...(known.columns.some(({ name }) => name === "cost") ? [{ title: "cost", align: "right", sort: "cost" }] : []),
+    { title: "id", sort: "place", width: "id" }, ...(known.trials > 1 ? [{ title: "trial", align: "right", width: "narrow" }] : []),
+    { title: "input", width: "text" }, { title: "output", width: "text" },
+    ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, width: "score" })),
+    { title: "time", align: "right", sort: "seconds", width: "number" },
+    ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", width: "number" }] : []),
   ];
 }
 
 function cells(row, known) {
-  const scores = known.columns.filter(({ kind }) => kind === "score" || kind === "label");
   return [
     row.id, ...(known.trials > 1 ? [count(row.trial + 1)] : []),
-    row.input ?? "", row.error ? el("span", { class: "bad" }, row.error) : row.output ?? el("span", { class: "dim" }, row.status),
-    ...scores.map(({ name }) => scoreWords(row.scores[name])),
+    row.input ?? "", row.error ? el("span", { class: "bad" }, row.error) : row.output ?? el("span", { class: "dim" }, row.status.replaceAll("_", " ")),
+    ...scoresOf(known).map(({ name }) => scoreCell(row, name)),
     row.seconds ? seconds(row.seconds) : "",
-    ...(known.columns.some(({ name }) => name === "cost") ? [money(row.cost)] : []),
+    ...(hasCost(known) ? [row.cost ? money(row.cost) : ""] : []),
   ];
+}
+
+function scoreCell(row, name) {
+  const failed = row.failed_scores?.[name] ?? row.failed_scores?.[name.split(".")[0]];
+  if (failed) return el("span", { class: "bad" }, "failed");
+  const score = row.scores[name];
+  if (!score) return el("span", { class: "dim" }, "–");
+  const { value, label } = score;
+  if (value === null || value === undefined) return scoreWords(score);
+  return [label ? el("span", { class: "dim" }, `${label} `) : null, scoreWords({ value })];
 }
 
 function filterBar(known, query, change) {
   const scores = known.columns.filter(({ kind }) => kind === "score").map(({ name }) => name);
   const text = el("input", {
-    type: "search", placeholder: "Search input and output  ( / )", "aria-label": "Search input and output",
+    type: "search", placeholder: "Search texts  ( / )", "aria-label": "Search input, output, errors and reasons",
     value: query.get("text") || "",
     onchange: (event) => change({ text: event.target.value }),
   });
-  const toggle = (name, title) => el("label", {}, el("input", {
-    type: "checkbox", checked: query.has(name), onchange: (event) => change({ [name]: event.target.checked ? "1" : null }),
-  }), title);
+  const toggle = (name, title) => el("button", {
+    type: "button", "aria-pressed": String(query.has(name)), onclick: () => change({ [name]: query.has(name) ? null : "1" }),
+  }, title);
   return [
     text, toggle("failed", "failed"), known.can_disagree ? toggle("disagree", "judges disagree") : null,
     known.has_draw ? toggle("draw", "drawn for labels") : null,
     scores.length ? scoreFilter(scores, query, change) : null,
     known.fields?.length ? fieldFilter(known.fields, query, change) : null,
-    [...query.getAll("where"), ...query.getAll("label")].map((one) => chip(one, query, change)),
+    ["above", "where", "label"].flatMap((name) => query.getAll(name).map((one) => chip(name, one, query, change))),
   ];
 }
 
@@ -116,15 +151,14 @@ function splitLast(text) {
 
 function fieldFilter(fields, query, change) {
   const which = el("select", { "aria-label": "Field" }, fields.map((field) => el("option", {}, field)));
-  const value = el("input", { class: "short", placeholder: "value", "aria-label": "Value of the field" });
+  const value = el("input", { class: "short", placeholder: "any", "aria-label": "Value of the field" });
   value.addEventListener("change", () => value.value && change({ where: [...query.getAll("where"), `${which.value}:${value.value}`] }));
   return el("span", { class: "pair" }, which, " is ", value);
 }
 
-function chip(text, query, change) {
-  const without = (name) => query.getAll(name).filter((one) => one !== text);
+function chip(name, text, query, change) {
   return el("button", {
     class: "chip", type: "button", "aria-label": `Remove the filter ${text}`,
-    onclick: () => change({ where: without("where"), label: without("label") }),
-  }, text, " ×");
+    onclick: () => change({ [name]: query.getAll(name).filter((one) => one !== text) }),
+  }, text.replace(":", name === "above" ? " above " : ": "), " ×");
 }

@@ -8,11 +8,11 @@ import { showItems } from "./items.js";
 import { showRun } from "./run.js";
 import { showRuns } from "./runs.js";
 
-const VIEWS = { "": showRuns, runs: showRuns, run: showRun, items: showItems, item: showItem, compare: showCompare };
+const VIEWS = { runs: showRuns, run: showRun, items: showItems, item: showItem, compare: showCompare };
 const EVERY_MS = 1000;
 
 /** Show the pages of a source in the document, for as long as it is open. */
-export function start(source, { first = "" } = {}) {
+export function start(source, { first = "runs" } = {}) {
   const main = el("main", { id: "main" });
   const fault = el("p", { class: "fault bad", role: "alert", hidden: true });
   fill(document.body, header(source), fault, main);
@@ -23,10 +23,12 @@ export function start(source, { first = "" } = {}) {
     clearTimeout(timer);
     shown?.close?.();
     const { view, query } = read();
-    const page = el("div", { class: `page ${/^[a-z]+$/.test(view) ? view : "runs"}` });
+    const name = view in VIEWS ? view : first;
+    const page = el("div", { class: `page ${name}` });
     fill(main, page);
-    shown = (VIEWS[view || first] || VIEWS[first] || showRuns)(page, source, query);
+    shown = VIEWS[name](page, source, query);
     document.title = `${shown.title || "Runs"} · Limpet`;
+    window.scrollTo(0, 0);
     refresh(shown);
   };
 
@@ -34,7 +36,7 @@ export function start(source, { first = "" } = {}) {
     try {
       if (!document.hidden || !of.drawn) await of.refresh();
       of.drawn = true;
-      fault.hidden = true;
+      if (of === shown) fault.hidden = true;
     } catch (error) {
       if (of !== shown) return;
       fill(fault, error.message);
@@ -54,7 +56,7 @@ export function start(source, { first = "" } = {}) {
 
 function header(source) {
   const links = source.isLive ? [["runs", "Runs"], ["compare", "Compare"]] : source.views;
-  return el("header", {}, el("a", { class: "skip", href: "#main" }, "Skip to the content"),
+  return el("header", { class: "top" }, el("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); document.getElementById("main").querySelector("a, button, [tabindex]")?.focus(); } }, "Skip to the content"),
     el("strong", {}, "Limpet"),
     el("nav", { "aria-label": "Pages" }, links.map(([view, title]) => el("a", { href: to(view, source.query?.(view) || {}) }, title))),
     el("span", { class: "dim" }, source.about || ""));

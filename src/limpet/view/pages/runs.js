@@ -1,39 +1,57 @@
 // All runs below a directory, the newest first.
 
 import { to } from "./address.js";
-import { el, fill } from "./dom.js";
+import { el, table, update } from "./dom.js";
 import { ago, count, money, plural } from "./format.js";
-import { intervalBar, intervalWords } from "./intervals.js";
+import { intervalBar } from "./intervals.js";
 
 export function showRuns(root, source) {
   const list = el("div", { class: "runs" });
-  fill(root, el("h1", {}, "Runs"), list);
+  update(root, el("h1", {}, "Runs"), list);
   async function refresh() {
-    const { runs } = await source.runs();
-    fill(list, runs.length ? table(runs) : el("p", { class: "dim" }, "There are no runs here yet: limpet run eval.yml makes one."));
+    const { runs, received } = await source.runs();
+    const since = received ? (performance.now() - received) / 1000 : 0;
+    update(list, runs.length ? runsTable(runs, since)
+      : el("p", { class: "dim" }, "There are no runs here yet: limpet run eval.yml makes one."));
   }
   return { title: "Runs", refresh };
 }
 
-function table(runs) {
-  const heads = ["run", "state", "done", "scores", "cost", "last active"];
-  return el("table", { class: "plain", "aria-label": "Runs" },
-    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, runs.map(row)));
+function runsTable(runs, since) {
+  const names = [...new Set(runs.flatMap((run) => run.scores.map(({ name }) => name)))];
+  // With a few scores, each has its column; else they are below one another.
+  const columns = names.length <= 4 ? names : null;
+  const costs = runs.some((run) => run.cost);
+  const heads = ["run", "state", ["done", "right"], ...(columns || ["scores"]), ...(costs ? [["cost", "right"]] : []), ["last active", "right"]];
+  return table("Runs", heads, runs.map((run) => el("tr", { "data-name": run.path },
+    el("th", { scope: "row" }, el("a", { href: to("run", { run: run.path }) }, run.name),
+      (run.tags || []).map((tag) => el("span", { class: "tag" }, tag))),
+    el("td", {}, stateWord(run.state), run.why ? el("div", { class: "bad message" }, run.why) : null),
+    el("td", { class: "right" }, doneOf(run)),
+    columns ? columns.map((name) => el("td", {}, scoreIn(run.scores.find((score) => score.name === name))))
+      : el("td", {}, run.scores.map((score) => el("div", {}, el("span", { class: "dim" }, score.name, " "), scoreIn(score)))),
+    costs ? el("td", { class: "right" }, money(run.cost)) : null,
+    el("td", { class: "dim right nowrap" }, ago(run.age_s === null || run.age_s === undefined ? null : run.age_s + since)))));
 }
 
-function row(run) {
-  return el("tr", {},
-    el("th", { scope: "row" }, el("a", { href: to("run", { run: run.path }) }, run.name), (run.tags || []).map((tag) => el("span", { class: "tag" }, tag))),
-    el("td", {}, stateWord(run.state)),
-    el("td", {}, `${count(run.done)} of ${count(run.asked)}`, run.failed ? el("div", { class: "bad" }, plural(run.failed, "failure")) : null,
-      el("progress", { max: run.asked || 1, value: run.done || 0, "aria-label": "done" })),
-    el("td", {}, run.scores.length ? el("div", { class: "scores" }, run.scores.map((score) => [
-      el("span", { class: "name" }, score.name), intervalBar(score),
-      el("span", { class: "numbers" }, intervalWords(score), score.interim ? " so far" : ""),
-    ])) : el("span", { class: "dim" }, "no scores")),
-    el("td", {}, money(run.cost)),
-    el("td", { class: "dim" }, ago(run.age_s)));
+function doneOf(run) {
+  return el("div", { class: "done" },
+    el("div", { class: "nowrap" }, run.done === run.asked ? count(run.done) : `${count(run.done)} of ${count(run.asked)}`),
+    el("progress", { max: run.asked || 1, value: run.done || 0, "aria-label": "done" }),
+    run.failed ? el("div", { class: "bad nowrap" }, plural(run.failed, "failure")) : null);
+}
+
+function scoreIn(score) {
+  if (!score) return el("span", { class: "dim" }, "–");
+  if (score.mean === null || score.mean === undefined) return el("span", { class: "dim" }, labelWords(score.labels));
+  return el("div", { class: "score" }, intervalBar(score, { width: 96 }),
+    el("span", { class: "nowrap" }, score.words, score.interim ? el("span", { class: "dim" }, " so far") : null));
+}
+
+/** Return labels with their counts, the most frequent first. */
+export function labelWords(labels) {
+  const ranked = Object.entries(labels || {}).sort((a, b) => b[1] - a[1]).slice(0, 4);
+  return ranked.map(([label, many]) => `${count(many)} ${label}`).join(", ") || "–";
 }
 
 /** Return a run's state as a coloured word. */

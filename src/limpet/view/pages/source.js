@@ -22,7 +22,8 @@ export class ServerSource {
     }
     if (response.status === 304) return before.data;
     const data = await response.json().catch(() => ({}));
-    if (!response.ok) throw new SourceError(data.error || `${response.status} ${response.statusText}`);
+    if (!response.ok) throw new SourceError([data.error, data.hint].filter(Boolean).join(": ") || `${response.status} ${response.statusText}`);
+    data.received = performance.now();
     const tag = response.headers.get("ETag");
     if (tag) {
       if (this.known.size > 50) this.known.clear();
@@ -41,6 +42,15 @@ export class ServerSource {
     params.set("from", from);
     params.set("count", many);
     return this.ask("items", params);
+  }
+
+  /** The items before and after one, among those that a query wants, and its place there. */
+  near(run, query, id, trial) {
+    const params = new URLSearchParams(query);
+    params.set("run", run);
+    params.set("id", id);
+    params.set("trial", trial);
+    return this.ask("near", params);
   }
 
   item(run, id, trial, whole = false) {

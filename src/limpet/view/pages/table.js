@@ -1,6 +1,6 @@
 // A table of any length: only the rows that can be seen are in the page.
 
-import { el, fill } from "./dom.js";
+import { el, update } from "./dom.js";
 
 const SPARE = 12;
 const CHUNK = 100;
@@ -22,9 +22,8 @@ export class VirtualTable {
     this.current = -1;
     this.version = 0;
     this.body = el("tbody");
-    this.above = el("tr", { class: "space", "aria-hidden": true }, el("td"));
-    this.below = el("tr", { class: "space", "aria-hidden": true }, el("td"));
     this.table = el("table", { "aria-label": label, "aria-rowcount": -1 },
+      el("colgroup", {}, columns.map((column) => el("col", { class: column.width || "" }))),
       el("thead", {}, el("tr", { "aria-rowindex": 1 }, columns.map((column) => this.head(column, sorted)))),
       this.body);
     this.element = el("div", {
@@ -66,17 +65,19 @@ export class VirtualTable {
     const last = first + this.many;
     const wanted = [];
     for (let at = Math.floor(first / CHUNK); at <= Math.floor(last / CHUNK); at += 1) wanted.push(at);
+    if (this.total) this.paint();
     await Promise.all(wanted.map((at) => this.load(at, version)));
     if (version === this.version) this.paint();
   }
 
   async load(at, version) {
-    if (this.chunks.has(at) || (this.chunks.size && at * CHUNK >= Math.max(this.total, 1))) return;
+    if (this.chunks.has(at)) return this.chunks.get(at);
+    if (this.chunks.size && at * CHUNK >= Math.max(this.total, 1)) return null;
     const answer = this.ask(at * CHUNK, CHUNK);
     this.chunks.set(at, answer);
     try {
       const found = await answer;
-      if (version !== this.version) return;
+      if (version !== this.version) return null;
       this.chunks.set(at, found.rows);
       this.total = found.matching;
       this.loaded?.(found);
@@ -84,6 +85,7 @@ export class VirtualTable {
       this.chunks.delete(at);
       this.failed?.(error);
     }
+    return null;
   }
 
   row(at) {
@@ -99,24 +101,23 @@ export class VirtualTable {
     const last = Math.min(this.total, first + this.many);
     const rows = [];
     for (let at = first; at < last; at += 1) rows.push(this.line(at));
-    this.above.firstChild.style.height = `${first * this.height}px`;
-    this.below.firstChild.style.height = `${Math.max(0, this.total - last) * this.height}px`;
-    const held = this.body.contains(document.activeElement);
-    fill(this.body, this.above, rows, this.below);
+    const space = (name) => el("tr", { class: "space", "aria-hidden": true, "data-name": name }, el("td", { colspan: this.columns.length }));
+    update(this.body, space("above"), rows, space("below"));
+    this.body.firstChild.firstChild.style.height = `${first * this.height}px`;
+    this.body.lastChild.firstChild.style.height = `${Math.max(0, this.total - last) * this.height}px`;
     this.table.setAttribute("aria-rowcount", this.total + 1);
-    const measured = rows[0]?.getBoundingClientRect().height;
-    if (measured && Math.abs(measured - this.height) > 0.5) {
+    const measured = this.body.children[1]?.getBoundingClientRect().height;
+    if (last > first && measured && Math.abs(measured - this.height) > 0.5) {
       this.height = measured;
       this.paint();
     }
-    if (held) this.element.focus();
   }
 
   line(at) {
     const row = this.row(at);
     const cells = row ? this.cells(row) : this.columns.map(() => "");
     return el("tr", {
-      "aria-rowindex": at + 2, "aria-selected": at === this.current ? "true" : null,
+      "data-name": "row", "aria-rowindex": at + 2, "aria-selected": at === this.current ? "true" : null,
       class: at === this.current ? "current" : "", onclick: () => { this.current = at; if (row) this.open(row); },
     }, cells.map((cell, number) => el(number === 0 ? "th" : "td", {
       class: this.columns[number].align || "", scope: number === 0 ? "row" : null,
@@ -136,7 +137,20 @@ export class VirtualTable {
   }
 
   move(step) {
-    const target = this.current < 0 && step > 0 && step !== Infinity ? 0 : this.current + step;
+    this.moveTo(this.current < 0 && step > 0 && step !== Infinity ? 0 : this.current + step);
+  }
+
+  /** Take over what another table showed: where it was scrolled to, and which row was chosen. */
+  restore(other) {
+    this.current = other.current;
+    this.element.scrollTop = other.element.scrollTop;
+    this.draw();
+  }
+
+  /** The first row of those that were asked for together and are in view. */
+  get chunk() { return Math.floor(this.first / CHUNK) * CHUNK; }
+
+  moveTo(target) {
     this.current = Math.max(0, Math.min(this.total - 1, target));
     const top = this.current * this.height;
     const view = this.element;

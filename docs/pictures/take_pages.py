@@ -1,0 +1,81 @@
+"""Take pictures of the pages of `limpet view`: light, dark and narrow, of a running run, too.
+
+Run it from the project's directory: `.venv/bin/python docs/pictures/take_pages.py [FOLDER]`.
+"""
+
+import asyncio
+import multiprocessing
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from demo_runs import make
+from playwright.async_api import async_playwright
+
+from limpet.view.server import serving
+
+ROOT = Path(__file__).parent
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+VIEWS = {
+    "runs": "#/runs",
+    "run": "#/run?run=support-bot-v1",
+    "items": "#/items?run=support-bot-v1&sort=helpful",
+    "item": "#/item?run=support-bot-v1&id={id}&sort=helpful",
+    "compare": "#/compare?base=support-bot-v1&new=support-bot-v2",
+}
+
+
+async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
+    """Take all pictures; of those in `kept`, small ones, for the documents."""
+    async with serving(runs) as server, async_playwright() as playwright:
+        options: Any = {"executable_path": "/usr/bin/chromium", "args": ["--no-sandbox"]}
+        browser = await playwright.chromium.launch(**options)
+        for look, size in (("light", WIDE), ("dark", WIDE), ("narrow", NARROW)):
+            scheme: Any = {"color_scheme": "dark" if look == "dark" else "light"}
+            context = await browser.new_context(viewport=size, **scheme)
+            page = await context.new_page()
+            page.on("console", lambda message: print("console:", message.text))
+            page.on("pageerror", lambda error: print("error:", error))
+            await page.goto(server.address)
+            await page.goto(f"http://127.0.0.1:{server.port}/{VIEWS['items']}")
+            worst = await page.locator("tbody tr[data-name=row] th").first.inner_text()
+            for name, view in {**VIEWS, "live": "#/run?run=support-bot-v3"}.items():
+                if kept and f"{name}-{look}" not in kept:
+                    continue
+                address = f"http://127.0.0.1:{server.port}/{view.format(id=worst)}"
+                await page.goto(address)
+                await page.locator("main table, main pre").first.wait_for()
+                if name == "item":
+                    await page.locator("button.quiet").click()
+                    await page.locator(".trace summary").nth(1).click()
+                await asyncio.sleep(1.2)
+                await page.screenshot(path=folder / f"{name}-{look}.png", full_page=not kept)
+            await context.close()
+        await browser.close()
+
+
+def main() -> None:
+    """Make the runs and take the pictures."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    kept = () if len(sys.argv) > 1 else ("live-light", "items-light", "item-light", "live-dark")
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        runs = Path(place) / "runs"
+        make(runs / "support-bot-v1", 0.62, 300)
+        make(runs / "support-bot-v2", 0.78, 300)
+        running = multiprocessing.Process(
+            target=make, args=(runs / "support-bot-v3", 0.81, 2_000), kwargs={"pause_s": 0.15}
+        )
+        running.start()
+        time.sleep(12)
+        try:
+            asyncio.run(take(runs, folder, kept))
+        finally:
+            running.kill()
+            running.join()
+
+
+if __name__ == "__main__":
+    main()

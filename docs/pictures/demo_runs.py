@@ -22,6 +22,8 @@ TOPICS = {
     "warranty": ["The kettle of order {n} leaks. Is there a warranty?",
                  "How long is the warranty on lamps?"],
 }  # fmt: skip
+LOST = 0.03
+"""The share of calls that time out."""
 ANSWERS = {
     "refund": "A refund takes five working days. It goes to the card that you paid with.",
     "delivery": "Parcels take two to four days. You can follow yours under My orders.",
@@ -31,6 +33,7 @@ ANSWERS = {
 
 
 def rows(many: int) -> list[dict[str, Any]]:
+    """Return tickets."""
     chance = random.Random(7)
     found = []
     for number in range(many):
@@ -55,13 +58,16 @@ class SupportBot:
         began = time.time()
         await asyncio.sleep(self.pause_s * chance.lognormvariate(0, 0.5))
         looked_up = time.time()
-        if chance.random() < 0.03:
+        if chance.random() < LOST:
             raise TimeoutError(f"the order service did not answer for {row['id']}")
         await asyncio.sleep(self.pause_s * chance.lognormvariate(0.3, 0.6))
         ended = time.time()
         good = ANSWERS[row["topic"]]
-        bad = ["I am sorry, I cannot help with that.", good.split(". ")[0] + ".",
-               "Please call us on weekdays between nine and five."]
+        bad = [
+            "I am sorry, I cannot help with that.",
+            good.split(". ")[0] + ".",
+            "Please call us on weekdays between nine and five.",
+        ]
         answer = good if chance.random() < self.quality else chance.choice(bad)
         usage = {"prompt_tokens": chance.randint(280, 420), "completion_tokens": len(answer) // 4}
         usage["total_tokens"] = sum(usage.values())
@@ -85,10 +91,16 @@ async def helpful(output: str, expected: str) -> limpet.Score:
     """Stand in for a model that judges."""
     await asyncio.sleep(0.002)
     if output == expected:
-        return limpet.Score(1.0, "helpful", explanation="It answers the question and says what happens next.")
+        return limpet.Score(
+            1.0, "helpful", explanation="It answers the question and says what happens next."
+        )
     if expected.startswith(output[:20]):
-        return limpet.Score(0.5, label="partly", explanation="It is right, but does not say what to do next.")
-    return limpet.Score(0.0, label="not helpful", explanation="It sends the customer away without an answer.")
+        return limpet.Score(
+            0.5, label="partly", explanation="It is right, but does not say what to do next."
+        )
+    return limpet.Score(
+        0.0, label="not helpful", explanation="It sends the customer away without an answer."
+    )
 
 
 def make(run: Path, quality: float, many: int, *, pause_s: float = 0.02, trials: int = 2) -> None:

@@ -65,7 +65,7 @@ def main() -> None:
         runs = Path(place) / "runs"
         make(runs / "support-bot-v1", 0.62, 300)
         make(runs / "support-bot-v2", 0.78, 300)
-        running = multiprocessing.Process(
+        running = multiprocessing.get_context("spawn").Process(
             target=make, args=(runs / "support-bot-v3", 0.81, 2_000), kwargs={"pause_s": 0.15}
         )
         running.start()

@@ -24,18 +24,18 @@ def command(
             f"{one_line(str(directory))}: no such directory",
             hint="name the directory that holds the runs, or a run: limpet view DIR",
         )
-    asyncio.run(_serve(directory, port, allow_hosts, open_browser=open_browser))
+    view = f"#/run?run={quote(directory.resolve().name)}" if is_run(directory) else ""
+    asyncio.run(_serve(directory, view, port or 0, allow_hosts, open_browser=open_browser))
     return DONE
 
 
 async def _serve(
-    directory: Path, port: int | None, allow_hosts: Sequence[str], *, open_browser: bool
+    directory: Path, view: str, port: int, allow_hosts: Sequence[str], *, open_browser: bool
 ) -> None:
     ended = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, ended.set)
-    view = f"#/run?run={quote(directory.resolve().name)}" if is_run(directory) else ""
-    async with serving(directory, port=port or 0, allow_hosts=allow_hosts) as server:
+    async with serving(directory, port=port, allow_hosts=allow_hosts) as server:
         print(server.address + view, flush=True)  # noqa: T201 - the one line of output
         say("Ctrl-C ends it. Who has this address can read the runs.")
         if open_browser:

@@ -63,10 +63,10 @@ def near_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
     heads.refresh()
     places, _ = _chosen(opened, query)
     place = heads.place(query.get("id", ""), _number(query, "trial", 0))
-    at = np.flatnonzero(places == place) if place is not None else ()
+    at = [] if place is None else np.flatnonzero(places == place).tolist()
     found: dict[str, Any] = {"at": None, "matching": len(places), "before": None, "after": None}
-    if len(at):
-        where = int(at[0])
+    if at:
+        where = at[0]
         found["at"] = where
         for name, other in (("before", where - 1), ("after", where + 1)):
             if 0 <= other < len(places):
@@ -149,9 +149,8 @@ def _columns(table: ScoreTable) -> list[dict[str, Any]]:
     columns = [
         {"name": str(name), "kind": "score" if name in table.scores else "label"} for name in names
     ]
-    for name in table.evaluators:  # also before it has scored anything
-        if not any(known.evaluator == name for known in names):
-            columns.append({"name": name, "kind": "score"})
+    known = {name.evaluator for name in names}  # one may not have scored anything yet
+    columns += [{"name": name, "kind": "score"} for name in table.evaluators if name not in known]
     columns.append({"name": "seconds", "kind": "number"})
     if not np.isnan(table.costs).all():
         columns.append({"name": COST, "kind": "number"})
@@ -164,9 +163,7 @@ def _votes(opened: OpenedRun) -> list[Any]:
     return [one for one in evaluators if "agreement" in one or "flip_rate" in one]
 
 
-def _row(
-    heads: Heads, place: int, rows: Mapping[tuple[str, int], ItemResult]
-) -> dict[str, Any]:
+def _row(heads: Heads, place: int, rows: Mapping[tuple[str, int], ItemResult]) -> dict[str, Any]:
     id_, trial = heads.where(place)
     item = rows.get((id_, trial)) or ItemResult(id_, trial, None, None)
     error = item.error
@@ -267,8 +264,8 @@ def _scores(whole: WholeItem, shown: Shown) -> list[dict[str, Any]]:
                 "error": None,
             })  # fmt: skip
     for name, error in whole.item.score_errors.items():
-        found.append({"name": name, "value": None, "label": None,
-                      "error": shown(_error_words(error)), "class": shown(error.get("class"))})  # fmt: skip
+        words, kind = shown(_error_words(error)), shown(error.get("class"))
+        found.append({"name": name, "value": None, "label": None, "error": words, "class": kind})
     return found
 
 

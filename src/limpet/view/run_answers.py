@@ -15,6 +15,7 @@ from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading.head_query import failed_rows
 from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
+from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.tags import tags_of
 from limpet.text import text_of
 from limpet.view.opened_runs import OpenedRun, OpenedRuns
@@ -75,7 +76,13 @@ class RunsList:
 def mark_of(path: Path) -> object:
     """Return what changes with the files of a run, and when a session of it ends or dies."""
     layout = layout_at(path)
-    names = (layout.home / "run.json", layout.events, layout.failures, layout.lock, *layout.columns())
+    names = (
+        layout.home / "run.json",
+        layout.events,
+        layout.failures,
+        layout.lock,
+        *layout.columns(),
+    )
     found = []
     for name in names:
         try:
@@ -131,6 +138,7 @@ class RunAnswers:
         heads.refresh()
         snapshot, summary = reader.snapshot(scores=False), heads.summary()
         state = reader.state
+        calls = [call for step in snapshot.steps for call in step.in_flight]
         return {
             "run": address,
             "state": state,
@@ -148,9 +156,9 @@ class RunAnswers:
             "time_left_s": snapshot.left_s if state == "running" else None,
             "evaluators": list(reader.evaluators),
             "fields": fields_of(opened),
-            "timeline": opened.timeline.data(),
+            "timeline": opened.timeline.data([call.seconds for call in calls]),
             "used": _used(summary),
-            "remarks": list(reader.remarks),
+            "remarks": [*reader.remarks, *_enough(reader)],
             "tags": tags_of(reader.layout),
             "can_label": can_label,
         }
@@ -181,6 +189,11 @@ class RunAnswers:
         return known
 
 
+def _enough(reader: RunReader) -> list[str]:
+    """Return why no more was needed, where `stop_when` ended the run."""
+    return stop_when_lines(reader.summary_written()) if reader.state == "enough" else []
+
+
 def fields_of(opened: OpenedRun) -> list[str]:
     """Return the fields of the dataset, from its first rows."""
     names: dict[str, None] = {}
@@ -206,18 +219,24 @@ def _step(step: StepSnapshot) -> dict[str, Any]:
 
 
 def _in_flight(snapshot: Snapshot, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    calls = []
+    calls: list[dict[str, Any]] = []
     for step in snapshot.steps:
         known = summary["evaluators"].get(step.name, summary["workflow"])
         p99 = known.get("quantiles", {}).get("seconds", {}).get("p99")
-        is_known = p99 is not None and known.get("completed", 0) >= _LEAST_ENDED
-        for call in step.in_flight:
-            calls.append({
-                "step": step.name, "id": call.id, "attempt": call.attempt, "age_s": call.seconds,
-                "p99_s": p99 if is_known else None,
-                "is_stuck": bool(is_known and call.seconds > _STUCK * p99),
-            })  # fmt: skip
-    return sorted(calls, key=lambda call: -call["age_s"])[:_MOST_IN_FLIGHT]
+        if known.get("completed", 0) < _LEAST_ENDED:
+            p99 = None
+        calls += [
+            {
+                "step": step.name,
+                "id": call.id,
+                "attempt": call.attempt,
+                "age_s": call.seconds,
+                "p99_s": p99,
+                "is_stuck": p99 is not None and call.seconds > _STUCK * p99,
+            }
+            for call in step.in_flight
+        ]
+    return sorted(calls, key=lambda call: -float(call["age_s"]))[:_MOST_IN_FLIGHT]
 
 
 def _used(summary: Mapping[str, Any]) -> list[dict[str, Any]]:

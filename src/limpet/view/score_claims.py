@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from limpet.run.results.filters import ScoreName
-from limpet.run.results.score_words import claim_of, headline, of_completed
+from limpet.run.results.score_words import claim_of, headline, of_completed, people_notes
 
 
 def score_claims(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def _claim(name: str, part: str | None, numbers: Mapping[str, Any]) -> dict[str,
         "interim": bool(numbers.get("interim")),
         "n": numbers.get("completed", 0),
         "failed": sum(numbers.get("failed", {}).values()),
-        "note": note,
+        "notes": [*filter(None, [note]), *people_notes(numbers, part)],
         "labels": labels or {},
     }
 
@@ -57,7 +57,9 @@ def _claim(name: str, part: str | None, numbers: Mapping[str, Any]) -> dict[str,
 def used(summary: Mapping[str, Any]) -> dict[str, float]:
     """Return what all steps together used: `cost` and `tokens`, where that is known."""
     evaluators = summary.get("evaluators") or {}
-    usages = [step.get("usage", {}) for step in (summary.get("workflow") or {}, *evaluators.values())]
+    usages = [
+        step.get("usage", {}) for step in (summary.get("workflow") or {}, *evaluators.values())
+    ]
     found = {}
     for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):
         values = [usage[name] for usage in usages if isinstance(usage.get(name), (int, float))]

@@ -125,7 +125,7 @@ class Server:
 
     async def _runs(self, request: web.Request) -> web.Response:
         async with self._list_lock:  # two pages that look at the list need one answer
-            return await self._answered(request, lambda: self._list.answer())
+            return await self._answered(request, self._list.answer)
 
     async def _one_run(self, request: web.Request) -> web.Response:
         address = request.query.get("run", "")

@@ -71,7 +71,7 @@ class FactsReader(ColumnReader):
         return sum(1 for _ in takewhile(offset.__le__, reversed(offsets.values())))
 
     def since(self, offset: int) -> list[bytes]:
-        """Return the keys of the records that begin at `offset` or later, in the order of the file."""
+        """Return the keys of the records that begin at `offset` or later, the first first."""
         items = reversed(self._places.offsets.items())
         return [key for key, _ in takewhile(lambda item: item[1] >= offset, items)][::-1]
 

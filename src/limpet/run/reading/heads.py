@@ -4,7 +4,7 @@ A page shows a hundred rows of a million: they are filtered and sorted by column
 only the rows that are looked at are read. What is new is added; nothing is read twice.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from limpet.run.reading.items import ItemsReader
@@ -81,17 +81,12 @@ class Heads:
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""
         if self._summary is None:
-            if self._numbers is None:
-                self._summary = self.reader.summary()
+            if self.reader.is_running and self._numbers is not None:
+                in_flight = self.reader.snapshot(scores=False).steps[0].in_flight
+                self._summary = self._numbers.summary(len(in_flight))
             else:
-                self._summary = self._numbers.summary(self._in_flight())
+                self._summary = self.reader.summary(self._numbers)
         return self._summary
-
-    def _in_flight(self) -> int | None:
-        """Return how many cells of the workflow are in flight; None: the run is not running."""
-        if not self.reader.is_running:
-            return None
-        return len(self.reader.snapshot(scores=False).steps[0].in_flight)
 
     def where(self, place: int) -> tuple[str, int]:
         """Return the id and the trial of a row."""
@@ -106,7 +101,7 @@ class Heads:
             return None
         return row * self.table.trials + trial if 0 <= trial < self.table.trials else None
 
-    def read(self, places: Sequence[int], *, whole: bool = True) -> Iterator[ItemResult]:
+    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemResult]:
         """Yield the results at some places.
 
         Args:

@@ -292,7 +292,8 @@ class RunReader(RunFiles):
     def mark(self) -> tuple[Any, ...]:
         """Return what changes whenever something was written to the run."""
         session = (len(self.run_file.sessions), self.began_at, self.session.ended)
-        return *self._ends().values(), self.items_identity, *session, self.is_running
+        people = self.layout.people.stat().st_mtime_ns if self.layout.people.exists() else 0
+        return *self._ends().values(), self.items_identity, *session, people, self.is_running
 
     def noted_scores(self) -> tuple[int, Parts] | None:
         """Return how many cells there are and what each scored, if that was noted; else None."""
@@ -356,11 +357,19 @@ class RunReader(RunFiles):
         file = self._items.asked.file
         return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
 
-    def summary(self) -> dict[str, Any]:
-        """Return the current numbers of `summary.json`."""
+    def summary(self, numbers: Numbers | None = None) -> dict[str, Any]:
+        """Return the current numbers of `summary.json`.
+
+        Args:
+            numbers: The numbers of everything that was read, if they are known.
+        """
         inputs = self.inputs()
         noted = None if inputs is None else noted_summary(self.layout, inputs)
-        summary = add_up(self._items).summary(self._in_flight()) if noted is None else noted
+        if noted is None:
+            numbers = add_up(self._items) if numbers is None else numbers
+            summary = numbers.summary(self._in_flight())
+        else:
+            summary = noted
         add_calibrations(summary, self, inputs)
         return summary
 

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from limpet.run.reading.head_query import Flags
 from limpet.run.reading.heads import Heads
+from limpet.run.reading.score_table import Flags
 from limpet.run.results.filters import Filter
 
 _CHUNK = 200

@@ -5,10 +5,11 @@ when: each stands for those up to the next. So a run of a million cells is read 
 one, and a small one is drawn exactly.
 """
 
+import time
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,15 @@ class Timeline:
         self._samples: dict[str, _Samples] = {}
         self._refusals = _Refusals()
 
-    def data(self) -> dict[str, list[Any]]:
+    def data(self, in_flight: Sequence[float] = ()) -> dict[str, list[Any]]:
         """Return times in seconds since 1970, and what happened by then since the time before.
 
         `per_s`: how many cells ended each second; `in_flight`: how many were worked on;
         `refused`: how many calls were refused each second; `p50_s`: how long the cells of the
         workflow that ended took, the median; None where none ended.
+
+        Args:
+            in_flight: How long the calls in flight have been running, in seconds.
         """
         reader = self._reader
         if reader.began_at != self._session:
@@ -59,18 +63,22 @@ class Timeline:
             samples.read(reader.columns[name])
         self._refusals.read(reader)
         began = seconds_of(reader.began_at)
-        ends = [samples.ended[-1] for samples in self._samples.values() if samples.ended]
+        now = [time.time()] if in_flight else []
+        ends = now + [samples.ended[-1] for samples in self._samples.values() if samples.ended]
         if began is None or not ends or max(ends) <= began:
             return {"t": [], "per_s": [], "in_flight": [], "refused": [], "p50_s": []}
-        return self._drawn(_steps(began, max(ends)))
+        drawn = self._drawn(_steps(began, max(ends)), max(ends) - np.array(in_flight))
+        # The last step is not over: what happened in it would look like a sudden end.
+        return {name: values[:-1] if len(values) > 1 else values for name, values in drawn.items()}
 
-    def _drawn(self, edges: Floats) -> dict[str, list[Any]]:
+    def _drawn(self, edges: Floats, begun: Floats) -> dict[str, list[Any]]:
         width = edges[1] - edges[0]
         per_s, in_flight = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
         for samples in self._samples.values():
             ended, took = np.array(samples.ended), np.array(samples.took)
             per_s += np.histogram(ended, edges)[0] * samples.stride / width
             in_flight += _overlap(ended - took, ended, edges) * samples.stride / width
+        in_flight += _overlap(begun, np.full(len(begun), edges[-1]), edges) / width
         answers = self._samples[self._reader.step]
         refused = np.histogram(np.array(self._refusals.at), edges)[0] / width
         return {
@@ -137,7 +145,7 @@ def _steps(began: float, ended: float) -> Floats:
     while (ended - began) / width > _MOST_POINTS:
         width *= 2
     count = int((ended - began) // width) + 1
-    return began + width * np.arange(count + 1)
+    return np.arange(count + 1, dtype=np.float64) * width + began
 
 
 def _overlap(begins: Floats, ends: Floats, edges: Floats) -> Floats:
@@ -148,7 +156,8 @@ def _overlap(begins: Floats, ends: Floats, edges: Floats) -> Floats:
         times = np.sort(times)
         before = np.searchsorted(times, edges)
         sums = np.concatenate([[0.0], np.cumsum(times)])
-        return before * edges - sums[before]
+        found: Floats = before * edges - sums[before]
+        return found
 
     return np.diff(until(begins) - until(ends))
 
@@ -157,9 +166,9 @@ def _medians(ended: Floats, took: Floats, edges: Floats) -> list[float | None]:
     bounds = np.searchsorted(ended, edges)
     return [
         round(float(np.median(took[begin:end])), 4) if end > begin else None
-        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+        for begin, end in pairwise(bounds)
     ]
 
 
-def _rounded(values: Floats, decimals: int) -> Sequence[float] | list[Any]:
+def _rounded(values: Floats, decimals: int) -> list[Any]:
     return [float(value) for value in np.round(np.maximum(values, 0), decimals)]

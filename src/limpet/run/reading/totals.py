@@ -284,9 +284,7 @@ class Totals:
         else:
             self.numbers.forget_failure(failed.facts, number)
 
-    def _miss_scores(
-        self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]
-    ) -> None:
+    def _miss_scores(self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]) -> None:
         """Miss the scores of new answers."""
         places, missing = self._asked.places, self._missing[evaluator.name]
         for number, outputs in answered.items():

@@ -27,6 +27,16 @@ export function timeCharts(root) {
   };
 }
 
+/** Return times of day; seconds only where the ticks are close. */
+function clockTimes(_, times) {
+  const two = (part) => String(part).padStart(2, "0");
+  const close = times.length > 1 && times[1] - times[0] < 60;
+  return times.map((time) => {
+    const at = new Date(time * 1000);
+    return `${two(at.getHours())}:${two(at.getMinutes())}${close ? `:${two(at.getSeconds())}` : ""}`;
+  });
+}
+
 function timeChart(title, unit) {
   const frame = el("div", { class: "frame" });
   const element = el("figure", { role: "img" }, el("figcaption", {}, title, el("span", { class: "dim" }, `, ${unit}`)), frame);
@@ -47,7 +57,7 @@ function timeChart(title, unit) {
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     return {
       width: width(), height: HEIGHT, legend: { show: false }, cursor: { y: false, points: { show: false } },
-      axes: [{ ...axis, space: 90, size: 24 }, { ...axis, size: 42, space: 26 }],
+      axes: [{ ...axis, space: 90, size: 24, values: clockTimes }, { ...axis, size: 42, space: 26 }],
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       series: [{}, { stroke: line, width: 1.5, fill: soft, points: { show: false }, spanGaps: true }],
     };

@@ -29,7 +29,8 @@ export function wordDiff(before, after) {
   return parts;
 }
 
-function words(text) { return text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || []; }
+/** Return the words of a text, each with the space behind it. */
+function words(text) { return text.match(/\s+|[^\s]+\s*/gu) || []; }
 
 /** Return, for each pair of places, how many words of the rests are common, in order. */
 function lengths(a, b) {

@@ -61,7 +61,7 @@ function headline(about, run) {
 
 function notes(score) {
   const of = score.beside || plural(score.n, "score");
-  return [of, score.bounded ? "failures as worst and as best" : score.method ? "95% interval" : null, score.note].filter(Boolean).join(" · ");
+  return [of, score.bounded ? "failures as worst and as best" : score.method ? "95% interval" : null, ...score.notes].filter(Boolean).join(" · ");
 }
 
 function labelLinks(score, run) {
@@ -74,7 +74,7 @@ function labelLinks(score, run) {
 function steps(about) {
   const isRunning = about.state === "running";
   const heads = ["step", ["done", "right"], "", ["failed", "right"], ["retries", "right"],
-    ...(isRunning ? [["in flight", "right"], ["per second", "right"], ["left", "right"], "pace"] : [])];
+    ...(isRunning ? [["in flight", "right"], ["per second", "right"], ["left", "right"]] : []), [isRunning ? "pace" : "", "rest"]];
   return [el("h2", {}, "Progress"), table("Steps", heads, about.steps.map((step) => el("tr", { "data-name": step.name },
     el("th", { scope: "row" }, step.name),
     el("td", { class: "right nowrap" }, step.done === step.asked ? count(step.done) : `${count(step.done)} of ${count(step.asked)}`),
@@ -85,7 +85,8 @@ function steps(about) {
       el("td", { class: "right" }, step.in_flight ? count(step.in_flight) : "–"),
       el("td", { class: "right" }, step.rate ? number(Number(step.rate.toPrecision(2))) : "–"),
       el("td", { class: "right nowrap" }, step.done >= step.asked ? "–" : step.eta_s ? `about ${seconds(Math.max(1, Math.round(step.eta_s)))}` : "not known"),
-      el("td", { class: "dim message" }, step.pace || "")] : null))),
+      ] : null,
+    el("td", { class: "dim rest message" }, isRunning ? step.pace || "" : ""))), { class: "plain fit" }),
   isRunning && about.time_left_s ? el("p", { class: "dim" }, `About ${seconds(Math.max(1, Math.round(about.time_left_s)))} left at this pace.`) : null];
 }
 
@@ -94,12 +95,12 @@ function inFlight(about, run) {
   const stuck = about.in_flight.filter((call) => call.is_stuck).length;
   const shown = about.in_flight.slice(0, Math.max(5, stuck));
   return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} may be stuck`) : null),
-    table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["99 of 100 take at most", "right"]], shown.map((call) =>
+    table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["99 of 100 take at most", "right"], ["", "rest"]], shown.map((call) =>
       el("tr", { class: call.is_stuck ? "stuck" : "" },
         el("th", { scope: "row" }, el("a", { href: to("item", { run, id: call.id }) }, call.id)),
         el("td", {}, call.step), el("td", { class: "right" }, count(call.attempt)),
         el("td", { class: "right nowrap" }, seconds(call.age_s)),
-        el("td", { class: "dim right nowrap" }, call.p99_s ? seconds(call.p99_s) : "–"))))];
+        el("td", { class: "dim right nowrap" }, call.p99_s ? seconds(call.p99_s) : "–"), el("td", { class: "rest" }))), { class: "plain fit" })];
 }
 
 function failures(about, run) {
@@ -118,10 +119,10 @@ function used(about) {
   if (!about.used?.length) return null;
   const has = (name) => about.used.some((step) => step[name]);
   const heads = ["step", ...(has("cost") ? [["cost", "right"]] : []), ...(has("tokens") ? [["tokens", "right"]] : []),
-    ...(has("seconds") ? [["half take", "right"], ["9 of 10", "right"], ["99 of 100", "right"]] : [])];
+    ...(has("seconds") ? [["half take", "right"], ["9 of 10", "right"], ["99 of 100", "right"]] : []), ["", "rest"]];
   return [el("h2", {}, "Time and money"), table("Time and money", heads, about.used.map((step) => el("tr", { "data-name": step.step },
     el("th", { scope: "row" }, step.step),
     has("cost") ? el("td", { class: "right" }, money(step.cost)) : null,
     has("tokens") ? el("td", { class: "right" }, step.tokens ? count(step.tokens) : "–") : null,
-    has("seconds") ? ["p50", "p90", "p99"].map((name) => el("td", { class: "right nowrap" }, seconds(step.seconds?.[name]))) : null)))];
+    has("seconds") ? ["p50", "p90", "p99"].map((name) => el("td", { class: "right nowrap" }, seconds(step.seconds?.[name]))) : null, el("td", { class: "rest" }))), { class: "plain fit" })];
 }

@@ -6,7 +6,7 @@ faster. While a run grows, only what is new is read and added.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -85,7 +85,6 @@ class Totals:
         self._missing: dict[str, dict[bytes, int]] = {}
         self._failed: dict[str, dict[bytes, Failed]] = defaultdict(dict)
         self._ends: dict[str, int] = {}
-        self._early: dict[str, list[bytes]] = {}
         self._cannot_forget = False
         self.numbers = _numbers_of(items)
         self.numbers.items = len(self._asked)
@@ -245,29 +244,41 @@ class Totals:
         for key, failed in self._failed_since(step, start):
             self._add_failed_answer(key, failed, self._missing[step][key])
         for evaluator in evaluators:
-            self._miss_scores(evaluator, answered)
-            name = evaluator.name
-            new = [*self._scores(evaluator, self._take(name, evaluator.column))]
+            name, missed = evaluator.name, self._miss_scores(evaluator, answered)
+            new = [*self._scores(evaluator, self._take(name, evaluator.column, missed))]
             self.numbers.scores[name].versions.add("", None, len(new))
-            for key, failed in self._failed_since(name, start):
+            for key, failed in self._failed_since(name, start, missed):
                 self._add_failed_score(name, key, failed, self._missing[name][key])
         return not self._cannot_forget
 
-    def _take(self, step: str, column: FactsReader) -> dict[bytes, int]:
-        """Return which of the cells that are missing have a record now, and miss them no more."""
+    def _take(
+        self, step: str, column: FactsReader, missed: Iterable[bytes] = ()
+    ) -> dict[bytes, int]:
+        """Return which of the cells that are missing have a record now, and miss them no more.
+
+        Args:
+            step: The step.
+            column: Its column.
+            missed: The cells that are missing only now: a score may have been read before its
+                answer, whose column was read a moment earlier.
+        """
         missing, since = self._missing[step], self._ends[step]
         self._ends[step] = column.end
-        keys = [*self._early.pop(step, ()), *column.since(since)]
-        # A score may be read before its answer, whose column was read a moment earlier.
-        self._early[step] = [key for key in keys if key not in missing]
+        keys = dict.fromkeys([*column.since(since), *filter(column.has, missed)])
         new = {key: missing.pop(key) for key in keys if key in missing}
         for key, number in new.items() if self._failed[step] else ():
             self._forget(step, key, number)
         return new
 
-    def _failed_since(self, step: str, start: int) -> Iterator[tuple[bytes, Failed]]:
-        for text, failed in self._items.failures.of(step, start):
-            key = bytes.fromhex(text)
+    def _failed_since(
+        self, step: str, start: int, missed: Iterable[bytes] = ()
+    ) -> Iterator[tuple[bytes, Failed]]:
+        """Yield the failures since an offset, and those of cells that are missing only now."""
+        found = {bytes.fromhex(key): failed for key, failed in self._items.failures.of(step, start)}
+        for key in missed:
+            if (failed := self._failures.get((step, key.hex()))) is not None:
+                found[key] = failed
+        for key, failed in found.items():
             if key in self._missing[step]:
                 self._forget(step, key, self._missing[step][key])
                 yield key, failed
@@ -284,11 +295,15 @@ class Totals:
         else:
             self.numbers.forget_failure(failed.facts, number)
 
-    def _miss_scores(self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]) -> None:
-        """Miss the scores of new answers."""
-        places, missing = self._asked.places, self._missing[evaluator.name]
+    def _miss_scores(
+        self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]
+    ) -> list[bytes]:
+        """Miss the scores of new answers, and return their keys."""
+        places, missed = self._asked.places, dict[bytes, int]()
         for number, outputs in answered.items():
             trial, at = divmod(number, len(places))
             if output := outputs[evaluator.reads_trace]:
                 [key] = evaluator.keys(trial, [places[at]], [output])
-                missing[key] = number
+                missed[key] = number
+        self._missing[evaluator.name] |= missed
+        return [*missed]

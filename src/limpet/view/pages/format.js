@@ -63,7 +63,8 @@ export function ago(age) {
 
 export function money(value) {
   if (!value) return NONE;
-  return `$${value < 1 ? Number(value.toPrecision(2)) : value.toFixed(2)}`;
+  if (value < 1e-6) return "< $0.000001";
+  return `$${value < 1 ? value.toPrecision(2) : value.toFixed(2)}`;
 }
 
 export function bytes(value) {

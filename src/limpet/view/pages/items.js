@@ -87,11 +87,11 @@ const hasCost = (known) => known.columns.some(({ name }) => name === "cost");
 
 function columnsOf(known) {
   return [
-    { title: "id", sort: "place", width: "w-id" }, ...(known.trials > 1 ? [{ title: "trial", align: "right", width: "w-narrow" }] : []),
-    { title: "input", width: "w-text" }, { title: "output", width: "w-text" },
-    ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, width: "w-score" })),
-    { title: "time", align: "right", sort: "seconds", width: "w-number" },
-    ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", width: "w-number" }] : []),
+    { title: "id", sort: "place", width: "w-id", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", width: "w-narrow", ch: 7 }] : []),
+    { title: "input", ch: 24 }, { title: "output", ch: 24 },
+    ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, width: "w-score", ch: 15 })),
+    { title: "time", align: "right", sort: "seconds", width: "w-number", ch: 12 },
+    ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", width: "w-number", ch: 12 }] : []),
   ];
 }
 
@@ -112,7 +112,7 @@ function scoreCell(row, name) {
   if (!score) return el("span", { class: "dim" }, "–");
   const { value, label } = score;
   if (value === null || value === undefined) return scoreWords(score);
-  return [label ? el("span", { class: "dim by-label" }, `${label} `) : null, el("span", {}, scoreWords({ value }))];
+  return [label ? el("span", { class: "dim by-label" }, `${label} `) : null, el("span", {}, typeof value === "number" && !Number.isInteger(value) && Math.abs(value) < 1000 ? value.toFixed(3) : scoreWords({ value }))];
 }
 
 function filterBar(known, query, change) {

@@ -61,7 +61,7 @@ function headline(about, run) {
 
 function notes(score) {
   const of = score.beside || plural(score.n, "score");
-  return [of, score.bounded ? "failures as worst and as best" : score.method ? "95% interval" : null, ...score.notes].filter(Boolean).join(" · ");
+  return [of, score.bounded ? `${count(score.missing)} missing counted as worst and as best` : score.method ? "95% interval" : null, ...score.notes].filter(Boolean).join(" · ");
 }
 
 function labelLinks(score, run) {

@@ -26,6 +26,7 @@ export class VirtualTable {
       el("colgroup", {}, columns.map((column) => el("col", { class: column.width || "" }))),
       el("thead", {}, el("tr", { "aria-rowindex": 1 }, columns.map((column) => this.head(column, sorted)))),
       this.body);
+    this.table.style.minWidth = `${columns.reduce((sum, { ch = 10 }) => sum + ch, 0)}ch`;
     this.element = el("div", {
       class: "scroll", tabindex: "0", role: "region", "aria-label": label,
       onscroll: () => this.draw(), onkeydown: (event) => this.key(event),

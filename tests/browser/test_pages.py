@@ -1,0 +1,367 @@
+"""The pages as a person uses them, in a real browser."""
+
+import asyncio
+import json
+import multiprocessing
+import re
+import threading
+
+import pytest
+
+import limpet
+
+pytest.importorskip("playwright.sync_api")
+from playwright.sync_api import expect
+
+
+def rows(many):
+    return [
+        {
+            "id": f"q{n:03}",
+            "question": f"question {n}",
+            "answer": f"answer {n}",
+            "topic": "ab"[n % 2],
+        }
+        for n in range(many)
+    ]
+
+
+def closeness(output, expected):
+    number = int(expected.split()[1])
+    value = 1.0 if output == expected else (number % 10) / 20
+    return limpet.Score(value, "right" if output == expected else "wrong", f"because of {number}")
+
+
+async def answer(item):
+    await asyncio.sleep(0)
+    number = int(item.id[1:])
+    if number == 7:
+        raise ValueError("seven is not answered")
+    trace = [
+        {"kind": "agent", "name": "bot", "id": "1", "started": 0.0, "ended": 2.0},
+        {"kind": "tool", "name": "look_up", "id": "2", "parent": "1", "started": 0.5, "ended": 1.0,
+         "input": {"n": number}, "output": "found"},
+    ]  # fmt: skip
+    said = item.expected if number % 3 else f"another {number}"
+    return limpet.Output(said, limpet.Usage(10, 5, cost=0.001 * (number + 1)), trace)
+
+
+def make(run, workflow=answer, many=40, evaluators=None, dataset=None, **options):
+    return limpet.evaluate(
+        dataset or rows(many), workflow, evaluators or {"closeness": closeness},
+        run=limpet.Run(run, durability="flush"), version="1", early_stop=False, retry=0,
+        show=False, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def plain(server):
+    make(server.directory / "plain")
+
+
+def first_rows(page, many=3):
+    page.locator("tbody tr[data-name=row] th").first.wait_for()
+    return page.locator("tbody tr[data-name=row] th").all_inner_texts()[:many]
+
+
+def test_a_live_run_goes_from_nothing_to_done(page, server):
+    go_on, begun = threading.Event(), threading.Event()
+
+    async def waits(item):
+        begun.set()
+        if int(item.id[1:]) >= 10:
+            await asyncio.to_thread(go_on.wait)
+        return item.expected
+
+    thread = threading.Thread(target=make, args=(server.directory / "live", waits, 30))
+    thread.start()
+    try:
+        begun.wait()
+        page.show("#/run?run=live")
+        expect(page.locator("h1 + .state")).to_have_text("running")
+        expect(page.get_by_role("table", name="Steps")).to_contain_text("10 of 30")
+        expect(page.get_by_role("table", name="In flight")).to_contain_text("q010")
+        expect(page.locator(".card")).to_contain_text("so far")
+        heading = page.locator("h1").element_handle()
+        go_on.set()
+        expect(page.locator("h1 + .state")).to_have_text("finished")
+        expect(page.get_by_role("table", name="Steps")).to_contain_text("30")
+        expect(page.locator(".card")).not_to_contain_text("so far")
+        # It was not drawn anew: the same element is still there.
+        assert page.evaluate("heading => heading.isConnected", heading)
+    finally:
+        go_on.set()
+        thread.join()
+    page.show("#/runs")
+    expect(page.get_by_role("row", name=re.compile("live"))).to_contain_text("finished")
+
+
+def test_the_worst_item_is_found_and_its_link_shows_the_same(page, context, server, plain):
+    page.show("#/run?run=plain")
+    expect(page.get_by_role("table", name="Failures")).to_contain_text("seven is not answered")
+    page.get_by_role("link", name="worst first").click()
+    assert first_rows(page) == ["q000", "q030", "q021"]
+    page.get_by_label("Below").fill("0.4")
+    page.get_by_label("Below").press("Enter")
+    expect(page.locator("[aria-live=polite]")).to_contain_text("12 of 40")
+    page.get_by_label("Field", exact=True).select_option("topic")
+    page.get_by_label("Value of the field").fill("b")
+    page.get_by_label("Value of the field").press("Enter")
+    expect(page.locator("[aria-live=polite]")).to_contain_text("6 of 40")
+    assert first_rows(page) == ["q021", "q003", "q033"]
+    fresh = context.browser.new_context()
+    other = fresh.new_page()
+    other.goto(server.address)
+    other.goto(page.url)
+    assert first_rows(other, 6) == first_rows(page, 6)
+    page.get_by_role("cell", name="another 21").click()
+    expect(page.locator("h1")).to_contain_text("q021")
+    expect(page.locator(".card")).to_contain_text("because of 21")
+    other.goto(page.url)
+    expect(other.locator("h1")).to_contain_text("q021")
+    expect(other.locator("pre").first).to_have_text("question 21")
+    fresh.close()
+
+
+def test_texts_are_searched_and_labels_filter(page, plain):
+    page.show("#/items?run=plain")
+    first_rows(page)
+    page.keyboard.press("/")
+    page.keyboard.type("another 3")
+    page.keyboard.press("Enter")
+    expect(page.locator("[aria-live=polite]")).to_contain_text("5 of 40")
+    assert first_rows(page, 9) == ["q003", "q030", "q033", "q036", "q039"]
+    page.show("#/run?run=plain")
+    page.get_by_role("link", name="26 right").click()
+    expect(page.locator("[aria-live=polite]")).to_contain_text("26 of 40")
+    page.get_by_role("button", name=re.compile("Remove the filter")).click()
+    expect(page.locator("[aria-live=polite]")).to_have_text("40 items")
+
+
+def test_one_item_shows_why_and_what_happened_inside(page, plain):
+    page.show("#/item?run=plain&id=q003")
+    page.get_by_role("button", name="compare with expected").click()
+    expect(page.locator("del")).to_have_text("answer ")
+    expect(page.locator("ins")).to_have_text("another ")
+    expect(page.locator(".trace .trace, .trace ul").first).to_contain_text("look_up")
+    page.get_by_text("look_up").click()
+    expect(page.locator(".trace pre").first).to_contain_text('"n": 3')
+    page.locator("summary", has_text="everything as JSON").click()
+    assert json.loads(page.locator("details[open] pre").last.inner_text())["id"] == "q003"
+    page.show("#/item?run=plain&id=q007")
+    expect(page.locator("pre.bad")).to_contain_text("seven is not answered")
+    expect(page.get_by_text("traceback")).to_be_visible()
+
+
+def test_keys_walk_through_the_items(page, plain):
+    page.show("#/items?run=plain&sort=-cost")
+    assert first_rows(page, 2) == ["q039", "q038"]
+    for key in "jjjk":
+        page.keyboard.press(key)
+    expect(page.locator("tr[aria-selected=true] th")).to_have_text("q038")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("q038")
+    expect(page.locator("header.of-item")).to_contain_text("2 of 40")
+    page.keyboard.press("j")
+    expect(page.locator("h1")).to_contain_text("q037")
+    page.keyboard.press("Escape")
+    expect(page.locator("tr[aria-selected=true] th")).to_have_text("q037")
+    page.keyboard.press("Escape")
+    expect(page.locator("h1")).to_have_text("plain")
+
+
+def test_two_runs_are_compared(page, server, plain):
+    async def better(item):
+        return item.expected if int(item.id[1:]) % 4 else "worse than before"
+
+    make(server.directory / "better", better)
+    page.show("#/compare")
+    page.get_by_label("base", exact=True).select_option("plain")
+    page.get_by_label("new", exact=True).select_option("better")
+    expect(page.get_by_role("table", name="Differences")).to_contain_text("closeness")
+    page.locator("details.flip summary").first.click()
+    expect(page.locator("details.flip[open] ins").first).to_be_visible()
+    assert page.url.endswith("#/compare?base=plain&new=better")
+
+
+HOSTILE = [
+    "<script>window.hacked = 1; alert(1)</script>",
+    "<img src=x onerror='window.hacked = 2'>",
+    "</script><script>window.hacked = 3</script>",
+    "javascript:window.hacked=4",
+    "a\u202eb\u2066c\u0000d\x1b[2J\x1b]0;title\x07",
+    "${window.hacked=5}{{constructor.constructor('window.hacked=6')()}}",
+    "__proto__",
+]
+
+
+def test_hostile_texts_do_nothing(page, server):
+    deep = "[" * 300 + "]" * 300
+    dataset = [
+        {"id": f"{n} {text}", "question": text, "answer": text, text: text, "__proto__": {"x": 1}}
+        for n, text in enumerate(HOSTILE)
+    ]
+
+    def judge(output):
+        return {text: limpet.Score(0.5, text, text) for text in ("<b>part</b>", "constructor")}
+
+    async def fails(item):
+        if item.id.startswith("3"):
+            raise ValueError(item.input)
+        trace = [
+            {"kind": item.input, "name": item.input, "input": item.input, "id": "1", "parent": "1"}
+        ]
+        return limpet.Output({"text": item.input, "deep": json.loads(deep)}, None, trace)
+
+    make(server.directory / "hostile", fails, dataset=dataset, evaluators={"judge": judge})
+    for view in ("runs", "run?run=hostile", "items?run=hostile"):
+        page.show(f"#/{view}")
+        page.locator("main table").first.wait_for()
+    first_rows(page)
+    assert page.locator("main script, main img, main b:has-text('part')").count() == 0
+    for _ in HOSTILE:
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.locator("article.item h1").wait_for()
+        for summary in page.locator("summary").all():
+            summary.click()
+        page.keyboard.press("Escape")
+        first_rows(page)
+    page.show("#/items?run=hostile&text=<script>alert(1)</script>&where=__proto__:x")
+    page.locator("main table").wait_for()
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("({}).x") is None
+    page.show("#/item?run=hostile&id=" + "4%20a%E2%80%AEb%E2%81%A6c%00d%1B%5B2J%1B%5D0%3Btitle%07")
+    expect(page.locator("pre").first).to_contain_text("␣202E")
+
+
+def killed(run):
+    async def hangs(item):
+        await asyncio.sleep(0 if int(item.id[1:]) < 5 else 600)
+        return item.expected
+
+    make(run, hangs, 10)
+
+
+def test_a_run_that_is_killed_while_one_looks_is_said_to_be_cut_off(page, server):
+    process = multiprocessing.get_context("spawn").Process(
+        target=killed, args=(server.directory / "killed",)
+    )
+    process.start()
+    try:
+        page.show("#/run?run=killed")
+        expect(page.locator("h1 + .state")).to_have_text("running")
+        expect(page.get_by_role("table", name="Steps")).to_contain_text("5 of 10")
+    finally:
+        process.kill()
+        process.join()
+    expect(page.locator("h1 + .state")).to_have_text("cut off")
+    expect(page.get_by_role("table", name="Steps")).to_contain_text("5 of 10")
+    page.faults[:] = [fault for fault in page.faults if "404" not in fault]  # before it began
+
+
+def test_a_run_that_is_removed_is_said_and_the_rest_goes_on(page, server):
+    run = server.directory / "gone"
+    make(run, many=2)
+    page.show("#/run?run=gone")
+    page.locator("main table").first.wait_for()
+    run.rename(server.directory.parent / "gone")
+    expect(page.get_by_role("alert")).to_contain_text("there is no run gone")
+    page.get_by_role("link", name="Runs").click()
+    expect(page.get_by_role("alert")).to_be_hidden()
+    page.faults[:] = [fault for fault in page.faults if "404" not in fault]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "runs",
+        "run?run=plain",
+        "items?run=plain",
+        "item?run=plain&id=q003",
+        "compare?base=plain&new=plain",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_page_does_not_scroll_sideways(page, plain, view, scheme):
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.emulate_media(color_scheme=scheme)
+    page.show(f"#/{view}")
+    page.locator("main table, main pre").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper < "rgb(100") == (scheme == "dark")
+
+
+def test_what_is_unfolded_and_selected_stays_so_while_the_page_refreshes(page, server):
+    go_on = threading.Event()
+
+    async def waits(item):
+        if item.id != "q000":
+            await asyncio.to_thread(go_on.wait)
+        return item.expected
+
+    thread = threading.Thread(target=make, args=(server.directory / "unfolded", waits, 3))
+    thread.start()
+    try:
+        page.show("#/items?run=unfolded")
+        expect(page.locator("tbody tr[data-name=row]").first).to_contain_text("answer 0")
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.evaluate("document.querySelector('.scroll').marked = true")
+        go_on.set()
+        expect(page.locator("tbody tr[data-name=row]").last).to_contain_text("answer 2")
+        assert page.evaluate("document.querySelector('.scroll').marked")
+        assert page.evaluate("document.activeElement.className") == "scroll"
+        expect(page.locator("tr[aria-selected=true] th")).to_have_text("q001")
+    finally:
+        go_on.set()
+        thread.join()
+
+
+def test_without_the_token_the_page_says_where_it_is(browser, server):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(server.base)
+    expect(page.locator("body")).to_contain_text("Open the address that limpet view printed")
+    context.close()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_items_scroll(page, server):
+    dataset = [{"id": f"q{n}", "question": f"{n}", "answer": f"{n % 7}"} for n in range(100_000)]
+    make(
+        server.directory / "large",
+        lambda question: question,
+        dataset=dataset,
+        evaluators=[limpet.exact_match()],
+        pace=64,
+    )
+    page.show("#/items?run=large")
+    first_rows(page)
+    for share in (0.5, 0.123, 1.0):
+        page.evaluate(
+            "share => { const s = document.querySelector('.scroll'); s.scrollTop = share * (s.scrollHeight - s.clientHeight); }",
+            share,
+        )
+        number = round(share * 99_999)
+        expect(page.locator("tbody")).to_contain_text(re.compile(rf"q{str(number)[:3]}\d"))
+    expect(page.locator("tbody tr[data-name=row]").last).to_contain_text("q99999")
+    assert page.locator("tbody tr").count() < 100
+    assert page.locator("table").get_attribute("aria-rowcount") == "100001"
+
+
+@pytest.mark.slow
+def test_a_text_of_fifty_megabytes_is_cut_and_said(page, server):
+    make(
+        server.directory / "huge",
+        lambda question: "<b>x" * 12_500_000,
+        many=1,
+        evaluators=[limpet.exact_match()],
+    )
+    page.show("#/items?run=huge")
+    first_rows(page)
+    page.show("#/item?run=huge&id=q000")
+    expect(page.locator(".warn")).to_contain_text("Long texts are cut: 49.9 MB")
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator(".warn")).to_contain_text("45.0 MB")

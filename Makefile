@@ -6,6 +6,10 @@ DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 TESTS_READY := $(VENV)/.tests-ready
 
+# The tests of the pages need a browser. Where it cannot be installed, they are skipped, and that is said.
+BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && \
+  command -v apt-get >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; } || true
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all compiled lint format bench clean
 
@@ -67,6 +71,7 @@ $(DEMO_READY): pyproject.toml | $(BIN)/python
 $(DEV_READY): pyproject.toml | $(BIN)/python
 	@echo "setting up $(VENV) with the test tools (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BROWSER)
 	@touch $@ $(DEMO_READY)
 
 # The tests' own bytecode, made once and not by each worker. What is wrong with them, they say later.

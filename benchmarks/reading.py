@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from machine import describe, print_table, verdict
 
 import limpet
@@ -28,6 +29,8 @@ from limpet.journal.layout import directory_at
 from limpet.run.planning.items_file import Contents, write_items
 from limpet.run.planning.items_seen import write_seen
 from limpet.run.reading import RunReader
+from limpet.run.reading.head_query import HeadQuery
+from limpet.run.reading.heads import Heads
 
 NEW = 334
 """So many items are a thousand cells: an answer and two scores each."""
@@ -115,6 +118,68 @@ def write_a_million(folder: Path) -> tuple[float, float]:
     return written, cpu(lambda: write_seen(layout, items, [["output", "expected"]]))
 
 
+def open_heads(run: Path) -> Heads:
+    """Return the table of all items, as a page opens it."""
+    heads = Heads(RunReader(run))
+    heads.refresh()
+    heads.summary()
+    return heads
+
+
+def look(run: Path, results: "multiprocessing.Queue[tuple[float, float]]") -> None:
+    """Send the CPU seconds of a first look at a run, and the most memory of it in MB."""
+    seconds = cpu(lambda: open_heads(run))
+    results.put((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def first_look(run: Path) -> tuple[float, float]:
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[tuple[float, float]] = context.Queue()
+    process = context.Process(target=look, args=(run, results))
+    process.start()
+    found = results.get()
+    process.join()
+    return found
+
+
+def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
+    """Return what the pages need of a run with so many cells, three for each item."""
+    run = folder / "pages"
+    make(run, cells // 3, None)
+    ended, megabytes = first_look(run)
+    for name in ("summary", "scores"):
+        (run / "index" / name).unlink()
+    rest = {path: cut_off(path, NEW) for path in run.glob("*_output.jsonl")}
+    running, more_megabytes = first_look(run)  # as of a run that runs: nothing is noted
+    heads = open_heads(run)
+    for path, lines in rest.items():
+        with path.open("ab") as file:
+            file.write(lines)
+    refresh = cpu(heads.refresh)
+    assert heads.table.answered.all()
+    query = HeadQuery(below={"contains": 0.5}, sort="-seconds")
+    sort = cpu(lambda: query.ordered(heads.table, np.flatnonzero(query.holds(heads.table))))
+    most = max(megabytes, more_megabytes)
+    named = f"pages, {cells:,} cells"
+    return [
+        (f"{named}: first look at a run that ended", ended, 4.0),
+        (f"{named}: first look at a run that runs", running, 8.0),
+        (f"{named}: refresh after 1,000 new cells", refresh, 0.02),
+        (f"{named}: filter and sort", sort, 0.1),
+        (f"{named}: memory in GB", most / 1000, 0.3),
+    ]
+
+
+def cut_off(path: Path, lines: int) -> bytes:
+    """Cut the last lines of a file off, and return them."""
+    content = path.read_bytes()
+    at = len(content)
+    for _ in range(lines + 1):
+        at = content.rfind(b"\n", 0, at)
+    os.truncate(path, at + 1)
+    return content[at + 1 :]
+
+
 def main() -> None:
     items = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     folder = Path(tempfile.mkdtemp(dir="."))
@@ -140,6 +205,7 @@ def main() -> None:
             ("the same while the run runs", refresh_live(folder / "live", items), 0.02),
         ]
         shutil.rmtree(run)
+        figures += pages(folder, MILLION)
         (folder / "million").mkdir()
         written, seen = write_a_million(folder / "million")
         figures.append((f"`items.jsonl` of {MILLION:,} items written", written, 6.0))

@@ -51,6 +51,13 @@ def pytest_collection():
         sys.dont_write_bytecode = before
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say at the end, loudly, that the pages were not tested."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any("NO BROWSER" in str(report.longrepr) for report in skipped):
+        terminalreporter.write_sep("!", "NO BROWSER: the pages were not tested", red=True)
+
+
 @pytest.fixture
 def virtual_loops(monkeypatch):
     """Put every new event loop, also those `run()` makes itself, on virtual time."""

@@ -13,6 +13,8 @@ import limpet
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
+expect.set_options(timeout=20_000)  # on a busy machine, a page may wait for its turn
+
 
 def rows(many):
     return [
@@ -64,6 +66,12 @@ def first_rows(page, many=3):
     return page.locator("tbody tr[data-name=row] th").all_inner_texts()[:many]
 
 
+def wait_for_answers(page, run, worker):
+    column = run / "workflow_output.jsonl"
+    while worker.is_alive() and not (column.exists() and column.stat().st_size):
+        page.wait_for_timeout(20)
+
+
 def test_a_live_run_goes_from_nothing_to_done(page, server):
     go_on, begun = threading.Event(), threading.Event()
 
@@ -103,11 +111,11 @@ def test_the_worst_item_is_found_and_its_link_shows_the_same(page, context, serv
     assert first_rows(page) == ["q000", "q030", "q021"]
     page.get_by_label("Below").fill("0.4")
     page.get_by_label("Below").press("Enter")
-    expect(page.locator("[aria-live=polite]")).to_contain_text("12 of 40")
+    expect(page.locator("[aria-live=polite]")).to_contain_text("11 of 40")
     page.get_by_label("Field", exact=True).select_option("topic")
     page.get_by_label("Value of the field").fill("b")
     page.get_by_label("Value of the field").press("Enter")
-    expect(page.locator("[aria-live=polite]")).to_contain_text("6 of 40")
+    expect(page.locator("[aria-live=polite]")).to_contain_text("5 of 40")
     assert first_rows(page) == ["q021", "q003", "q033"]
     fresh = context.browser.new_context()
     other = fresh.new_page()
@@ -132,8 +140,8 @@ def test_texts_are_searched_and_labels_filter(page, plain):
     expect(page.locator("[aria-live=polite]")).to_contain_text("5 of 40")
     assert first_rows(page, 9) == ["q003", "q030", "q033", "q036", "q039"]
     page.show("#/run?run=plain")
-    page.get_by_role("link", name="26 right").click()
-    expect(page.locator("[aria-live=polite]")).to_contain_text("26 of 40")
+    page.get_by_role("link", name="25 right").click()
+    expect(page.locator("[aria-live=polite]")).to_contain_text("25 of 40")
     page.get_by_role("button", name=re.compile("Remove the filter")).click()
     expect(page.locator("[aria-live=polite]")).to_have_text("40 items")
 
@@ -144,13 +152,13 @@ def test_one_item_shows_why_and_what_happened_inside(page, plain):
     expect(page.locator("del")).to_have_text("answer ")
     expect(page.locator("ins")).to_have_text("another ")
     expect(page.locator(".trace .trace, .trace ul").first).to_contain_text("look_up")
-    page.get_by_text("look_up").click()
+    page.locator(".trace .name", has_text="look_up").click()
     expect(page.locator(".trace pre").first).to_contain_text('"n": 3')
     page.locator("summary", has_text="everything as JSON").click()
     assert json.loads(page.locator("details[open] pre").last.inner_text())["id"] == "q003"
     page.show("#/item?run=plain&id=q007")
     expect(page.locator("pre.bad")).to_contain_text("seven is not answered")
-    expect(page.get_by_text("traceback")).to_be_visible()
+    expect(page.locator("summary", has_text="traceback")).to_be_visible()
 
 
 def test_keys_walk_through_the_items(page, plain):
@@ -249,6 +257,7 @@ def test_a_run_that_is_killed_while_one_looks_is_said_to_be_cut_off(page, server
     )
     process.start()
     try:
+        wait_for_answers(page, server.directory / "killed", process)
         page.show("#/run?run=killed")
         expect(page.locator("h1 + .state")).to_have_text("running")
         expect(page.get_by_role("table", name="Steps")).to_contain_text("5 of 10")
@@ -257,7 +266,6 @@ def test_a_run_that_is_killed_while_one_looks_is_said_to_be_cut_off(page, server
         process.join()
     expect(page.locator("h1 + .state")).to_have_text("cut off")
     expect(page.get_by_role("table", name="Steps")).to_contain_text("5 of 10")
-    page.faults[:] = [fault for fault in page.faults if "404" not in fault]  # before it began
 
 
 def test_a_run_that_is_removed_is_said_and_the_rest_goes_on(page, server):
@@ -272,25 +280,20 @@ def test_a_run_that_is_removed_is_said_and_the_rest_goes_on(page, server):
     page.faults[:] = [fault for fault in page.faults if "404" not in fault]
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        "runs",
-        "run?run=plain",
-        "items?run=plain",
-        "item?run=plain&id=q003",
-        "compare?base=plain&new=plain",
-    ],
-)
+NARROW = ("runs", "run?run=plain", "items?run=plain", "item?run=plain&id=q003",
+          "compare?base=plain&new=plain")  # fmt: skip
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_narrow_page_does_not_scroll_sideways(page, plain, view, scheme):
+def test_a_narrow_page_does_not_scroll_sideways(page, plain, scheme):
     page.set_viewport_size({"width": 360, "height": 700})
     page.emulate_media(color_scheme=scheme)
-    page.show(f"#/{view}")
-    page.locator("main table, main pre").first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for view in NARROW:
+        page.show(f"#/{view}")
+        page.locator("main table, main pre").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (paper < "rgb(100") == (scheme == "dark")
+    assert (int(re.search(r"\d+", paper)[0]) < 100) == (scheme == "dark")
 
 
 def test_what_is_unfolded_and_selected_stays_so_while_the_page_refreshes(page, server):
@@ -304,6 +307,7 @@ def test_what_is_unfolded_and_selected_stays_so_while_the_page_refreshes(page, s
     thread = threading.Thread(target=make, args=(server.directory / "unfolded", waits, 3))
     thread.start()
     try:
+        wait_for_answers(page, server.directory / "unfolded", thread)
         page.show("#/items?run=unfolded")
         expect(page.locator("tbody tr[data-name=row]").first).to_contain_text("answer 0")
         page.keyboard.press("j")
@@ -341,7 +345,10 @@ def test_a_hundred_thousand_items_scroll(page, server):
     first_rows(page)
     for share in (0.5, 0.123, 1.0):
         page.evaluate(
-            "share => { const s = document.querySelector('.scroll'); s.scrollTop = share * (s.scrollHeight - s.clientHeight); }",
+            """share => {
+                const scroll = document.querySelector(".scroll");
+                scroll.scrollTop = share * (scroll.scrollHeight - scroll.clientHeight);
+            }""",
             share,
         )
         number = round(share * 99_999)

@@ -37,6 +37,7 @@ class OpenedRun:
         timeline: How it went.
         searches: The latest searches through its items, by their conditions.
         chosen: The latest rows that were asked for, by their conditions and their version.
+        fields: The fields of the dataset, by its number of rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,6 +47,7 @@ class OpenedRun:
         self.timeline = Timeline(self.reader)
         self.searches: OrderedDict[str, Search] = OrderedDict()
         self.chosen: tuple[HeadQuery, int, Places] | None = None
+        self.fields: tuple[int, list[str]] = (-1, [])
         self.lock = threading.Lock()
 
     def keep_search(self, name: str, search: Search) -> None:

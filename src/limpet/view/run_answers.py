@@ -25,6 +25,7 @@ from limpet.view.shown_values import line_of
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
 _MOST_IN_FLIGHT = 50
+_FIRST_ROWS, _MOST_FIELDS = 20, 50
 _STUCK, _LEAST_ENDED = 2.0, 20
 """A call that takes so many times the p99, of so many at least, may be stuck."""
 
@@ -196,12 +197,13 @@ def _enough(reader: RunReader) -> list[str]:
 
 def fields_of(opened: OpenedRun) -> list[str]:
     """Return the fields of the dataset, from its first rows."""
-    names: dict[str, None] = {}
-    for item in opened.heads.read(range(min(20, len(opened.heads))), whole=False):
-        names |= dict.fromkeys(item.row)
-        for name in item.roles.values():
-            names.pop(name, None)
-    return [*names][:50]
+    rows = len(opened.heads)
+    if opened.fields[0] != rows:
+        names: dict[str, None] = {}
+        for item in opened.heads.read(range(min(_FIRST_ROWS, rows)), whole=False):
+            names |= dict.fromkeys(name for name in item.row if name not in item.roles.values())
+        opened.fields = (rows, [*names][:_MOST_FIELDS])
+    return opened.fields[1]
 
 
 def _step(step: StepSnapshot) -> dict[str, Any]:

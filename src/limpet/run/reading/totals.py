@@ -300,10 +300,15 @@ class Totals:
     ) -> list[bytes]:
         """Miss the scores of new answers, and return their keys."""
         places, missed = self._asked.places, dict[bytes, int]()
-        for number, outputs in answered.items():
-            trial, at = divmod(number, len(places))
-            if output := outputs[evaluator.reads_trace]:
-                [key] = evaluator.keys(trial, [places[at]], [output])
-                missed[key] = number
+        for trial in range(self._asked.trials):
+            first = trial * len(places)
+            of_trial = {
+                number: output
+                for number, outputs in answered.items()
+                if first <= number < first + len(places)
+                and (output := outputs[evaluator.reads_trace])
+            }
+            at = [places[number - first] for number in of_trial]
+            missed |= zip(evaluator.keys(trial, at, of_trial.values()), of_trial, strict=True)
         self._missing[evaluator.name] |= missed
         return [*missed]

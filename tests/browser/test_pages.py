@@ -155,6 +155,7 @@ def test_one_item_shows_why_and_what_happened_inside(page, plain):
     page.locator(".trace .name", has_text="look_up").click()
     expect(page.locator(".trace pre").first).to_contain_text('"n": 3')
     page.locator("summary", has_text="everything as JSON").click()
+    page.get_by_role("button", name="Copy").wait_for()
     assert json.loads(page.locator("details[open] pre").last.inner_text())["id"] == "q003"
     page.show("#/item?run=plain&id=q007")
     expect(page.locator("pre.bad")).to_contain_text("seven is not answered")

@@ -16,19 +16,19 @@ export function showItem(root, source, query) {
   Object.assign(lastOpened, { run, id, trial });
   const place = el("article", { class: "item" });
   fill(root, place);
-  const view = { showsDiff: false, whole: false };
-  let drawn = "";
+  const view = { showsDiff: false, showsRaw: false, whole: false };
+  let drawn = [];
   let near = { before: null, after: null, at: null };
 
   async function refresh() {
     const [item, found] = await Promise.all([source.item(run, id, trial, view.whole), source.near(run, back, id, trial)]);
     near = found;
-    const state = JSON.stringify([{ ...item, received: 0 }, { ...near, received: 0 }, view]);
-    if (state === drawn) return;
-    drawn = state;
+    // An answer that has not changed is the same object.
+    if (drawn[0] === item && drawn[1] === near) return;
+    drawn = [item, near];
     update(place, body(item, near, {
       run, query, back, source, view, step,
-      again: (changes = {}) => { Object.assign(view, changes); drawn = ""; return refresh(); },
+      again: (changes = {}) => { Object.assign(view, changes); drawn = []; return refresh(); },
     }));
   }
 
@@ -61,7 +61,8 @@ function body(item, near, page) {
     item.trace?.length ? el("section", { "data-name": "trace" }, el("h2", {}, `trace, ${plural(countEvents(item.trace), "event")}`), traceTree(item.trace)) : null,
     item.metadata ? folded("metadata", "metadata", longText(textOf(item.metadata))) : null,
     fields(item),
-    folded("raw", "everything as JSON", rawJson(item)),
+    el("details", { "data-name": "raw", ontoggle: (event) => event.target.open !== page.view.showsRaw && again({ showsRaw: event.target.open }) },
+      el("summary", {}, "everything as JSON"), page.view.showsRaw ? rawJson(item) : null),
     el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "Esc"), " ", el("a", { href: to("items", back) }, "back to the items")),
   ];
 }

@@ -1,10 +1,9 @@
-"""One browser and one server for all tests of pages. Where there is no browser, that is said."""
+"""One browser and one server for the tests of pages. Where there is no browser, that is said."""
 
 import asyncio
 import os
 import shutil
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -18,14 +17,8 @@ def browser_path():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-def pytest_collection_modifyitems(items):
-    # All in one process of pytest-xdist: each would start a browser of its own.
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
-@pytest.fixture(scope="session")
+# Of a module, not of the session: while Playwright is open, no other test has an event loop.
+@pytest.fixture(scope="module")
 def browser():
     path = browser_path()
     if path is None:
@@ -61,7 +54,7 @@ class Server:
         self._loop.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(browser, tmp_path_factory):
     runs = tmp_path_factory.mktemp("pages") / "runs"
     runs.mkdir()

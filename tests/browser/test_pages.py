@@ -56,7 +56,7 @@ def make(run, workflow=answer, many=40, evaluators=None, dataset=None, **options
     )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plain(server):
     make(server.directory / "plain")
 
@@ -205,7 +205,7 @@ HOSTILE = [
 
 
 def test_hostile_texts_do_nothing(page, server):
-    deep = "[" * 300 + "]" * 300
+    deep = "[" * 200 + "]" * 200
     dataset = [
         {"id": f"{n} {text}", "question": text, "answer": text, text: text, "__proto__": {"x": 1}}
         for n, text in enumerate(HOSTILE)

@@ -31,7 +31,9 @@ export function showItems(root, source, query) {
   }
 
   async function refresh() {
-    const known = await rows(table ? table.chunk : 0, 100);
+    const wasOpen = !table && lastOpened.run === run && lastOpened.id;
+    const [known, near] = await Promise.all([rows(table ? table.chunk : 0, 100),
+      wasOpen ? source.near(run, query, lastOpened.id, lastOpened.trial) : null]);
     const now = JSON.stringify([known.columns, known.trials]);
     if (table && now === shape) return table.refresh();
     shape = now;
@@ -46,7 +48,7 @@ export function showItems(root, source, query) {
     fill(place, table.element);
     await table.draw();
     if (before) table.restore(before);
-    else if (lastOpened.run === run && lastOpened.id) await moveTo(table, await source.near(run, query, lastOpened.id, lastOpened.trial));
+    else if (near && near.at !== null) table.moveTo(near.at);
     if (!bar.contains(document.activeElement)) table.element.focus({ preventScroll: true });
     return null;
   }
@@ -69,10 +71,6 @@ export function showItems(root, source, query) {
       table?.close();
     },
   };
-}
-
-async function moveTo(table, near) {
-  if (near.at !== null) table.moveTo(near.at);
 }
 
 function noteOf(found, run, query) {

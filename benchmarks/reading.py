@@ -163,7 +163,7 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
     named = f"pages, {cells:,} cells"
     return [
         (f"{named}: first look at a run that ended", ended, 4.0),
-        (f"{named}: first look at a run that runs", running, 8.0),
+        (f"{named}: first look at a run that runs", running, 4.0),
         (f"{named}: refresh after 1,000 new cells", refresh, 0.02),
         (f"{named}: filter and sort", sort, 0.1),
         (f"{named}: memory in GB", most / 1000, 0.3),

@@ -17,7 +17,7 @@ from playwright.async_api import async_playwright
 from limpet.view.server import serving
 
 ROOT = Path(__file__).parent
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+WIDE, NARROW = {"width": 1120, "height": 720}, {"width": 360, "height": 740}
 VIEWS = {
     "runs": "#/runs",
     "run": "#/run?run=support-bot-v1",

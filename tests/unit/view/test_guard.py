@@ -149,7 +149,8 @@ def test_head_is_reading(runs):
 @pytest.mark.parametrize(
     "run",
     ["../outside/secret", "link", "..%2Foutside%2Fsecret", "..%252Foutside%252Fsecret",
-     "one/../one", "./one", "one/", "%2Fetc", ".", "", "one%00", "%F0%9F%90%9A", "..\\outside\\secret"],
+     "one/../one", "./one", "one/", "%2Fetc", ".", "", "one%00", "%F0%9F%90%9A",
+     "..\\outside\\secret"],
 )  # fmt: skip
 def test_no_run_outside_the_directory_is_opened(runs, run):
     paths = [f"/api/{view}?run={run}&id=0" for view in ("run", "items", "item")]

@@ -3,7 +3,7 @@
 import { changed, go, to } from "./address.js";
 import { diffText } from "./diff.js";
 import { el, fill, longText, table, textOf, update } from "./dom.js";
-import { count, money, number, plural, range, scoreWords, seconds, signed } from "./format.js";
+import { count, fixed, money, number, plural, range, scoreWords, seconds, signed } from "./format.js";
 import { differenceBar } from "./intervals.js";
 
 export function showCompare(root, source, query) {
@@ -49,7 +49,7 @@ function scoreTable(one) {
   const heads = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], ["p", "right"], ""];
   return table("Differences", heads, scores.map(([name, score]) => el("tr", { "data-name": name },
     el("th", { scope: "row" }, name),
-    el("td", { class: "right" }, number(score.base_mean)), el("td", { class: "right" }, number(score.new_mean)),
+    el("td", { class: "right" }, fixed(score.base_mean, 3)), el("td", { class: "right" }, fixed(score.new_mean, 3)),
     el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), isNumber(score.low) ? el("span", { class: "dim" }, ` (${range(score.low, score.high)})`) : null),
     el("td", {}, isNumber(score.low) ? differenceBar(score) : null),
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),

@@ -22,17 +22,31 @@ export function scoreWords(score) {
   return label ? `${words} ${label}` : words;
 }
 
+/** The ends of an interval, with as many decimals as its width deserves. */
 export function range(low, high) {
-  return `${number(low)}–${number(high)}`;
+  const many = decimals(low, high);
+  return `${fixed(low, many)}${low < 0 ? " to " : "–"}${fixed(high, many)}`;
+}
+
+/** How many decimals the ends of an interval deserve; what is between them, one more. */
+export function decimals(low, high) {
+  const width = high - low;
+  if (width >= 2) return width >= 20 ? 0 : 1;
+  return width >= 0.02 ? 2 : Math.min(6, 2 + Math.ceil(Math.log10(0.02 / Math.max(width, 1e-9))));
+}
+
+export function fixed(value, many) {
+  if (value === null || value === undefined) return NONE;
+  return (Math.abs(value) >= 1e6 ? value.toPrecision(4) : value.toFixed(many)).replace("-", "−");
 }
 
 export function percent(value) {
   return value === null || value === undefined ? NONE : `${(100 * value).toFixed(1)}%`;
 }
 
-export function signed(value) {
+export function signed(value, many = 3) {
   if (value === null || value === undefined) return NONE;
-  return value > 0 ? `+${number(value)}` : number(value).replace("-", "−");
+  return `${value > 0 ? "+" : ""}${fixed(value, many)}`;
 }
 
 export function seconds(value) {

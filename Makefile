@@ -8,7 +8,7 @@ TESTS_READY := $(VENV)/.tests-ready
 
 # The tests of the pages need a browser. Where it cannot be installed, they are skipped, and that is said.
 BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && \
-  command -v apt-get >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; } || true
+  command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all compiled lint format bench clean

@@ -10,6 +10,11 @@ import pytest
 from limpet.view.server import serving
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-quic", "--no-first-run",
+)  # fmt: skip
+"""A browser that talks to nobody but the server under test."""
 MISSING = "NO BROWSER: the tests of the pages were skipped; install chromium to run them"
 
 
@@ -25,7 +30,7 @@ def browser():
         pytest.skip(MISSING)
     sync_api = pytest.importorskip("playwright.sync_api", reason=MISSING)
     with sync_api.sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments = [*QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         started = playwright.chromium.launch(executable_path=path, args=arguments)
         yield started
         started.close()

@@ -196,9 +196,10 @@ def failing_groups(random: np.random.Generator, n: int, repeats: int) -> Hits:
         chance = np.repeat(chances(0.8, 0.3, random, (n,)), sizes)
         right = random.random(len(chance)) < chance
         there = random.random(len(chance)) > np.where(right, 0.2, 0.8) * (1 - chance)
-        of = np.repeat(np.arange(n), sizes)[there]
-        if len(np.unique(of)) >= 5:
-            found = stats.bounds(right[there], int((~there).sum()), groups=of)
+        group = np.repeat(np.arange(n), sizes)
+        if len(np.unique(group[there])) >= 5:
+            lost = group[~there]
+            found = stats.bounds(right[there], lost, groups=group[there], failed_groups=lost)
             hits.append(found.low <= 0.8 <= found.high)
     return np.array(hits)
 

@@ -144,6 +144,57 @@ def test_nor_does_one_more_failure_among_groups(data, failed):
     assert more.high >= fewer.high - 1e-12
 
 
+@given(grouped(), st.lists(st.integers(0, 11), max_size=30), st.integers(0, 11))
+def test_nor_does_one_more_failure_in_a_known_group(data, failed, one_more):
+    values, groups = data
+    fewer = stats.bounds(values, failed, groups=groups, failed_groups=failed)
+    with_more = [*failed, one_more]
+    more = stats.bounds(values, with_more, groups=groups, failed_groups=with_more)
+    assert more.low <= fewer.low + 1e-12
+    assert more.high >= fewer.high - 1e-12
+
+
+@st.composite
+def failures_in_groups(draw):
+    """Return trials of items in groups, and failures of these items and others."""
+    size = draw(st.integers(1, 4))
+    item = st.integers(0, 8 * size - 1)
+    begun = st.lists(item, min_size=1, max_size=20)
+    items = [*(group * size for group in range(5)), *draw(begun)]
+    values = [draw(st.sampled_from([0, 0.3, 1])) for _ in items]
+    failed = st.tuples(item, st.booleans())
+    return size, values, items, draw(st.lists(failed, min_size=1, max_size=20))
+
+
+@given(failures_in_groups())
+def test_nor_does_one_more_failed_trial_whether_its_group_is_known_or_not(data):
+    size, values, items, failed = data
+
+    def found(some):
+        return stats.bounds(
+            values,
+            [item if known else -1 - item for item, known in some],
+            items=items,
+            groups=[item // size for item in items],
+            failed_groups=[item // size if known else None for item, known in some],
+        )
+
+    fewer, more = found(failed[:-1]), found(failed)
+    assert more.low <= fewer.low + 1e-12
+    assert more.high >= fewer.high - 1e-12
+
+
+@given(grouped(), st.lists(st.integers(0, 11), min_size=1, max_size=30))
+def test_bounds_by_groups_hold_the_interval_however_the_failures_are_filled(data, failed):
+    values, groups = data
+    found = stats.bounds(values, len(failed), groups=groups, failed_groups=failed)
+    for fill in (0, 1):
+        filled = stats.interval([*values, *[fill] * len(failed)], groups=[*groups, *failed])
+        within = 0.01  # new groups make the pseudo-group of the filled scores smaller
+        assert found.low <= filled.low + within
+        assert found.high >= filled.high - within
+
+
 @given(scores)
 def test_without_failures_the_bounds_are_the_interval(values):
     assert same(stats.interval(values), stats.bounds(values, 0))

@@ -11,21 +11,24 @@ stood out and falls makes the spread smaller. So the lower end is built of parts
   of R's without them and of the Bayesian bootstrap's with them, which falls with each;
 - a failed trial of an item that has scores takes y from the item's mean: the end falls by the mean
   of y and by z times its standard error, at most √(Σy²)/n;
-- by groups, the end falls by the part D that all failures take from the mean, and by its error: D
-  is a mean of numbers in 0..1, so its variance is at most D/n, times the groups' average size if
-  they fail together.
+- by groups, items that only failed are zeros in their groups: see `limpet.stats.failed_groups`. A
+  failed trial takes y as above, its error being that of the groups' sums of y;
+- if it is not known which groups failed, the end falls by the part D that they take from the mean,
+  and by its error: D is a mean of numbers in 0..1, so its variance is at most D/n, times the
+  groups' average size if they fail together.
 
 Errors that are added up like this are never too small, whatever depends on what.
 """
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 
 from limpet.errors import ScoresError
+from limpet.stats.failed_groups import lower_end
 from limpet.stats.intervals import fitted, in_range, interval, number_of_groups
 from limpet.stats.results import Interval, Paired
 from limpet.stats.rule import bootstrap, quantile, wilson
@@ -51,6 +54,7 @@ def bounds(
     *,
     items: Names | None = None,
     groups: Names | None = None,
+    failed_groups: Names | None = None,
     range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Interval:
@@ -62,6 +66,8 @@ def bounds(
             An item with a score and a failed trial has that trial as worst and as best.
         items: The item of each value, where items have several trials.
         groups: The group of each value, where items come in groups.
+        failed_groups: The group of each failure, None if it is not known. Without them the bounds
+            by groups are much wider: the failures may all be in the same few groups.
         range: The lowest and highest score possible.
         level: The confidence.
 
@@ -69,60 +75,124 @@ def bounds(
         ScoresError: Nothing completed, something failed and there is no range, or the values
             cannot be used; see `interval`.
     """
-    names = None if items is None else list(items)
+    names, kinds = (None if one is None else list(one) for one in (items, groups))
     found = scores(values, range)
-    trials, lost, new = _failures(failed, names, len(found))
-    if range is None and not new and not lost.any():
-        return interval(found, items=names, groups=groups, range=None, level=level)
+    taken = sample(found, names, kinds)
+    lost = _failures(failed, names, kinds, failed_groups, taken)
+    if range is None and not lost:
+        return interval(found, items=names, groups=kinds, range=None, level=level)
     ends_of_range = limits(range)
-    taken = sample(found, names, groups)
     tail = (1 - confidence(level)) / 2
-    low, method = _lower(taken, trials, lost, new, tail)
+    low, method = _lower(taken, lost, tail)
     mirrored = Sample(1 - taken.means, taken.group_of, single=taken.single)
-    high = 1 - _lower(mirrored, trials, lost, new, tail)[0]
+    high = 1 - _lower(mirrored, lost, tail)[0]
     ends = in_range(ends_of_range, float(taken.means.mean()), low, high)
-    n = len(taken.means) + new
+    n = len(taken.means) + lost.new + int(lost.by_group.sum())
     return Interval(*ends, method, n, number_of_groups(taken))
 
 
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """What failed.
+
+    Attributes:
+        share: The part of each item's trials that failed, of the items that have scores.
+        by_group: How many items only failed, by the number of their group; those of groups
+            without scores come last. Empty without groups.
+        new: How many more items only failed.
+    """
+
+    share: Floats
+    by_group: Ints
+    new: int
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.by_group.any() or self.share.any())
+
+
 def _failures(
-    failed: int | Iterable[Hashable], items: list[Hashable] | None, count: int
-) -> tuple[Ints, Ints, int]:
-    """Return each item's completed and failed trials, and how many items have only failures."""
+    failed: int | Iterable[Hashable],
+    items: list[Hashable] | None,
+    groups: list[Hashable] | None,
+    failed_groups: Names | None,
+    taken: Sample,
+) -> _Failures:
+    count = len(taken.means)
     if isinstance(failed, int | np.integer):
         if failed < 0:
             raise ScoresError(f"failed={failed}: must be 0 or more")
-        names: list[Hashable] = []
-        new = int(failed)
+        names: list[Hashable] | None = None
+        kinds = _failed_groups(failed_groups, groups, int(failed))
     else:
-        names, new = list(failed), 0
-    if items is None:
-        return np.ones(count, np.int64), np.zeros(count, np.int64), new + len(names)
-    item_of = numbered(items, count, "items")
-    numbers = dict(zip(items, item_of.tolist(), strict=True))
-    trials = np.bincount(item_of)
-    known = [numbers[name] for name in names if name in numbers]
-    lost = np.bincount(np.array(known, dtype=np.int64), minlength=len(trials))
-    return trials, lost, new + len({name for name in names if name not in numbers})
+        names = list(failed)
+        kinds = _failed_groups(failed_groups, groups, len(names))
+    share = np.zeros(count)
+    if items is not None and names is not None:
+        item_of = numbered(items, len(items), "items")
+        numbers = dict(zip(items, item_of.tolist(), strict=True))
+        known = [numbers[name] for name in names if name in numbers]
+        lost = np.bincount(np.array(known, dtype=np.int64), minlength=count)
+        share = lost / (np.bincount(item_of) + lost)
+        own = dict(zip(items, groups, strict=True)) if groups is not None else {}
+        one_each = dict(zip(names, kinds, strict=True))
+        if any(
+            kind is not None and own.get(name, one_each[name]) != kind
+            for name, kind in zip(names, kinds, strict=True)
+        ):
+            raise ScoresError("trials of one item are in different groups")
+        kinds = [kind for name, kind in one_each.items() if name not in numbers]
+    where = {name: number for number, name in enumerate(dict.fromkeys(groups or ()))}
+    at = [where.setdefault(kind, len(where)) for kind in kinds if kind is not None]
+    by_group = np.bincount(np.array(at, dtype=np.int64), minlength=len(where))
+    return _Failures(share, by_group, len(kinds) - len(at))
 
 
-def _lower(taken: Sample, trials: Ints, lost: Ints, new: int, tail: float) -> tuple[float, str]:
+def _failed_groups(
+    failed_groups: Names | None, groups: list[Hashable] | None, count: int
+) -> list[Hashable]:
+    """Return the group of each failure; None where it is not known."""
+    if failed_groups is None:
+        return [None] * count
+    if groups is None:
+        raise ScoresError("failed_groups without groups: each value needs its group, too")
+    found = list(failed_groups)
+    if len(found) != count:
+        raise ScoresError(f"failed_groups: {len(found)} for {count} failures; each needs one")
+    numbered(found, count, "failed_groups")
+    return found
+
+
+def _lower(taken: Sample, lost: _Failures, tail: float) -> tuple[float, str]:
     """Return the lower end in 0..1 with the failures as 0, and the method."""
     x, n = taken.means, len(taken.means)
     fit, method = fitted(taken)
     low = float(fit.limits(1 - 2 * tail)[0][0])
-    if not new and not lost.any():
+    if not lost:
         return low, method
-    taken_away = x * (lost / (trials + lost))
+    taken_away = x * lost.share
     if taken.group_of is not None:
-        fall = float(x.mean()) - float((x - taken_away).sum()) / (n + new)
-        sizes = np.bincount(taken.group_of)
-        error = float(quantile(fit.freedom, tail)[0]) * math.sqrt(fall * (sizes**2).sum()) / n
+        low = _lower_by_groups(taken, taken.group_of, lost, low, tail)
+        t = float(quantile(fit.freedom, tail)[0])
+        together = np.bincount(taken.group_of, taken_away).astype(np.float64)
+        fall = float(x.mean()) * lost.new / (n + lost.new)
+        low -= fall + t * math.sqrt(fall * (np.bincount(taken.group_of) ** 2).sum()) / n
     else:
-        low = _with_zeros(x, new, low, tail, binary=bool(np.isinf(fit.freedom[0])))
-        fall = float(taken_away.sum()) / n
-        error = float(quantile(math.inf, tail)) * math.sqrt(float((taken_away**2).sum())) / n
-    return max(low - fall - error, 0.0), f"{method}, failures as bounds"
+        low = _with_zeros(x, lost.new, low, tail, binary=bool(np.isinf(fit.freedom[0])))
+        t, together = float(quantile(math.inf, tail)), taken_away
+    low -= float(taken_away.sum()) / n + t * math.sqrt(float((together**2).sum())) / n
+    return max(low, 0.0), f"{method}, failures as bounds"
+
+
+def _lower_by_groups(
+    taken: Sample, group_of: Ints, lost: _Failures, low: float, tail: float
+) -> float:
+    """Return the lower end with the items that only failed, in groups that are known."""
+    if not lost.by_group.any():
+        return low
+    count = len(lost.by_group)
+    totals = np.bincount(group_of, taken.means, minlength=count).astype(np.float64)
+    sizes = np.bincount(group_of, minlength=count).astype(np.float64)
+    return min(low, lower_end(totals, sizes, lost.by_group, tail))
 
 
 def _with_zeros(x: Floats, new: int, low: float, tail: float, *, binary: bool) -> float:

@@ -210,6 +210,20 @@ def test_another_scale_runs_nothing_again_and_gives_other_numbers(tmp_path):
         assert reader.run_file.scales == {"score": limpet.Scale(range=(0, 4))}
 
 
+def test_failures_count_in_their_own_groups(tmp_path):
+    lost = {0, 13, 26, 39, 52}
+    numbers = numbers_of(
+        tmp_path / "run", scaled(score, group="topic"), number=60, workflow=fails_on(*lost)
+    )
+
+    def filled(value):
+        values = [value if at in lost else row["answer"] for at, row in enumerate(rows(60))]
+        return limpet.stats.interval(values, groups=[row["topic"] for row in rows(60)])
+
+    found = (numbers["bounds"]["low"], numbers["bounds"]["high"])
+    assert found == pytest.approx((filled(0).low, filled(1).high), abs=0.02)
+
+
 def test_a_group_that_the_dataset_does_not_have_is_an_error(tmp_path):
     with pytest.raises(limpet.DatasetError, match="groups items by 'topik'") as told:
         evaluate(tmp_path / "run", scaled(score, group="topik"))

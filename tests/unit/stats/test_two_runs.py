@@ -131,6 +131,41 @@ def test_a_failed_trial_belongs_to_its_item():
     assert none.low - 0.04 < part.low < none.low
 
 
+def test_failures_in_known_groups_are_filled_in_there():
+    values = [1, 1, 1, 0, 1, 1, 1] * 30
+    groups = [place // 3 for place in range(210)]
+    failed = [place * 2 for place in range(30)]
+    found = stats.bounds(values, 30, groups=groups, failed_groups=failed)
+    worst = stats.interval([*values, *[0] * 30], groups=[*groups, *failed])
+    best = stats.interval([*values, *[1] * 30], groups=[*groups, *failed])
+    assert found.mean == pytest.approx(6 / 7)
+    assert (found.low, found.high) == pytest.approx((worst.low, best.high), abs=1e-3)
+    assert (found.n, found.groups) == (240, 70)
+    anywhere = stats.bounds(values, 30, groups=groups)
+    assert anywhere.low < found.low - 0.03
+    assert anywhere.high > found.high + 0.02
+
+
+def test_an_item_whose_trials_all_failed_is_one_failure_of_its_group():
+    values, items = [1, 1, 0, 1] * 10, [place // 2 for place in range(40)]
+    groups = [item // 2 for item in items]
+    once = stats.bounds(values, ["x"], items=items, groups=groups, failed_groups=[3])
+    twice = stats.bounds(values, ["x", "x"], items=items, groups=groups, failed_groups=[3, 3])
+    assert once == twice
+    assert once.n == 21
+
+
+def test_the_group_of_a_failure_must_fit():
+    with pytest.raises(ScoresError, match="failed_groups without groups"):
+        stats.bounds([1, 0], 1, failed_groups=["a"])
+    with pytest.raises(ScoresError, match="failed_groups: 1 for 2 failures; each needs one"):
+        stats.bounds([1] * 5, 2, groups=range(5), failed_groups=["a"])
+    with pytest.raises(ScoresError, match="trials of one item are in different groups"):
+        stats.bounds([1] * 5, [0], items=range(5), groups=range(5), failed_groups=[1])
+    with pytest.raises(ScoresError, match="trials of one item are in different groups"):
+        stats.bounds([1] * 5, [7, 7], items=range(5), groups=range(5), failed_groups=[1, 2])
+
+
 def test_bounds_need_a_range_and_a_score():
     with pytest.raises(ScoresError, match="no worst and no best"):
         stats.bounds([3, 4], 1, range=None)

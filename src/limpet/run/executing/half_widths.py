@@ -140,14 +140,23 @@ class ScoreSoFar:
         is_binary = is_plain and among is not None and bool(np.isin(values, among).all())
         if not is_binary and len(np.unique(items)) < FIRST_LOOK_UNLESS_BINARY:
             return None
-        groups = None if self._groups is None else [self._groups[place] for place in items]
+        groups, lost_groups = (
+            None if self._groups is None else [self._groups[place] for place in places]
+            for places in (items, failed)
+        )
         item_of = items if several else None
         try:
             if among is None or not len(failed):
                 found = stats.interval(values, items=item_of, groups=groups, range=among)
             else:
-                lost = failed.tolist() if several else len(failed)
-                found = stats.bounds(values, lost, items=item_of, groups=groups, range=among)
+                found = stats.bounds(
+                    values,
+                    failed.tolist(),
+                    items=item_of,
+                    groups=groups,
+                    failed_groups=lost_groups,
+                    range=among,
+                )
         except ScoresError:  # fewer than five groups
             return None
         return (found.high - found.low) / 2

@@ -98,6 +98,10 @@ class _Sample:
         lost_items = _items_of(lost, cell_items)
         self._lost: list[int] = (lost if lost_items is None else lost_items).tolist()
         self._lost += range(-in_flight, 0)  # whichever items they are
+        lost_groups = _groups_of(lost, cell_items, scale)
+        self._lost_groups: list[int | None] | None = None
+        if lost_groups is not None:
+            self._lost_groups = [*lost_groups.tolist(), *[None] * in_flight]
         is_unit = bool(self._values.min() >= 0 and self._values.max() <= 1)
         self._range = scale.range or (_UNIT if is_unit else None)
 
@@ -177,9 +181,10 @@ class _Sample:
         try:
             interval = stats.bounds(
                 self._values,
-                len(self._lost) if self._items is None else self._lost,
+                self._lost,
                 items=self._items,
                 groups=self._groups,
+                failed_groups=self._lost_groups,
                 range=self._range,
                 level=LEVEL,
             )

@@ -154,8 +154,9 @@ def by_groups(totals: Floats, sizes: Floats, *, ends: Any = False) -> Fit:
     totals, sizes = np.broadcast_arrays(np.atleast_2d(totals), np.atleast_2d(sizes))
     count = sizes.shape[-1]
     if count < FEWEST_GROUPS:
+        noun = "group" if count == 1 else "groups"
         raise ScoresError(
-            f"{count} groups: an interval by groups needs at least {FEWEST_GROUPS}",
+            f"{count} {noun}: an interval by groups needs at least {FEWEST_GROUPS}",
             hint="Leave the groups out, and read the interval as one of these groups only.",
         )
     n = sizes.sum(axis=-1)

@@ -113,7 +113,7 @@ def test_groups_make_the_interval_wider_and_too_few_make_none(tmp_path):
     assert grouped["group"] == "topic"
     assert grouped["interval"]["high"] - grouped["interval"]["low"] > alone["high"] - alone["low"]
     few = numbers_of(tmp_path / "few", scaled(by_topic, group="of"), number=60)
-    assert few["interval_note"] == "1 groups: an interval by groups needs at least 5"
+    assert few["interval_note"] == "1 group: an interval by groups needs at least 5"
     assert "interval" not in few
 
 

@@ -45,7 +45,7 @@ def test_it_stops_with_0_and_says_where_and_how_to_go_on(project):
     done = run(project, "--stop-when", "correct=0.1")
     assert done.returncode == 0
     said = summary(project)["stop_when"]
-    width = f"correct ± {said['scores']['correct']['half_width']:.3g}"
+    width = f"correct ± {said['scores']['correct']['half_width']:.3g} (wanted ± 0.1)"
     lines = done.stderr.splitlines()
     assert f"stopped at {said['items']} of 300 items: {width}" in lines
     assert lines[-2:] == [

@@ -17,11 +17,16 @@ def stop_when_lines(summary: Mapping[str, Any]) -> list[str]:
         for name, score in scores
         if score["half_width"] is not None
     )
+    both = ", ".join(
+        f"{one_line(name)} ± {score['half_width']:.3g} (wanted ± {score['goal']:g})"
+        for name, score in scores
+        if score["half_width"] is not None
+    )
     all_items, lines = count(said["of"], "item"), []
     if said["reached"] and said["items"] < said["of"]:
-        lines.append(f"stopped at {said['items']:,} of {all_items}: {widths}")
+        lines.append(f"stopped at {said['items']:,} of {all_items}: {both}")
     elif said["reached"]:
-        lines.append(f"stop_when was reached only with all {all_items}: {widths}")
+        lines.append(f"stop_when was reached only with all {all_items}: {both}")
     else:
         goals = ", ".join(f"{one_line(name)} ± {score['goal']:g}" for name, score in scores)
         so_far = f", only {widths}" if widths else ""

@@ -10,6 +10,7 @@ from limpet.cli.error_exit import DONE, FAILED, INCONCLUSIVE
 from limpet.report.comparison import comparison_lines
 from limpet.report.comparison_data import comparison_data
 from limpet.report.comparison_files import as_junit, as_markdown, write_file
+from limpet.report.live_display import busy
 from limpet.report.tables import put, put_json
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.options import CompareOptions
@@ -40,7 +41,8 @@ def command(
     options = CompareOptions(
         evaluator, group, field, ",".join(allow), these_questions, gates, flips
     )
-    comparison = compare_runs([base, *new], options)
+    with busy("comparing"):
+        comparison = compare_runs([base, *new], options)
     if as_json:
         put_json(comparison_data(comparison))
     else:

@@ -16,6 +16,7 @@ from limpet.report.by_field import difference_lines, groups_table
 from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, score_names
+from limpet.report.live_display import busy
 from limpet.report.runs import scores_of
 from limpet.report.score_table import wrapped
 from limpet.report.status import score_words_of, standing_lines
@@ -74,7 +75,6 @@ def command(
         if failed:
             _show_failures(reader, wanted, limit, as_json=as_json)
         elif field is not None:
-            check_fields([field], read)
             _show_groups(reader, wanted, field, limit, as_json=as_json)
         elif as_json:
             items = wanted.ordered(wanted.matching(reader.items()), limit)
@@ -209,9 +209,11 @@ def _show_groups(
     reader: RunReader, wanted: Filter, field: str, limit: int | None, *, as_json: bool
 ) -> None:
     whole = bool(wanted.grep) or not reader.knows_rows
-    items = wanted.ordered(wanted.matching(reader.items(whole=whole)), wanted.worst)
     scales = reader.run_file.scales
-    groups = groups_by(items, field, reader.evaluators, reader.trials, scales)
+    with busy("reading the items"):
+        check_fields([field], partial(reader.items, whole=not reader.knows_rows))
+        items = wanted.ordered(wanted.matching(reader.items(whole=whole)), wanted.worst)
+        groups = groups_by(items, field, reader.evaluators, reader.trials, scales)
     if wanted.sort is not None:
         sort_groups(groups, wanted.sort, descending=wanted.descending)
     if as_json:

@@ -9,6 +9,8 @@ from rich.text import Text
 from limpet.report.comparison_words import (
     about_words,
     amount_lines,
+    answers,
+    are_news,
     change_lines,
     difference_cells,
     gate_words,
@@ -29,7 +31,7 @@ from limpet.run.comparing.results import (
     RunComparison,
     ScoreComparison,
 )
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 _NUMBERS = ("base", "new", "change")
 _STYLES = {"better": "green", "worse": "red", "not worse": "green", "inconclusive": "yellow"}
@@ -111,14 +113,20 @@ def _labels_table(labels: LabelComparison) -> Table:
 
 def _flip_lines(run: RunComparison) -> Iterator[RenderableType]:
     for name in dict.fromkeys(flip.score for flip in run.flips):
+        score = run.scores[name]
+        if len(run.scores) > 1 and not are_news(score):
+            how = f"all {count(score.n, 'item')} changed, --evaluator {one_line(name)} shows them"
+            yield Text()
+            yield Text(f"biggest changes of {one_line(name)}: {how}", style="dim")
+            continue
         flips = [flip for flip in run.flips if flip.score == name]
         yield Text()
         yield Text(f"biggest changes of {one_line(name)}", style="bold")
         table = plain_table("item", "score", "base", "new", fixed=["score"])
         for flip in flips:
             style = "red" if flip.is_worse else ""
-            texts = (shown(flip.base.output) or "–", shown(flip.new.output) or "–")
-            table.add_row(cell(item_words(flip)), cell(flip_words(flip), style), *map(cell, texts))
+            words = (cell(item_words(flip)), cell(flip_words(flip), style))
+            table.add_row(*words, *map(cell, answers(flip)))
         yield table
 
 

@@ -15,6 +15,7 @@ from limpet.report.comparison import flip_words, item_words
 from limpet.report.comparison_words import (
     about_words,
     amount_lines,
+    answers,
     change_lines,
     difference_cells,
     gate_words,
@@ -123,8 +124,7 @@ def _run(run: RunComparison, comparison: Comparison) -> Iterator[str]:
                         _code(flip.score),
                         _code(item_words(flip)),
                         _code(flip_words(flip)),
-                        _code(shown(flip.base.output)),
-                        _code(shown(flip.new.output)),
+                        *map(_code, answers(flip)),
                     ]
                     for flip in run.flips
                 ),

@@ -6,11 +6,12 @@ The terminal and the Markdown file say the same.
 import math
 from collections.abc import Iterator
 
-from limpet.report.words import duration, p_value
+from limpet.report.words import json_line, latency, p_value, shown
 from limpet.run.comparing.results import (
     AmountDifference,
     Comparison,
     Difference,
+    Flip,
     GateResult,
     LabelComparison,
     RunAbout,
@@ -20,6 +21,8 @@ from limpet.run.comparing.results import (
 from limpet.text import count, money, one_line
 
 _LARGE = 1_000
+_BEFORE = 12
+"""How many characters of two answers are shown before their first difference."""
 VERDICTS = {"better": "better", "worse": "worse", "no difference seen": "unclear"}
 
 
@@ -147,6 +150,26 @@ def left_out_lines(run: RunComparison) -> Iterator[str]:
         yield f"{one.why}{hint}"
 
 
+def answers(flip: Flip) -> tuple[str, str]:
+    """Return both answers on one line each, from shortly before where they begin to differ."""
+    outputs = (flip.base.output, flip.new.output)
+    if None in outputs or outputs[0] == outputs[1]:
+        return shown(outputs[0]) or "–", shown(outputs[1]) or "–"
+    base, new = (each if isinstance(each, str) else json_line(each) for each in outputs)
+    letters = enumerate(zip(base, new, strict=False))
+    same = next((at for at, (a, b) in letters if a != b), min(len(base), len(new)))
+    begin = same - _BEFORE
+    if begin <= _BEFORE:
+        return one_line(base) or "–", one_line(new) or "–"
+    begin = base.find(" ", begin, same) + 1 or begin
+    return f"…{one_line(base[begin:])}", f"…{one_line(new[begin:])}"
+
+
+def are_news(score: ScoreComparison | LabelComparison) -> bool:
+    """Return whether it matters which items changed: not if all did, like a length."""
+    return isinstance(score, LabelComparison) or score.range is not None or score.same > 0
+
+
 def amount_lines(run: RunComparison) -> Iterator[str]:
     """Yield the differences of cost and latency."""
     if (found := run.cost) is not None:
@@ -155,8 +178,8 @@ def amount_lines(run: RunComparison) -> Iterator[str]:
         yield f"cost: {both}{share} for the answers to {count(found.n, 'item')}"
     if (found := run.latency) is not None:
         yield (
-            f"latency: median {_latency(found.base.median)} → {_latency(found.new.median)}, "
-            f"95% under {_latency(found.base.p95)} → {_latency(found.new.p95)}, "
+            f"latency: median {latency(found.base.median)} → {latency(found.new.median)}, "
+            f"p95 {latency(found.base.p95)} → {latency(found.new.p95)}, "
             f"mean {_change(found.delta)} s{_ends(found)}"
         )
 
@@ -166,10 +189,6 @@ def _share(found: AmountDifference) -> str:
         return ""
     share = round((found.new.total - found.base.total) / found.base.total, 2)
     return f" ({share + 0.0:+.0%})"  # not -0%
-
-
-def _latency(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds < 1 else duration(seconds)
 
 
 def _ends(found: AmountDifference) -> str:

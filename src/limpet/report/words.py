@@ -27,6 +27,13 @@ def duration(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02} h"
 
 
+def latency(seconds: float) -> str:
+    """Return how long a call took: `0.4 ms`, `0.15 s`, `1.2 s`, `2:05 min`."""
+    if seconds < 0.001:  # noqa: PLR2004 - no exponents
+        return f"{1000 * seconds:.2g} ms"
+    return f"{seconds:.2g} s" if seconds < 1 else duration(seconds)
+
+
 def p_value(p: float) -> str:
     """Return a p value: `0.63`, `0.018`, `<0.0001`."""
     return f"<{_LEAST_P}" if p < _LEAST_P else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004

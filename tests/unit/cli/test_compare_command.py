@@ -1,5 +1,6 @@
 """`limpet compare` and `limpet run --against`: every option, every exit code, hostile texts."""
 
+import io
 import json
 import os
 import shutil
@@ -7,9 +8,11 @@ import threading
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 from scored_runs import command, make, rows, scored_by
 
 import limpet
+from limpet.report import live_display
 
 SAME = "1" * 80 + "0" * 20
 HOSTILE = (
@@ -119,6 +122,33 @@ def test_the_screen_has_what_a_decision_needs(runs):
         assert words in out
     assert "q2 is" not in out
     assert "could only have seen" in compare(runs["base"], runs["same"]).out
+
+
+def test_a_score_that_changed_in_every_item_does_not_hide_the_others(tmp_path):
+    evaluators = [scored_by(), scored_by(lambda output: 7.0 + float(output["score"]), "length")]
+    base = make(tmp_path / "a", "1" * 8, evaluators=evaluators)
+    new = make(tmp_path / "b", "0" * 8, evaluators=evaluators)
+    out = compare(base, new).out
+    assert "\nbiggest changes of correct\n" in out
+    assert "biggest changes of length: all 8 items changed, --evaluator length shows them\n" in out
+    only = compare(base, new, "--evaluator", "length").out
+    assert "\nbiggest changes of length\n" in only
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("compare", "{base}", "{same}"), "comparing …"),
+        (("show", "{base}", "--by", "topic"), "reading the items …"),
+    ],
+)
+def test_a_terminal_sees_that_it_takes_time(runs, monkeypatch, words, said):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80)
+    monkeypatch.setattr(live_display, "stderr_console", lambda: console)
+    monkeypatch.setattr(live_display, "_SHOW_AFTER_S", 0)
+    assert command(*(word.format(**runs) for word in words)).code == 0
+    assert said in screen.getvalue()
 
 
 def test_json_is_one_object(runs):

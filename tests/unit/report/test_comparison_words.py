@@ -1,12 +1,16 @@
 """How a comparison is said in words."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from limpet.report.comparison_words import amount_lines, gate_words, score_lines
+from limpet.report.comparison_words import amount_lines, answers, gate_words, score_lines
 from limpet.run.comparing.results import (
     AmountDifference,
     Amounts,
+    Answer,
     Bounds,
+    Flip,
     GateResult,
     RunAbout,
     RunComparison,
@@ -48,3 +52,34 @@ def test_small_differences_of_cost_and_latency_are_plain_numbers():
     said = list(amount_lines(RunComparison(about, {}, cost=cost, latency=latency)))
     assert "(+0%)" in said[0]
     assert said[1].endswith("mean -0.008 s (-0.016 to +0.000 s)")
+
+
+def flip(base, new, score="ok"):
+    return Flip(score, "q1", 0, -1.0, True, Answer(base, 1.0), Answer(new, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "seen"),
+    [
+        ("336", "about 330", ("336", "about 330")),
+        (None, "", ("–", "–")),
+        ("Thank you, 336", "Thank you, 330", ("Thank you, 336", "Thank you, 330")),
+        (
+            "Thank you for asking, the answer is 336.",
+            "Thank you for asking, the answer is about 330.",
+            ("…answer is 336.", "…answer is about 330."),
+        ),
+        ("x" * 5000 + "a", "x" * 5000 + "b", (f"…{'x' * 12}a", f"…{'x' * 12}b")),
+        ({"a": "y" * 40, "b": 1}, {"a": "y" * 40, "b": 2}, ('…yyyyyy","b":1}', '…yyyyyy","b":2}')),
+        ("z" * 40, "z" * 40, ("z" * 40, "z" * 40)),
+    ],
+)
+def test_two_answers_are_shown_from_shortly_before_their_difference(base, new, seen):
+    assert answers(flip(base, new)) == seen
+
+
+@given(st.text(), st.text(), st.text())
+def test_two_answers_that_differ_are_shown_different(same, base, new):
+    base, new = f"{same}a{base}", f"{same}b{new}"
+    shown_base, shown_new = answers(flip(base, new))
+    assert shown_base[:37] != shown_new[:37] or not same.isprintable()

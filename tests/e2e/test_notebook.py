@@ -116,7 +116,7 @@ print(first, second.plan.calls)
 def test_evaluate_works_in_a_notebook_as_it_is(kernel):
     _, client = kernel
     run_cell(client, MAP)
-    shown = "<EvaluationResult: 3 of 3 completed; judge 2 (n=3)> 0\n"
+    shown = "<EvaluationResult: 3 of 3 completed; judge 2.00 (-0.5 to 4.5)> 0\n"
     assert run_cell(client, EVALUATE) == shown
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import plain_table
-from limpet.report.words import by_current, by_error, duration, without_answer
+from limpet.report.words import by_current, by_error, duration, latency, without_answer
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import (
     claim_of,
@@ -189,24 +189,13 @@ def _pass_words(about: Mapping[str, Any]) -> Iterator[str]:
             yield f"{which} {k} trials right (pass{sign}{k}): {most['mean']:.3f}{ends}"
 
 
-def _quantile_lines(steps: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield how long the calls took, and what they used: half of them, most, and nearly all."""
-    for name, numbers in steps.items():
-        words = [
-            f"{what} {', '.join(f'{_unit(what)}{short(value)} {p}' for p, value in each.items())}"
-            for what, each in numbers.get("quantiles", {}).items()
-        ]
-        if words and numbers["completed"] > 1:
-            yield f"{one_line(name)}: {' · '.join(words).replace('_', ' ')}"
-
-
-def _unit(what: str) -> str:
-    return "$" if what == "cost" else ""
-
-
-def short(value: float) -> str:
-    """Return a number in a few digits."""
-    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"  # noqa: PLR2004 - no exponents
+def _latency_lines(workflow: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how long the workflow's calls took: half of them, most, and nearly all."""
+    if (seconds := workflow.get("quantiles", {}).get("seconds")) and workflow["completed"] > 1:
+        half, most, nearly_all = (latency(seconds[name]) for name in ("p50", "p90", "p99"))
+        yield (
+            f"workflow: half of the calls took {half}, 90% at most {most}, 99% at most {nearly_all}"
+        )
 
 
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
@@ -218,7 +207,8 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         parts.append(f"all results used {count(tokens, 'token')}")
     if cost := sum(usage.get("cost", 0) for usage in used):
         parts.append(f"${money(cost)}")
-    lines = [*claim_lines(summary["evaluators"]), " · ".join(parts), *_quantile_lines(steps)]
+    lines = [*claim_lines(summary["evaluators"]), " · ".join(parts)]
+    lines += _latency_lines(summary["workflow"])
     models = summary["workflow"].get("models", {})
     if len(models) > 1:
         each = (

@@ -49,9 +49,8 @@ def test_what_is_prepared_runs(folder):
     result = limpet.evaluate(
         ready.dataset, ready.workflow, ready.evaluators, config.run, config.trials, **ready.options
     )
-    assert str(result) == (
-        "<EvaluationResult: 2 of 2 completed; correct 1 (n=2), short 1 (n=2), long 1 (n=2)>"
-    )
+    done = "2 of 2 completed (1 item × 2 trials)"
+    assert str(result) == f"<EvaluationResult: {done}; correct 1, short 1, long 1>"
     assert (folder / "runs" / folder.name / "correct_output.jsonl").exists()
 
 

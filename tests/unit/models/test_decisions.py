@@ -119,7 +119,7 @@ def test_judges_decide_without_reasons(make, tmp_path):
         )
     assert len(server.asked) == 1
     assert "1 of 1 completed" in repr(result)
-    assert " 1 (n=1)" in repr(result)
+    assert " 1.000 (0.21–1.00)" in repr(result)
 
 
 def test_options_and_questions_that_cannot_be_told_apart_are_refused():

@@ -80,7 +80,7 @@ def test_a_result_says_what_labels_it_has(tmp_path):
     result = limpet.evaluate(ROWS, lambda question: question, [judge], run=tmp_path, show=False)
     assert repr(result) == (
         "<EvaluationResult: 3 of 3 completed; "
-        "judge.quality 0.5, judge.helpful 1, judge.tone 3 kind (n=3)>"
+        "judge.quality 0.500 (0.28–0.72), judge.helpful 1.000 (0.44–1.00), judge.tone 3 kind>"
     )
     assert "3 kind" in result._repr_html_()
 

@@ -68,7 +68,7 @@ def test_the_face_is_one_call(tmp_path):
     assert result.failed == []
     frame = result.to_dataframe()
     assert list(frame["exact_match"]) == [True] * 6
-    assert "6 of 6 completed; exact_match 1 (n=6)" in repr(result)
+    assert "6 of 6 completed; exact_match 1.000 (0.61–1.00)" in repr(result)
 
 
 def test_aevaluate_is_the_same_for_async_callers(tmp_path):

@@ -447,7 +447,7 @@ def test_what_is_kept_is_never_taken_for_the_present_versions(bench):
     mixed = bench.evaluate(rows, version="2")
     assert mixed.summary["workflow"]["by_current_version"] == 1
     assert mixed.summary["evaluators"]["correct"]["by_current_version"] == 1
-    assert "correct 1 (n=7, 1 from the current version)" in repr(mixed)
+    assert "correct 1.000 (0.65–1.00) (1 of 7 from the current version)" in repr(mixed)
     told = "1.000 (0.65–1.00) (1 of 7 answers are from the current version)"
     assert told in mixed._repr_html_()
 

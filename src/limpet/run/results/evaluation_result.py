@@ -20,7 +20,7 @@ from limpet.run.results.score_words import score_words, values_words
 from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.secrets.masking import by_environment
-from limpet.text import one_line, text_of
+from limpet.text import count, one_line, text_of
 from limpet.types import CellStatus
 
 if TYPE_CHECKING:  # these read runs, and give results like these
@@ -304,16 +304,18 @@ class EvaluationResult:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
         evaluators = self.summary["evaluators"].items()
         scores = ", ".join(_shown(name, numbers) for name, numbers in evaluators)
-        parts = filter(None, [f"{done:,} of {asked:,} completed", scores])
+        trials = self.plan.trials
+        of = f" ({count(asked // trials, 'item')} × {trials:,} trials)" if trials > 1 else ""
+        parts = filter(None, [f"{done:,} of {asked:,} completed{of}", scores])
         return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
 def _shown(name: str, evaluator: Mapping[str, Any]) -> str:
     words = ", ".join(
         f"{one_line(str(ScoreName(name, part)))} {value}"
-        for part, value in score_words(evaluator, brief=True).items()
+        for part, value in score_words(evaluator).items()
     )
-    count = f"n={evaluator['completed']:,}"
     if "by_current_version" in evaluator:
-        count += f", {evaluator['by_current_version']:,} from the current version"
-    return f"{words} ({count})" if evaluator["completed"] else words
+        current = evaluator["by_current_version"]
+        words += f" ({current:,} of {evaluator['completed']:,} from the current version)"
+    return words

@@ -30,28 +30,23 @@ def label_counts(
     return ", ".join([*words, *([f"{more:,} more labels"] if more else [])])
 
 
-def score_words(numbers: Mapping[str, Any], *, brief: bool = False) -> dict[str | None, str]:
+def score_words(numbers: Mapping[str, Any]) -> dict[str | None, str]:
     """Return the means of an evaluator by the names of its scores; None: its only one.
 
     A score that has only labels has their counts.
 
     Args:
         numbers: What `summary.json` has of the evaluator.
-        brief: Without intervals.
     """
-
-    def words_of(value: float | None, part: str | None) -> str:
-        return mean(value) if brief else whole_claim(numbers, part)
-
-    words: dict[str | None, str] = {}
-    for part, value in numbers.get("means", {}).items():
-        words[part] = words_of(value, part)
+    words: dict[str | None, str] = {
+        part: whole_claim(numbers, part) for part in numbers.get("means", {})
+    }
     for part, labels in numbers.get("labels_by_score", {}).items():
         words.setdefault(part, label_counts(labels))
     value, labels = numbers.get("mean"), numbers.get("labels")
     if value is None and words and not labels:
         return words
-    only = label_counts(labels) if value is None and labels else words_of(value, None)
+    only = label_counts(labels) if value is None and labels else whole_claim(numbers)
     return {None: only, **words}
 
 
@@ -131,6 +126,11 @@ def people_notes(numbers: Mapping[str, Any], part: str | None = None) -> Iterato
         yield f"corrected by people: {with_ends(found['mean'], found)}, {labels}"
     if part is None and (why := numbers.get("not_calibrated")):
         yield f"not corrected by people: {one_line(why)}"
+
+
+def as_exact(value: float, interval: Mapping[str, Any]) -> str:
+    """Return a number with as many digits as one with this interval has."""
+    return _fixed(value, _decimals(interval["low"], interval["high"]) + 1)
 
 
 def with_ends(value: float, interval: Mapping[str, Any]) -> str:

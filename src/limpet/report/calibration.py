@@ -7,12 +7,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from limpet.report.comparison_words import number
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import shown
 from limpet.run.calibrating.agreement import Agreement, Disagreement
 from limpet.run.calibrating.calibration import Calibration
 from limpet.run.calibrating.corrected import Corrected
-from limpet.run.results.score_words import mean, with_ends
+from limpet.run.results.score_words import as_exact, with_ends
 from limpet.text import count, one_line
 
 _MOST_ROWS = 20
@@ -32,7 +33,7 @@ def calibration_lines(found: Calibration) -> Iterator[RenderableType]:
         yield _confusion(found.agreement)
         yield Text("")
     elif found.difference is not None:
-        yield Text(f"they are {mean(found.difference)} apart on average")
+        yield Text(f"they are {number(found.difference)} apart on average")
         yield Text("")
     if found.corrected is not None:
         yield from map(Text, _means(name, found.corrected))
@@ -61,8 +62,10 @@ def _share(agreement: Agreement) -> str:
 
 
 def _means(name: str, corrected: Corrected) -> Iterator[str]:
-    by_people = with_ends(corrected.mean, asdict(corrected))
-    yield f"mean by {name}: {mean(corrected.raw)}, of {count(corrected.items, 'item')}"
+    interval = asdict(corrected)
+    by_people = with_ends(corrected.mean, interval)
+    raw = as_exact(corrected.raw, interval)
+    yield f"mean by {name}: {raw}, of {count(corrected.items, 'item')}"
     yield (
         f"corrected by people: {by_people}, {corrected.method}, "
         f"{count(corrected.n_labelled, 'label')}"

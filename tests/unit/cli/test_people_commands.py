@@ -61,9 +61,12 @@ def test_a_sample_is_drawn_labelled_and_compared(run, capsys):
     assert "they disagree on 1 answer\n" in shown.out
     assert "q0" in shown.out
     assert "\x1b[31m" not in shown.out
-    assert "mean by right: 0.6667, of 30 items\n" in shown.out
+    assert "mean by right: 0.667, of 30 items\n" in shown.out
     assert "corrected by people: 0.70" in shown.out
-    assert shown.err == ""
+    assert shown.err.splitlines() == [
+        "see one in full: limpet show runs/bot --item ID",
+        "the labels and the corrected mean are kept in runs/bot",
+    ]
 
 
 def test_json_has_all_of_it(run, capsys):

@@ -74,7 +74,7 @@ def _ends(counted: Ints, alike: Floats, many: Ints, tail: float) -> Floats:
     before, after = sizes / n, (sizes + some) / n
     # Satterthwaite's, with share² for a term that is hardly smaller but not convex.
     weighted = most(before**2 / (1 - before), after**2 / (1 - after))
-    freedom = 1 / (most(before**2, after**2) + weighted**2)
+    freedom = np.maximum(1 / (most(before**2, after**2) + weighted**2), 1)  # it is never less
     size = centre * (1 - centre) * total**2 / squares
     low, _ = wilson(centre, size, quantile(freedom, tail))
     return np.asarray(np.minimum(low, totals @ many / n))

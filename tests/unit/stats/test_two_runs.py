@@ -146,6 +146,12 @@ def test_failures_in_known_groups_are_filled_in_there():
     assert anywhere.high > found.high + 0.02
 
 
+def test_a_group_of_nothing_but_failures_may_be_larger_than_all_others():
+    found = stats.bounds([1] * 10, 5000, groups=[*range(5)] * 2, failed_groups=["x"] * 5000)
+    assert found.low < 0.01
+    assert found.high == pytest.approx(1)
+
+
 def test_an_item_whose_trials_all_failed_is_one_failure_of_its_group():
     values, items = [1, 1, 0, 1] * 10, [place // 2 for place in range(40)]
     groups = [item // 2 for item in items]

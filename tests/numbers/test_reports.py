@@ -125,7 +125,11 @@ def test_the_page_says_verdict_delta_and_interval(report):
 
 
 def test_nobody_is_notified_by_an_answer(shelf, tmp_path):
-    runs = [shelf(letter * 4, say=lambda *_: "ask @octocat, see #12") for letter in "10"]
+    # An answer is shown from where it differs.
+    runs = [
+        shelf(letter * 4, say=lambda *_, name=name: f"{name} @octocat, see #12")
+        for letter, name in (("1", "ask"), ("0", "tell"))
+    ]
     limpet("compare", *runs, "--markdown", tmp_path / "report.md")
     page = (tmp_path / "report.md").read_text(encoding="utf-8")
     plain = [token.content for token in inline(rendered(page)) if token.type == "text"]
@@ -182,7 +186,8 @@ def test_a_masked_answer_is_compared_by_its_score_and_its_secret_is_nowhere(tmp_
 
     secret = "tr0ub4dor-and-3"  # noqa: S105
     for name, answers in (("a", "1100"), ("b", "1010")):
-        make(tmp_path / name, answers, say=lambda *_: f"it is {secret}", secrets=[secret])
+        said = f"{name}: {secret}"
+        make(tmp_path / name, answers, say=lambda *_, said=said: said, secrets=[secret])
     done = limpet("compare", tmp_path / "a", tmp_path / "b", "--markdown", tmp_path / "report.md")
     assert done.code == 0, done.said
     written = done.said + (tmp_path / "report.md").read_text(encoding="utf-8")

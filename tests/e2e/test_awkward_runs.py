@@ -347,6 +347,9 @@ def test_status_knows_that_a_run_is_stopping_and_that_a_copy_is_none(tmp_path):
     )
     screen.press_ctrl_c()
     screen.wait_for("stopping")
+    # The screen knows it first: the event is written by a thread of its own.
+    while b'"stopping"' not in (tmp_path / "runs/trial/events.jsonl").read_bytes():
+        os.sched_yield()
     told = json.loads(run(tmp_path, "runs/trial", "--json", command="status").stdout)
     assert (told["state"], told["stopping"]) == ("running", True)
     (tmp_path / "go").touch()

@@ -11,8 +11,9 @@ import orjson
 
 from limpet.text import one_line
 
-PART, WHOLE = 64 * 1024, 5_000_000
-"""How many characters of a value are sent, and how many when all of it is asked for."""
+PART, WHOLE = 64 * 1024, 256 * 1024
+"""How many characters of a value are sent, and how many when more is asked for: a browser takes
+minutes to break a megabyte without a space into lines."""
 _LINE, _HEAD = 200, 2_000
 
 

@@ -21,11 +21,11 @@ demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go
 
 test: $(DEV_READY)  ## Lint, types and every test that is not slow
 	@$(MAKE) --no-print-directory -j 2 lint compiled
-	@$(BIN)/python -m pytest -n auto -m "not slow"
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: $(DEV_READY)  ## Lint, types and every test
 	@$(MAKE) --no-print-directory -j 2 lint compiled
-	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest -n auto
+	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest -n auto --dist worksteal
 
 # The tests start some hundred processes: where nobody may write bytecode, each would compile it all.
 compiled: $(DEV_READY) $(TESTS_READY)

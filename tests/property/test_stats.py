@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from limpet import stats
@@ -184,6 +184,7 @@ def test_nor_does_one_more_failed_trial_whether_its_group_is_known_or_not(data):
     assert more.high >= fewer.high - 1e-12
 
 
+@example(([0, 1, 1, 1, 1, 0, 0, 0, 1, 1], [0, 0, 1, 1, 1, 2, 3, 4, 5, 6]), [1])  # right is worse
 @given(grouped(), st.lists(st.integers(0, 11), min_size=1, max_size=30))
 def test_bounds_by_groups_hold_the_interval_however_the_failures_are_filled(data, failed):
     values, groups = data

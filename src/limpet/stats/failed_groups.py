@@ -4,12 +4,16 @@ The problem: with every failure as 0 in its group, the lower end of the interval
 but one more failure may raise it: a group that stood out and falls makes the spread smaller. And a
 failure must never make a claim sharper.
 
-What we do: take the lowest end that any part of the failures gives, so that more failures only
-offer more parts. If K of them count, the mean is known, and the variance is a sum over the groups,
-each convex in how many of its own failures count. So its largest sum lies on the chords: take the
-steepest first until K are taken. (A part of a group may then count, which is a little too careful.)
-Degrees of freedom likewise. Unless one group stands out far, the lowest end is the one with all
-failures, and that is the interval of the filled scores, as if filled by hand.
+Nor is 0 always the worst: a failure that was right, in the group that is largest and best, makes
+the spread larger, and the lower end falls.
+
+What we do: take the lowest end that any part of the failures gives, all of it wrong or all of it
+right, so that more failures only offer more parts. If K of them count, the mean is known, and the
+variance is a sum over the groups, each convex in how many of its own failures count. So its largest
+sum lies on the chords: take the steepest first until K are taken. (A part of a group may then
+count, which is a little too careful.) Degrees of freedom likewise. Unless one group stands out far,
+the lowest end is the one with all failures, and that is the interval of the filled scores, as if
+filled by hand.
 
 Many failures make K a grid. A lowest end between two of its points is missed, by far less than is
 ever shown.
@@ -25,7 +29,7 @@ _AT_ONCE = 1_000_000
 
 
 def lower_end(totals: Floats, sizes: Floats, failed: Ints, tail: float) -> float:
-    """Return the lowest end in 0..1 that any part of the failures gives, each being 0.
+    """Return the lowest end in 0..1 that any part of the failures gives, each being 0 or each 1.
 
     Args:
         totals: The sum of the items' means in each group; 0 for a group that only failed.
@@ -37,7 +41,9 @@ def lower_end(totals: Floats, sizes: Floats, failed: Ints, tail: float) -> float
     alike, many = np.unique(np.stack([totals, sizes, failed]), axis=1, return_counts=True)
     step = max(_AT_ONCE // len(many), 1)
     parts = (np.array(grid[at : at + step]) for at in range(0, len(grid), step))
-    return min(float(_ends(part, alike, many, tail).min()) for part in parts)
+    return min(
+        float(_ends(part, alike, many, tail, fill).min()) for part in parts for fill in (0, 1)
+    )
 
 
 def _grid(most: int) -> list[int]:
@@ -49,7 +55,7 @@ def _grid(most: int) -> list[int]:
     return [*found, most]
 
 
-def _ends(counted: Ints, alike: Floats, many: Ints, tail: float) -> Floats:
+def _ends(counted: Ints, alike: Floats, many: Ints, tail: float, fill: int) -> Floats:
     """Return the lower end of `by_groups`, for each K, with the K failures that make it lowest.
 
     Args:
@@ -57,18 +63,20 @@ def _ends(counted: Ints, alike: Floats, many: Ints, tail: float) -> Floats:
         alike: Totals, sizes and failures of groups that differ.
         many: How many groups there are of each.
         tail: How likely the mean is lower.
+        fill: What a failure counts as: 0 or 1.
     """
     totals, sizes, failed = alike
     k = counted[:, None]
     n = sizes @ many + k
-    pseudo = n / many[sizes > 0].sum()  # zeros are an end of the range
+    pseudo = n / many[sizes > 0].sum()  # 0 and 1 are ends of the range
     total = n + pseudo
-    centre = (totals @ many + pseudo / 2) / total
+    scored = totals @ many + k * fill
+    centre = (scored + pseudo / 2) / total
     some = np.minimum(failed, k)
     most = _Most(k, some, many)
     squares = most(
         (totals - sizes * centre) ** 2 / (1 - sizes / total),
-        (totals - (sizes + some) * centre) ** 2 / (1 - (sizes + some) / total),
+        (totals + some * fill - (sizes + some) * centre) ** 2 / (1 - (sizes + some) / total),
     )
     squares += pseudo**2 * (centre**2 + (1 - centre) ** 2) / 2
     before, after = sizes / n, (sizes + some) / n
@@ -77,7 +85,7 @@ def _ends(counted: Ints, alike: Floats, many: Ints, tail: float) -> Floats:
     freedom = np.maximum(1 / (most(before**2, after**2) + weighted**2), 1)  # it is never less
     size = centre * (1 - centre) * total**2 / squares
     low, _ = wilson(centre, size, quantile(freedom, tail))
-    return np.asarray(np.minimum(low, totals @ many / n))
+    return np.asarray(np.minimum(low, scored / n))
 
 
 class _Most:

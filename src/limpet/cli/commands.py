@@ -284,11 +284,13 @@ def _list(**given: Any) -> int:
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST[:PORT]",
               help="Also answer to this name, for a forwarded port; may be repeated.")
+@click.option("--person", default="", metavar="NAME", help="Who labels, where several people do.")
+@click.option("--read-only", is_flag=True, help="Take no labels, and hide no scores.")
 def _view(**given: Any) -> int:
-    """Look at runs in the browser, while they run and after.
+    """Look at runs in the browser, while they run and after, and label answers.
 
-    It shows the runs in DIR (default: ./runs), or one run. It only reads, on this machine alone,
-    and prints the address with its token. Ctrl-C ends it.
+    It shows the runs in DIR (default: ./runs), or one run, on this machine alone, and prints the
+    address with its token. It writes nothing but labels.jsonl. Ctrl-C ends it.
     """
     return _call("view", given)
 

@@ -5,6 +5,7 @@ import signal
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from limpet.cli.error_exit import DONE
@@ -16,7 +17,13 @@ from limpet.view.server import serving
 
 
 def command(
-    directory: Path, *, port: int | None, open_browser: bool, allow_hosts: Sequence[str]
+    directory: Path,
+    *,
+    port: int | None,
+    open_browser: bool,
+    allow_hosts: Sequence[str],
+    person: str,
+    read_only: bool,
 ) -> int:
     """Serve the pages until Ctrl-C."""
     if not directory.exists():
@@ -25,19 +32,22 @@ def command(
             hint="name the directory that holds the runs, or a run: limpet view DIR",
         )
     view = f"#/run?run={quote(directory.resolve().name)}" if is_run(directory) else ""
-    asyncio.run(_serve(directory, view, port or 0, allow_hosts, open_browser=open_browser))
+    options: dict[str, Any] = {"port": port or 0, "allow_hosts": allow_hosts}
+    options |= {"person": person.strip(), "read_only": read_only}
+    asyncio.run(_serve(directory, view, options, open_browser=open_browser))
     return DONE
 
 
 async def _serve(
-    directory: Path, view: str, port: int, allow_hosts: Sequence[str], *, open_browser: bool
+    directory: Path, view: str, options: dict[str, Any], *, open_browser: bool
 ) -> None:
     ended = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, ended.set)
-    async with serving(directory, port=port, allow_hosts=allow_hosts) as server:
+    async with serving(directory, **options) as server:
         print(server.address + view, flush=True)  # noqa: T201 - the one line of output
-        say("Ctrl-C ends it. Who has this address can read the runs.")
+        can = "read the runs" if options["read_only"] else "read the runs and label answers"
+        say(f"Ctrl-C ends it. Who has this address can {can}.")
         if open_browser:
             await asyncio.to_thread(webbrowser.open, server.address + view)
         await ended.wait()

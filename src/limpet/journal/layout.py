@@ -108,6 +108,11 @@ class Layout:
         return self.home / "labels.jsonl"
 
     @property
+    def labels_lock(self) -> Path:
+        """The file that a process locks to add to `labels.jsonl`."""
+        return self.home / "labels.lock"
+
+    @property
     def redone(self) -> Path:
         """A note of which records were replaced."""
         return self.home / "index" / "redone"

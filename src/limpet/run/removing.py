@@ -27,6 +27,7 @@ _FILES = (
     "identity.json",
     "items.jsonl",
     "labels.jsonl",
+    "labels.lock",
     "people.json",
     "people.lock",
     "run.json",

@@ -2,7 +2,7 @@
 
 Other users of this machine reach its loopback, and any web page in the same browser may send
 requests to it. So each request needs the token that only the printed address has, and must name
-this server in `Host` and, if it says where it comes from, in `Origin`.
+this server in `Host` and, if it says where it comes from, in `Origin`. To write, it must say so.
 """
 
 import hmac
@@ -33,15 +33,17 @@ class Guard:
     Args:
         hosts: The values of `Host` that mean this server, with the port.
         page: The page, which says where the token is to who has none.
+        writes: The only path that may be written to; empty: none.
 
     Attributes:
         token: What the printed address has.
     """
 
-    def __init__(self, hosts: Iterable[str], page: bytes) -> None:
+    def __init__(self, hosts: Iterable[str], page: bytes, writes: str = "") -> None:
         self.token = secrets.token_urlsafe(24)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._page = page
+        self._writes = writes
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -68,8 +70,11 @@ class Guard:
             return _refused(403, f"this server is not called {host}", hint)
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
             return _refused(403, "a page of another site may not ask")
-        if request.method not in _READS:
+        is_write = request.method == "POST" and request.path == self._writes
+        if request.method not in _READS and not is_write:
             return _refused(405, "only GET and HEAD", headers={"Allow": "GET, HEAD"})
+        if is_write and (fault := _fault_of_write(request)):
+            return fault
         is_link = request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path == "/"
         if request.headers.get("Sec-Fetch-Site") in _OTHERS and not is_link:
             return _refused(403, "a page of another site may not ask")
@@ -100,6 +105,15 @@ class Guard:
         """Return the cookie's name: cookies are shared by all ports of a host."""
         port = request.headers.get("Host", "").rpartition(":")[2]
         return f"{_COOKIE}_{port}" if port.isdecimal() else _COOKIE
+
+
+def _fault_of_write(request: web.Request) -> web.Response | None:
+    """Return why something must not be written: a page of ours says where it comes from."""
+    if "Origin" not in request.headers:
+        return _refused(403, "only a page of this server may write")
+    if request.content_type != "application/json" or "Content-Type" not in request.headers:
+        return _refused(415, "must be application/json")
+    return None
 
 
 def _refused(

@@ -9,14 +9,15 @@ from multidict import MultiMapping
 from limpet.errors import LimpetError
 from limpet.report.item import whole_data
 from limpet.run.reading.head_query import COST, PLACE, HeadQuery, Places
-from limpet.run.reading.heads import Heads
 from limpet.run.reading.item_history import WholeItem
-from limpet.run.reading.score_table import ScoreTable
+from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.reading.search import Search
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, ScoreName, parts_of
 from limpet.run.results.score_words import votes_words
 from limpet.text import quoted
+from limpet.view.hiding_heads import HidingHeads
+from limpet.view.label_answers import labelled_in, labelled_places, labelling_answer, score_of
 from limpet.view.opened_runs import OpenedRun
 from limpet.view.run_answers import fields_of
 from limpet.view.shown_values import PART, WHOLE, Shown, line_of
@@ -44,6 +45,7 @@ def items_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
     some = places[begin : begin + many]
     table = heads.table
     rows = {(item.id, item.trial): item for item in heads.read(some)}
+    score = score_of(heads, query.get("score"))
     return {
         "total": len(heads),
         "matching": len(places),
@@ -53,7 +55,9 @@ def items_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
         "columns": _columns(table),
         "fields": fields_of(opened),
         "can_disagree": any(noted for noted in _votes(opened)),
-        "rows": [_row(heads, int(place), rows) for place in some],
+        "has_draw": bool(heads.labelling.queue),
+        "has_labels": any(True for _ in heads.labelling.labelled),
+        "rows": [_row(heads, int(place), rows, score) for place in some],
     }
 
 
@@ -65,6 +69,7 @@ def near_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
     place = heads.place(query.get("id", ""), _number(query, "trial", 0))
     at = [] if place is None else np.flatnonzero(places == place).tolist()
     found: dict[str, Any] = {"at": None, "matching": len(places), "before": None, "after": None}
+    found |= labelled_in(opened, places, at[0] if at else None, query.get("score"))
     if at:
         where = at[0]
         found["at"] = where
@@ -79,17 +84,31 @@ def _chosen(opened: OpenedRun, query: Query) -> tuple[Places, int]:
     """Return the places that a query wants, in its order, and how many are still to search."""
     wanted, heads = _head_query(query), opened.heads
     held, left = wanted.holds(heads.table), 0
+    of_labels = ("draw" in query, query.get("labelled"), query.get("score"))
     search = _search(opened, query)
     if search is not None:
         left = search.go_on(_SEARCH_S)
         held &= search.found
     known = opened.chosen
-    if search is None and known is not None and known[:2] == (wanted, heads.version):
+    if search is None and known is not None and known[:2] == ((wanted, of_labels), heads.version):
         return known[2], 0
-    places = wanted.ordered(heads.table, np.flatnonzero(held))
+    places = _of_labels(heads, query, held)
+    places = wanted.ordered(heads.table, np.flatnonzero(held) if places is None else places)
     if search is None:
-        opened.chosen = (wanted, heads.version, places)
+        opened.chosen = ((wanted, of_labels), heads.version, places)
     return places, left
+
+
+def _of_labels(heads: HidingHeads, query: Query, held: Flags) -> Places | None:
+    """Leave out what is not labelled as wanted; return drawn answers in the order of the draw."""
+    if "labelled" in query:
+        flags = np.zeros(len(held), np.bool_)
+        flags[labelled_places(heads, score_of(heads, query.get("score")))] = True
+        held &= flags if query.get("labelled") == "1" else ~flags
+    if "draw" not in query:
+        return None
+    drawn = np.array(heads.places_of(heads.labelling.queue), np.intp)
+    return drawn[held[drawn]]
 
 
 def _search(opened: OpenedRun, query: Query) -> Search | None:
@@ -102,7 +121,8 @@ def _search(opened: OpenedRun, query: Query) -> Search | None:
     wanted = Filter(where=where, grep=query.get("text") or None, disagree="disagree" in query)
     if not wanted.selects:
         return None
-    name = repr((wanted, id(opened.heads.table.ids)))
+    # What is hidden is not found, so that another label may find more, or less.
+    name = repr((wanted, id(opened.heads.table.ids), opened.heads.labelling.mark))
     search = opened.searches.get(name)
     if search is None or len(search.found) != len(opened.heads):
         search = Search(opened.heads, wanted)
@@ -163,8 +183,14 @@ def _votes(opened: OpenedRun) -> list[Any]:
     return [one for one in evaluators if "agreement" in one or "flip_rate" in one]
 
 
-def _row(heads: Heads, place: int, rows: Mapping[tuple[str, int], ItemResult]) -> dict[str, Any]:
+def _row(
+    heads: HidingHeads,
+    place: int,
+    rows: Mapping[tuple[str, int], ItemResult],
+    score: ScoreName | None,
+) -> dict[str, Any]:
     id_, trial = heads.where(place)
+    said = heads.labelling.label((id_, trial), score)
     item = rows.get((id_, trial)) or ItemResult(id_, trial, None, None)
     error = item.error
     return {
@@ -179,6 +205,8 @@ def _row(heads: Heads, place: int, rows: Mapping[tuple[str, int], ItemResult]) -
         "seconds": item.seconds or None,
         "cost": item.usage.get("cost"),
         "error": None if error is None else line_of(_error_words(error)),
+        "label": None if said is None else line_of(said.label),
+        "hidden": heads.is_hidden(id_),
     }
 
 
@@ -204,7 +232,7 @@ def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
     """Return all about one item in one trial; None: there is no such item."""
     opened.heads.refresh()
     trial = _number(query, "trial", 0)
-    wholes = opened.reader.item(query.get("id", ""))
+    wholes = opened.heads.read_whole(query.get("id", ""))
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
         return None
@@ -234,9 +262,7 @@ def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
         "trace": trace_tree(item.trace, shown),
         "attempts": [_attempt(attempt, shown) for attempt in whole.failed_attempts],
         "earlier": len(whole.earlier),
-        "label": None,
-        "hidden": False,
-        "can_label": False,
+        **labelling_answer(opened, item, query.get("score")),
     }
     cut = shown.cut
     raw = {name: shown(value) for name, value in whole_data(whole).items()}

@@ -4,20 +4,23 @@ A run is addressed by its path relative to the directory, exactly as it is liste
 ever opened, whatever a request names.
 """
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from limpet.errors import LimpetError
+from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.find_run import is_run, runs_in
-from limpet.run.reading.head_query import HeadQuery, Places
-from limpet.run.reading.heads import Heads
+from limpet.run.reading.head_query import Places
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.search import Search
 from limpet.run.reading.timeline import Timeline
 from limpet.text import one_line
+from limpet.view.hiding_heads import HidingHeads
 
 _MOST_OPEN = 4
 _MOST_SEARCHES = 4
@@ -25,6 +28,18 @@ _MOST_SEARCHES = 4
 
 class NoSuchRunError(LimpetError):
     """There is no run with this address."""
+
+
+class Labels(NamedTuple):
+    """Who labels.
+
+    Attributes:
+        person: The name; empty: none.
+        read_only: Nobody does: no label is kept, and no score is hidden.
+    """
+
+    person: str = ""
+    read_only: bool = False
 
 
 class OpenedRun:
@@ -37,18 +52,31 @@ class OpenedRun:
         timeline: How it went.
         searches: The latest searches through its items, by their conditions.
         chosen: The latest rows that were asked for, by their conditions and their version.
+        questions: What labels may be, by score, of one version.
         fields: The fields of the dataset, by its number of rows.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, labels: "Labels") -> None:
         self.path = path
         self.reader = RunReader(path)
-        self.heads = Heads(self.reader)
+        labelling = Labelling(self.reader.layout, labels.person)
+        self.heads = HidingHeads(self.reader, labelling, hides=not labels.read_only)
         self.timeline = Timeline(self.reader)
         self.searches: OrderedDict[str, Search] = OrderedDict()
-        self.chosen: tuple[HeadQuery, int, Places] | None = None
+        self.chosen: tuple[object, int, Places] | None = None
+        self.questions: tuple[int, dict[Any, Any]] = (-1, {})
         self.fields: tuple[int, list[str]] = (-1, [])
         self.lock = threading.Lock()
+
+    def why_no_labels(self) -> str:
+        """Return why no label can be kept; empty: it can."""
+        if not self.heads.hides:
+            return "the page was started with --read-only"
+        layout = self.reader.layout
+        target = layout.labels if layout.labels.exists() else layout.home
+        if os.access(target, os.W_OK) and os.access(layout.home, os.W_OK):
+            return ""
+        return f"{one_line(target.name)} cannot be written"
 
     def keep_search(self, name: str, search: Search) -> None:
         """Keep a search, and forget the oldest ones."""
@@ -62,10 +90,12 @@ class OpenedRuns:
 
     Args:
         directory: The directory; if it is itself a run, that one is all.
+        labels: Who labels.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, labels: Labels = Labels()) -> None:  # noqa: B008 - frozen
         self.directory = directory
+        self.labels = labels
         self._opened: OrderedDict[str, OpenedRun] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -101,7 +131,7 @@ class OpenedRuns:
         """
         path = self.path(address)
         with self._lock:
-            opened = self._opened.get(address) or OpenedRun(path)
+            opened = self._opened.get(address) or OpenedRun(path, self.labels)
             self._opened[address] = opened
             self._opened.move_to_end(address)
             others = [key for key, one in self._opened.items() if not one.lock.locked()]

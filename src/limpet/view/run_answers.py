@@ -18,6 +18,7 @@ from limpet.run.reading.reader import RunReader
 from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.tags import tags_of
 from limpet.text import text_of
+from limpet.view.label_answers import draw_answer
 from limpet.view.opened_runs import OpenedRun, OpenedRuns
 from limpet.view.score_claims import score_claims, used
 from limpet.view.shown_values import line_of
@@ -82,6 +83,8 @@ def mark_of(path: Path) -> object:
         layout.events,
         layout.failures,
         layout.lock,
+        layout.people,
+        layout.labels,
         *layout.columns(),
     )
     found = []
@@ -133,12 +136,12 @@ class RunAnswers:
     def __init__(self) -> None:
         self._failures: OrderedDict[Path, tuple[int, list[dict[str, Any]]]] = OrderedDict()
 
-    def answer(self, opened: OpenedRun, address: str, *, can_label: bool) -> dict[str, Any]:
+    def answer(self, opened: OpenedRun, address: str) -> dict[str, Any]:
         """Return all about a run that is not about one item."""
         reader, heads = opened.reader, opened.heads
         heads.refresh()
         snapshot, summary = reader.snapshot(scores=False), heads.summary()
-        state = reader.state
+        state, reason = reader.state, opened.why_no_labels()
         calls = [call for step in snapshot.steps for call in step.in_flight]
         return {
             "run": address,
@@ -161,7 +164,9 @@ class RunAnswers:
             "used": _used(summary),
             "remarks": [*reader.remarks, *_enough(reader)],
             "tags": tags_of(reader.layout),
-            "can_label": can_label,
+            "can_label": not reason,
+            "cannot_label": reason or None,
+            "labels": draw_answer(opened),
         }
 
     def _grouped(self, opened: OpenedRun) -> list[dict[str, Any]]:

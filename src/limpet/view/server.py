@@ -17,18 +17,25 @@ import orjson
 from aiohttp import web
 from multidict import MultiMapping
 
-from limpet.errors import LimpetError
+from limpet.errors import JournalError, LimpetError
 from limpet.text import text_of
 from limpet.view.compare_answers import compare_answer
 from limpet.view.guard import Guard
 from limpet.view.item_answers import item_answer, items_answer, near_answer
-from limpet.view.opened_runs import NoSuchRunError, OpenedRun, OpenedRuns
+from limpet.view.label_answers import (
+    MOST_BYTES,
+    AnswerChangedError,
+    checked_fields,
+    keep_label,
+)
+from limpet.view.opened_runs import Labels, NoSuchRunError, OpenedRun, OpenedRuns
 from limpet.view.run_answers import RunAnswers, RunsList, mark_of, now_if_running
 
 logger = logging.getLogger("limpet.view")
 PAGES = Path(__file__).parent / "pages"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HOST = "127.0.0.1"
+_LABEL, _UNAVAILABLE = "/api/label", 503
 Query = MultiMapping[str]
 Answer = Callable[[OpenedRun, Query], dict[str, Any] | None]
 
@@ -42,7 +49,12 @@ class Started(NamedTuple):
 
 @asynccontextmanager
 async def serving(
-    directory: Path, *, port: int = 0, allow_hosts: Iterable[str] = ()
+    directory: Path,
+    *,
+    port: int = 0,
+    allow_hosts: Iterable[str] = (),
+    read_only: bool = False,
+    person: str = "",
 ) -> AsyncIterator[Started]:
     """Serve the runs below a directory on this machine's loopback, until the block ends.
 
@@ -50,6 +62,8 @@ async def serving(
         directory: The directory, or a run.
         port: The port; 0: any that is free.
         allow_hosts: Other values of `Host` that mean this server, for a forwarded port.
+        read_only: Keep no labels, and hide no scores.
+        person: Who labels; empty: nobody by name.
 
     Raises:
         LimpetError: The port is in use, or is not ours to take.
@@ -57,8 +71,8 @@ async def serving(
     listening = _listen(port)
     port = listening.getsockname()[1]
     hosts = [f"{_HOST}:{port}", f"localhost:{port}", *allow_hosts]
-    server = Server(directory)
-    guard = Guard(hosts, server.files["/"][0])
+    server = Server(directory, Labels(person, read_only))
+    guard = Guard(hosts, server.files["/"][0], "" if read_only else _LABEL)
     runner = web.AppRunner(server.app(guard), access_log=None, handle_signals=False)
     await runner.setup()
     try:
@@ -87,14 +101,15 @@ class Server:
 
     Args:
         directory: The runs are below it.
+        labels: Who labels.
 
     Attributes:
         runs: The runs.
         files: The files of the pages and their types, by path.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.runs = OpenedRuns(directory)
+    def __init__(self, directory: Path, labels: Labels) -> None:
+        self.runs = OpenedRuns(directory, labels)
         self._list = RunsList(self.runs)
         self._list_lock = asyncio.Lock()
         self._run = RunAnswers()
@@ -108,13 +123,14 @@ class Server:
 
     def app(self, guard: Guard) -> web.Application:
         """Return the routes."""
-        app = web.Application(middlewares=[guard.check])
+        app = web.Application(middlewares=[guard.check], client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
         app.router.add_get("/api/run", self._one_run)
         app.router.add_get("/api/items", self._of_run(items_answer))
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
         app.router.add_get("/api/compare", self._compare)
+        app.router.add_post(_LABEL, self._label)
         for path in self.files:
             app.router.add_get(path, self._file)
         return app
@@ -131,7 +147,7 @@ class Server:
         address = request.query.get("run", "")
 
         def answer(opened: OpenedRun, _: Query) -> dict[str, Any]:
-            return self._run.answer(opened, address, can_label=False)
+            return self._run.answer(opened, address)
 
         return await self._tagged(request, answer)
 
@@ -152,6 +168,22 @@ class Server:
 
         return await self._answered(request, answer, mark)
 
+    async def _label(self, request: web.Request) -> web.Response:
+        """Keep a label: the only request that writes."""
+        body = await request.read()
+
+        def work() -> dict[str, Any]:
+            given = checked_fields(orjson.loads(body))
+            with self.runs.use(given["run"]) as opened:
+                return keep_label(opened, given)
+
+        try:
+            return web.json_response(await asyncio.to_thread(work))
+        except JournalError as error:
+            return _failed(error, _UNAVAILABLE)
+        except (LimpetError, OSError, ValueError) as error:
+            return _failed(error)
+
     # ---- how answers are given ------------------------------------------------------------------
 
     async def _tagged(self, request: web.Request, answer: Answer) -> web.Response:
@@ -161,7 +193,9 @@ class Server:
         def work() -> tuple[str, bytes | None]:
             with self.runs.use(address) as opened:
                 opened.heads.refresh()
-                tag = _tag(opened.reader.mark(), now_if_running(opened), request.query_string)
+                labels = (opened.heads.labelling.mark, opened.why_no_labels())
+                now = now_if_running(opened)
+                tag = _tag(opened.reader.mark(), labels, now, request.query_string)
                 if tag == given:
                     return tag, None
                 found = answer(opened, query)
@@ -225,7 +259,8 @@ def _response(tag: str, body: bytes | None) -> web.Response:
     return response
 
 
-def _failed(error: Exception) -> web.Response:
-    status = 404 if isinstance(error, NoSuchRunError) else 400
+def _failed(error: Exception, status: int = 400) -> web.Response:
+    kinds = {NoSuchRunError: 404, AnswerChangedError: 409}
+    status = kinds.get(type(error), status)
     hint = error.hint if isinstance(error, LimpetError) else None
     return web.json_response({"error": text_of(error), "hint": hint}, status=status)

@@ -10,16 +10,18 @@ from limpet.journal.lines import timestamp
 from limpet.run.calibrating.agreement import Agreement, Comparison, Disagreement
 from limpet.run.calibrating.corrected import Corrected, OfDraw, digest_of, fingerprint_of
 from limpet.run.calibrating.judged import Judged, score_named
-from limpet.run.calibrating.label_files import Said, read_labels, read_log
+from limpet.run.calibrating.label_files import Said, read_labels
 from limpet.run.calibrating.label_values import LabelValues, choices_of, scale_of
+from limpet.run.calibrating.labels_log import LabelsLog, counting
 from limpet.run.calibrating.people_file import KeptCalibration, PeopleFile
 from limpet.run.calibrating.sorted_labels import SortedLabels
+from limpet.run.results.filters import ScoreName
 from limpet.text import count, one_line
 
 if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
 
-_LABELLING = "label rows of limpet sample RUN --n 200 -o humans.csv"
+_LABELLING = "draw answers with limpet sample RUN --n 200 -o humans.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,11 @@ def calibrate(
     score = score_named(name, reader)
     with PeopleFile.changing(reader.layout) as people:
         remarks: list[str] = []
-        said = _all_labels(reader, labels, label_column, score.evaluator, remarks)
+        said = _all_labels(reader, labels, label_column, score, remarks)
         sorted_out = SortedLabels(reader, said, people.draws, remarks)
         judged = Judged(reader, score, set(sorted_out.by_place))
         fingerprint = fingerprint_of(reader, score.evaluator)
-        scale = scale_of(reader, score.evaluator, judged)
+        scale = scale_of(reader, score.evaluator, judged.values.values())
         choices = choices_of(reader.layout, score.evaluator, fingerprint)
         values = LabelValues(judged, scale.range, choices)
         kept = sorted_out.usable(judged, values)
@@ -109,22 +111,31 @@ def calibrate(
 
 
 def _all_labels(
-    reader: "RunReader", labels: Any, column: str | None, evaluator: str, remarks: list[str]
+    reader: "RunReader", labels: Any, column: str | None, score: ScoreName, remarks: list[str]
 ) -> list[Said]:
-    log = reader.layout.labels
+    names = (score.evaluator, str(score))
     if labels is None:
-        if not log.exists():
-            raise LimpetError(
-                f"{one_line(str(reader.path))}: there are no labels in this run",
-                hint=f"{_LABELLING}, and name the file with --labels humans.csv",
-            )
-        return read_log(log, evaluator, remarks)
+        return _labels_of_page(reader, names, remarks)
     is_several = isinstance(labels, (list, tuple)) and all(
         isinstance(one, (str, os.PathLike)) for one in labels
     )
     said: list[Said] = []
     for source in labels if is_several and labels else [labels]:
-        said += read_labels(source, column=column, evaluator=evaluator)
+        said += read_labels(source, column=column, names=names)
+    return said
+
+
+def _labels_of_page(reader: "RunReader", names: Sequence[str], remarks: list[str]) -> list[Said]:
+    log = LabelsLog(reader.layout)
+    log.refresh()
+    remarks += filter(None, [log.remark])
+    said = counting(one for one in log.said if not one.evaluator or one.evaluator in names)
+    if not said:
+        about = f" of {one_line(names[-1])}" if log.said else ""
+        raise LimpetError(
+            f"{one_line(str(reader.path))}: there are no labels{about} in this run",
+            hint=f"{_LABELLING}; label them in limpet view, or in that file, and name it with --labels",
+        )
     return said
 
 

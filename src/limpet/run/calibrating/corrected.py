@@ -71,7 +71,8 @@ class OfDraw:
         draws: The draws of the run.
 
     Attributes:
-        labels: The labels of drawn answers that have a score and have not changed.
+        labels: The labels of drawn answers that have a score and have not changed, and were given
+            before the scores were seen.
         draw: The latest of the draws; None: no label is of a draw.
         skipped: How many drawn answers without a label are before the last one with a label: people
             are to label in the order of the file.
@@ -84,7 +85,8 @@ class OfDraw:
         labels: Iterable[Labelled],
         draws: Iterable[Draw],
     ) -> None:
-        known = {Drawn(one.id, one.trial, one.output): one for one in labels}
+        # A label that was given with the scores in view says what the judge said.
+        known = {Drawn(one.id, one.trial, one.output): one for one in labels if not one.seen}
         self.labels: list[Labelled] = []
         self.draw: Draw | None = None
         self.skipped = 0
@@ -226,7 +228,7 @@ def _now(
         ]
         if not same:
             return f"the answers changed since: none of {count(len(kept.labels), 'label')} is left"
-        scale = scale_of(reader, score.evaluator, judged)
+        scale = scale_of(reader, score.evaluator, judged.values.values())
         return OfDraw(judged, scale, same, draws[: kept.draws]).corrected()
     except LimpetError as error:
         return str(error)

@@ -1,11 +1,10 @@
 """What did people write into their files?
 
-A CSV or Excel file of `limpet sample`, filled in; or any table with the columns `id` and `label`;
-or `labels.jsonl`, which the live page writes: there, what a person said last of an answer counts.
+A CSV or Excel file of `limpet sample`, filled in; or any table with the columns `id` and `label`.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from limpet.datasets.rows import Flaw, Row, Table
 from limpet.datasets.sources import table_of, table_of_file
 from limpet.errors import LimpetError
 from limpet.run.calibrating.sampling import DRAWN, LABEL
-from limpet.text import count, hint_near, one_line, quoted
+from limpet.text import hint_near, one_line, quoted
 
 _PEOPLE = ("person", "annotator")
 _MOST = 5
@@ -29,8 +28,12 @@ class Said(NamedTuple):
         id: The item's id as written.
         trial: The trial as written; None: not written.
         label: What the person wrote; None: nothing yet.
-        drawn: What the column `drawn` says; empty: there is none.
+        drawn: What the column `drawn` says, which answer this is about; empty: there is none.
         person: Who; empty: not said.
+        evaluator: The evaluator, or one of its scores; empty: any.
+        note: What else the person wrote.
+        seen: Whether the scores were in view.
+        at: When it was said; empty: not known.
     """
 
     where: str
@@ -39,21 +42,28 @@ class Said(NamedTuple):
     label: Any
     drawn: str
     person: str
+    evaluator: str = ""
+    note: str = ""
+    seen: bool = False
+    at: str = ""
 
 
-def read_labels(source: Any, *, column: str | None = None, evaluator: str = "") -> list[Said]:
+def read_labels(
+    source: Any, *, column: str | None = None, names: Collection[str] = ()
+) -> list[Said]:
     """Return the rows of what people labelled, also those that they have not labelled yet.
 
     Args:
         source: A path, a list of dicts, or a DataFrame.
         column: The column of the labels; None: `label`.
-        evaluator: Rows that name another evaluator in a column `evaluator` are left out.
+        names: Rows that name something else in a column `evaluator` are left out.
 
     Raises:
         LimpetError: It cannot be read, or a column is missing.
     """
     table = _table(source)
-    said, flaws = _rows(table, column, evaluator)
+    rows, flaws = said_in(table, column)
+    said = [one for one in rows if not one.evaluator or one.evaluator in names]
     if flaws:
         flaw = flaws[0]
         raise LimpetError(f"{table.at(flaw.number)}: {flaw.reason}: {one_line(flaw.value)}")
@@ -62,34 +72,19 @@ def read_labels(source: Any, *, column: str | None = None, evaluator: str = "") 
     return said
 
 
-def read_log(path: Path, evaluator: str, remarks: list[str]) -> list[Said]:
-    """Return what people said on the live page: of each person and answer, what was said last.
-
-    A line that is torn is left out, and said in the remarks.
+def said_in(table: Table, column: str | None = None) -> tuple[list[Said], list[Flaw]]:
+    """Return what the rows of a table say, and those that cannot be read.
 
     Raises:
-        LimpetError: It cannot be read, or is empty.
+        LimpetError: It cannot be read, or a column is missing.
     """
-    table = table_of_file(path)
-    said, flaws = _rows(table, None, evaluator)
-    if flaws:
-        lines = count(len(flaws), "line")
-        remarks.append(f"{lines} of {path.name} cannot be read: {table.at(flaws[0].number)}")
-    if not said:
-        raise LimpetError(f"{table.place}: there are no rows")
-    return list({(one.id, str(one.trial or 0), one.person): one for one in said}.values())
-
-
-def _rows(table: Table, column: str | None, evaluator: str) -> tuple[list[Said], list[Flaw]]:
     said: list[Said] = []
     flaws: list[Flaw] = []
     with closing(table.rows) as rows:
         for row in rows:
             if isinstance(row, Flaw):
                 flaws.append(row)
-                continue
-            known = _said(table, row, column)
-            if known is not None and row.values.get("evaluator") in (None, "", evaluator):
+            elif (known := _said(table, row, column)) is not None:
                 said.append(known)
     return said, flaws
 
@@ -134,6 +129,10 @@ def _said(table: Table, row: Row, column: str | None) -> Said | None:
         None if _is_empty(label) else label,
         _text(cells.get(DRAWN)),
         next((_text(cells[name]) for name in _PEOPLE if name in cells), ""),
+        _text(cells.get("evaluator")),
+        _text(cells.get("note")),
+        cells.get("seen") is True,
+        _text(cells.get("at")),
     )
 
 

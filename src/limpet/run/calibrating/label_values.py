@@ -7,13 +7,12 @@ a word that is not understood is never turned into a number.
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from limpet.journal.layout import Layout
-from limpet.run.calibrating.judged import Judged
 from limpet.run.planning.identity_file import read_identity
 from limpet.text import one_line
 from limpet.types import Scale
@@ -23,6 +22,22 @@ if TYPE_CHECKING:
 
 UNIT = (0.0, 1.0)
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+class Scores(Protocol):
+    """The scores of a judge, as far as they say what its labels mean."""
+
+    @property
+    def has_booleans(self) -> bool:
+        """Whether its values are true and false."""
+
+    @property
+    def values(self) -> Collection[Any]:
+        """Its values; empty: it has none."""
+
+    @property
+    def by_label(self) -> Mapping[str, set[float]]:
+        """By label, the values that scores with it have."""
 
 
 class Meaning(NamedTuple):
@@ -41,21 +56,21 @@ class LabelValues:
     """What the labels of a judge mean.
 
     Args:
-        judged: What the judge said.
+        scores: What the judge said.
         range_: The range of its score; None: any number.
         choices: The labels that it may give, with their values, as far as known.
     """
 
     def __init__(
         self,
-        judged: Judged,
+        scores: Scores,
         range_: tuple[float, float] | None,
         choices: Mapping[str, float | None],
     ) -> None:
         self.range = range_
-        self._has_booleans = judged.has_booleans
-        self.has_values = bool(judged.values)
-        known = {label: set(values) for label, values in judged.by_label.items()}
+        self._has_booleans = scores.has_booleans
+        self.has_values = bool(scores.values)
+        known = {label: set(values) for label, values in scores.by_label.items()}
         for label, value in choices.items():
             known.setdefault(label, set() if value is None else {float(value)})
         self._by_label = known
@@ -143,10 +158,9 @@ def choices_of(layout: Layout, evaluator: str, fingerprint: str) -> dict[str, fl
     return {}
 
 
-def scale_of(reader: "RunReader", evaluator: str, judged: Judged) -> Scale:
+def scale_of(reader: "RunReader", evaluator: str, values: Collection[float]) -> Scale:
     """Return what a score means, as declared. Its range is 0 to 1 if all values are in that."""
     scale = reader.run_file.scales.get(evaluator, Scale())
-    values = judged.values.values()
     if scale.range is None and (not values or (min(values) >= 0 and max(values) <= 1)):
         return replace(scale, range=UNIT)
     return scale

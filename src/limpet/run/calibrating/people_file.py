@@ -68,6 +68,7 @@ class Labelled:
         output: The digest of the answer.
         value: The value of the label; None: it has none.
         label: The label in words; empty: it is a number.
+        seen: Whether people had seen the scores.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Labelled:
     output: str
     value: float | None = None
     label: str = ""
+    seen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

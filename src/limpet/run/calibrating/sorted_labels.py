@@ -106,7 +106,8 @@ class SortedLabels:
                     meanings.append((one, meaning))
             agreed = None if len(meanings) < len(rows_of_now) else _agreed(place, meanings)
             if agreed is not None:
-                kept.append(Labelled(*place, cell.output, agreed.value, agreed.label))
+                seen = any(one.seen for one in rows_of_now)
+                kept.append(Labelled(*place, cell.output, agreed.value, agreed.label, seen))
             elif len(meanings) == len(rows_of_now):
                 left_out.setdefault("people disagree with each other on it", []).append(
                     _named(place, self.reader.trials)

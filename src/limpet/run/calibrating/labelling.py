@@ -1,0 +1,211 @@
+"""Which answers is a person to label, which have they labelled, and which scores must they not see?
+
+Only labels that were given before the scores were seen correct a judge's mean. So the scores of an
+item stay hidden from the moment that `limpet sample` draws it until it is labelled: those of all its
+trials, because answers to one question are alike, and those of the other evaluators until these
+are labelled, too.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from limpet.journal.layout import Layout
+from limpet.journal.lines import timestamp
+from limpet.run.calibrating.judged import Place
+from limpet.run.calibrating.label_files import Said
+from limpet.run.calibrating.labels_log import LabelsLog
+from limpet.run.calibrating.people_file import Draw, Drawn, PeopleFile
+from limpet.run.calibrating.sampling import stamp
+from limpet.run.results.filters import ScoreName
+
+
+@dataclass(slots=True)
+class _Opinion:
+    """What a person said of one answer for one score: the last of it, and whether ever unseen."""
+
+    last: Said
+    was_unseen: bool = False
+
+    @property
+    def stands(self) -> bool:
+        return self.last.label is not None
+
+
+class Labelling:
+    """The labels of one person in a run. One thread at a time uses it.
+
+    Args:
+        layout: Where the run's files are.
+        person: Who; empty: nobody by name.
+
+    Attributes:
+        queue: The answers that were drawn, in the random order of the draw: those of the latest
+            draw that is not part of an earlier one first.
+    """
+
+    def __init__(self, layout: Layout, person: str = "") -> None:
+        self.person = person
+        self._layout, self._log = layout, LabelsLog(layout)
+        self._people_state: object = ()
+        self._said: list[Said] | None = None
+        self._drawn: dict[Place, tuple[Drawn, str]] = {}
+        self._trials: dict[str, list[int]] = {}
+        self._mine: dict[Place, dict[str, _Opinion]] = {}
+        self._others: dict[Place, dict[tuple[str, str], Said]] = {}
+        self.queue: list[Place] = []
+
+    def refresh(self) -> bool:
+        """Read what is new; return whether there was something.
+
+        Raises:
+            LimpetError: A file cannot be read: what is to be hidden is not known.
+        """
+        changed = self._refresh_draws()
+        self._log.refresh()
+        if self._log.said is self._said and not changed:
+            return False
+        self._said = self._log.said
+        self._mine, self._others = {}, {}
+        for one in self._log.said:
+            self._add(one)
+        return True
+
+    def _refresh_draws(self) -> bool:
+        try:
+            about = self._layout.people.stat()
+            state: object = (about.st_ino, about.st_size, about.st_mtime_ns)
+        except OSError:
+            state = None
+        if state == self._people_state:
+            return False
+        draws = PeopleFile.load(self._layout).draws
+        self._drawn = {(c.id, c.trial): (c, draw.at) for draw in draws for c in draw.cells}
+        self._trials = {}
+        for id_, trial in self._drawn:
+            self._trials.setdefault(id_, []).append(trial)
+        self.queue = list(dict.fromkeys((c.id, c.trial) for d in _in_turn(draws) for c in d.cells))
+        self._people_state = state
+        return True
+
+    def _add(self, one: Said) -> None:
+        try:
+            place = (one.id, int(float(one.trial or 0)))
+        except (TypeError, ValueError, OverflowError):
+            return
+        drawn, at = self._drawn.get(place, (None, ""))
+        if drawn is not None and one.drawn not in ("", stamp(drawn)) and one.at < at:
+            return  # of another answer
+        if one.person != self.person:
+            self._others.setdefault(place, {})[one.person, one.evaluator] = one
+            return
+        known = self._mine.setdefault(place, {}).setdefault(one.evaluator, _Opinion(one))
+        known.last = one
+        known.was_unseen |= one.label is not None and not one.seen
+
+    @property
+    def mark(self) -> object:
+        """What changes with the labels and the draws."""
+        return self._people_state, self._log.state
+
+    # ---- what is drawn and labelled -------------------------------------------------------------
+
+    def is_drawn(self, place: Place) -> bool:
+        """Return whether an answer was drawn."""
+        return place in self._drawn
+
+    def drawn(self, place: Place) -> Drawn | None:
+        """Return an answer as it was drawn; None: it was not."""
+        return self._drawn.get(place, (None, ""))[0]
+
+    @property
+    def drawn_ids(self) -> Mapping[str, list[int]]:
+        """The items that were drawn, and which of their trials."""
+        return self._trials
+
+    @property
+    def labelled(self) -> Iterable[Place]:
+        """The answers that have a label or a note of this person."""
+        return self._mine
+
+    def is_labelled(self, place: Place, score: ScoreName | None) -> bool:
+        """Return whether an answer has a label: if it was drawn, one given unseen."""
+        return any(
+            one.stands and (one.was_unseen or place not in self._drawn)
+            for one in self._opinions(place, score)
+        )
+
+    def is_shown(self, id_: str, score: ScoreName) -> bool:
+        """Return whether a score of an item may be seen."""
+        return all(self.is_labelled((id_, trial), score) for trial in self._trials.get(id_, ()))
+
+    def label(self, place: Place, score: ScoreName | None) -> Said | None:
+        """Return what the person said last of an answer; None: nothing."""
+        said = [one.last for one in self._opinions(place, score)]
+        return max(said, key=lambda one: one.at, default=None)
+
+    def others(self, place: Place) -> list[Said]:
+        """Return what other people said of an answer."""
+        return [one for one in self._others.get(place, {}).values() if one.label is not None]
+
+    def _opinions(self, place: Place, score: ScoreName | None) -> list[_Opinion]:
+        known = self._mine.get(place, {})
+        names = dict.fromkeys([""] if score is None else ["", score.evaluator, str(score)])
+        return [known[name] for name in names if name in known]
+
+    # ---- a new label ----------------------------------------------------------------------------
+
+    def add(
+        self, cell: Drawn, score: ScoreName | None, label: Any, note: str, *, hides: bool
+    ) -> None:
+        """Keep a label, or take it back, and return when it is on disk.
+
+        Args:
+            cell: The answer that the person saw.
+            score: Which score it is about; None: there is none.
+            label: The label; None: none, or the one before is taken back.
+            note: A note.
+            hides: Whether scores are hidden at all.
+
+        Raises:
+            JournalError: It could not be kept.
+        """
+        place = (cell.id, cell.trial)
+
+        def line() -> Mapping[str, Any] | None:
+            self.refresh()
+            before = self.label(place, score)
+            if before is not None and before.drawn == stamp(cell):
+                if (before.label, before.note) == (label, note):
+                    return None  # sent twice
+            elif before is None and label is None and not note:
+                return None
+            return {
+                "id": cell.id,
+                "trial": cell.trial,
+                "label": label,
+                **({"evaluator": str(score)} if score is not None else {}),
+                **({"person": self.person} if self.person else {}),
+                **({"note": note} if note else {}),
+                "drawn": stamp(cell),
+                **({"seen": True} if self._was_seen(place, score, hides=hides) else {}),
+                "at": timestamp(),
+            }
+
+        self._log.add(line)
+        self.refresh()
+
+    def _was_seen(self, place: Place, score: ScoreName | None, *, hides: bool) -> bool:
+        if not hides or place[0] not in self._trials:
+            return True
+        if score is not None and self.is_shown(place[0], score):
+            return True
+        return any(one.was_unseen for one in self._opinions(place, score))
+
+
+def _in_turn(draws: list[Draw]) -> list[Draw]:
+    """Return draws in the order to label them: the latest sample first, each from its beginning."""
+    by_population: dict[tuple[int, int], list[Draw]] = {}
+    for draw in draws:
+        by_population.setdefault(draw.population, []).append(draw)
+    return [draw for several in reversed(by_population.values()) for draw in several]

@@ -1,0 +1,190 @@
+"""The items of a run without the scores that nobody should see yet.
+
+Whatever a page says of items goes through here: rows, their order, filters, searches, failures and
+single items. What is hidden is as if it did not exist, so that nothing tells what it is.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from limpet.run.calibrating.judged import Place
+from limpet.run.calibrating.labelling import Labelling
+from limpet.run.reading.heads import Heads
+from limpet.run.reading.item_history import WholeItem
+from limpet.run.reading.reader import RunReader
+from limpet.run.reading.score_table import Labels, ScoreTable
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.filters import ScoreName, parts_of
+
+
+class HidingHeads(Heads):
+    """The items of a run, as one person may see them.
+
+    Args:
+        reader: Reads the run.
+        labelling: What was drawn for people, and what this one labelled.
+        hides: Whether anything is hidden.
+
+    Attributes:
+        labelling: What was drawn for people, and what this one labelled.
+        hides: Whether anything is hidden.
+    """
+
+    def __init__(self, reader: RunReader, labelling: Labelling, *, hides: bool) -> None:
+        super().__init__(reader)
+        self.labelling, self.hides = labelling, hides
+        self._masked: ScoreTable | None = None
+        self._rows: tuple[object, dict[str, int]] = (None, {})
+
+    def refresh(self) -> bool:
+        """Read what is new; return whether there was something."""
+        is_said = self.labelling.refresh()
+        changed = super().refresh()
+        if is_said and not changed:
+            self.version += 1
+        if is_said or changed:
+            self._masked = None
+        return is_said or changed
+
+    # ---- all items ------------------------------------------------------------------------------
+
+    @property
+    def whole_table(self) -> ScoreTable:
+        """What each cell scored, with what is hidden: never for a page."""
+        return super().table
+
+    @property
+    def table(self) -> ScoreTable:
+        """What each cell scored, without what is hidden."""
+        if self._masked is None:
+            table = super().table
+            self._masked = self._without_hidden(table) if self.hides else table
+        return self._masked
+
+    def _without_hidden(self, table: ScoreTable) -> ScoreTable:
+        rows = self.rows_of(self.labelling.drawn_ids)
+        if not rows:
+            return table
+
+        def hidden(name: ScoreName) -> list[int]:
+            return [row for id_, row in rows.items() if not self.labelling.is_shown(id_, name)]
+
+        scores = {
+            name: _with(values, hidden(name), np.nan) for name, values in table.scores.items()
+        }
+        labels = {
+            name: Labels(of.names, _with(of.numbers, hidden(name), -1))
+            for name, of in table.labels.items()
+        }
+        failed = {
+            name: _with(flags, [row for id_, row in rows.items() if not self._shows(id_, name)], 0)
+            for name, flags in table.failed_scores.items()
+        }
+        return replace(table, scores=scores, labels=labels, failed_scores=failed)
+
+    def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the rows of items; one that the run does not have is missing."""
+        known, wanted = super().table.ids, frozenset(ids)
+        of, rows = self._rows
+        if of != (id(known), wanted):
+            rows = {one: row for row, one in enumerate(known) if one in wanted} if wanted else {}
+            self._rows = ((id(known), wanted), rows)
+        return rows
+
+    def places_of(self, cells: Iterable[Place]) -> list[int]:
+        """Return the places of answers, in the same order."""
+        table, cells = super().table, list(cells)
+        rows = self.rows_of(id_ for id_, _ in cells)
+        return [
+            rows[id_] * table.trials + trial
+            for id_, trial in cells
+            if id_ in rows and 0 <= trial < table.trials
+        ]
+
+    def _shows(self, id_: str, evaluator: str) -> bool:
+        """Return whether everything of an evaluator may be seen of an item."""
+        return all(self.labelling.is_shown(id_, name) for name in self.names_of(evaluator))
+
+    def names_of(self, evaluator: str) -> list[ScoreName]:
+        """Return the names of an evaluator's scores."""
+        table = super().table
+        names = dict.fromkeys((*table.scores, *table.labels))
+        return [name for name in names if name.evaluator == evaluator] or [ScoreName(evaluator)]
+
+    def is_hidden(self, id_: str) -> bool:
+        """Return whether some score of an item is hidden."""
+        return (
+            self.hides
+            and id_ in self.labelling.drawn_ids
+            and not all(self._shows(id_, name) for name in self.whole_table.evaluators)
+        )
+
+    # ---- single items ---------------------------------------------------------------------------
+
+    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemResult]:
+        """Yield the results at some places, without what is hidden."""
+        return map(self._item, super().read(places, whole=whole))
+
+    def read_whole(self, id_: str) -> list[WholeItem]:
+        """Return everything about one item in each trial, without what is hidden."""
+        return [self._whole_item(whole) for whole in self.reader.item(id_)]
+
+    def _item(self, item: ItemResult) -> ItemResult:
+        if not self.is_hidden(item.id):
+            return item
+        scores = {name: self._parts(item.id, name, score) for name, score in item.scores.items()}
+
+        def shows(name: str) -> bool:
+            return name not in self.whole_table.evaluators or self._shows(item.id, name)
+
+        return replace(
+            item,
+            scores={name: score for name, score in scores.items() if score},
+            score_errors={name: of for name, of in item.score_errors.items() if shows(name)},
+            score_usage={name: of for name, of in item.score_usage.items() if shows(name)},
+            masked=tuple(filter(shows, item.masked)),
+            saw_masked=tuple(filter(shows, item.saw_masked)),
+            redo={name: of for name, of in item.redo.items() if shows(name)},
+        )
+
+    def _parts(self, id_: str, name: str, score: dict[str, Any]) -> dict[str, Any]:
+        """Return what may be seen of a score."""
+        parts = parts_of(score)
+        shown = [part for part, _ in parts if self.labelling.is_shown(id_, ScoreName(name, part))]
+        if len(shown) == len(list(parts)):
+            return score
+        return {"scores": {part: score["scores"][part] for part in shown}} if shown else {}
+
+    def _whole_item(self, whole: WholeItem) -> WholeItem:
+        id_ = whole.item.id
+        if not self.is_hidden(id_):
+            return whole
+        hidden = {name for name in self.whole_table.evaluators if not self._shows(id_, name)}
+        return replace(
+            whole,
+            item=self._item(whole.item),
+            scores={name: entry for name, entry in whole.scores.items() if name not in hidden},
+            ballots={name: of for name, of in whole.ballots.items() if name not in hidden},
+            failed_attempts=tuple(
+                attempt for attempt in whole.failed_attempts if attempt.get("step") not in hidden
+            ),
+            earlier=tuple(
+                replace(
+                    earlier,
+                    scores={name: of for name, of in earlier.scores.items() if name not in hidden},
+                )
+                for earlier in whole.earlier
+            ),
+        )
+
+
+def _with(values: Any, rows: list[int], value: Any) -> Any:
+    """Return a copy of an array with another value in some rows."""
+    if not rows:
+        return values
+    changed = values.copy()
+    changed[rows] = value
+    return changed

@@ -136,9 +136,10 @@ def _table_scores(heads: HidingHeads, score: ScoreName) -> _TableScores:
     values, labels = table.scores.get(score), table.labels.get(score)
     unique = np.array([]) if values is None else np.unique(values[~np.isnan(values)])
     by_label: dict[str, set[float]] = {}
-    for number, label in enumerate([] if labels is None else labels.names):
-        found = unique[:0] if values is None else values[labels.numbers == number]
-        by_label[label] = set(found[~np.isnan(found)].tolist())
+    if labels is not None:
+        for number, label in enumerate(labels.names):
+            found = unique[:0] if values is None else values[labels.numbers == number]
+            by_label[label] = set(found[~np.isnan(found)].tolist())
     some = unique[:_MOST_VALUES].tolist()
     is_binary = bool(some) and set(some) <= set(UNIT)
     return _TableScores(dict(enumerate(some)), by_label, is_binary)

@@ -260,7 +260,7 @@ def _response(tag: str, body: bytes | None) -> web.Response:
 
 
 def _failed(error: Exception, status: int = 400) -> web.Response:
-    kinds = {NoSuchRunError: 404, AnswerChangedError: 409}
+    kinds: dict[type[Exception], int] = {NoSuchRunError: 404, AnswerChangedError: 409}
     status = kinds.get(type(error), status)
     hint = error.hint if isinstance(error, LimpetError) else None
     return web.json_response({"error": text_of(error), "hint": hint}, status=status)

@@ -134,13 +134,16 @@ def _labels_of_page(reader: "RunReader", names: Sequence[str], remarks: list[str
         about = f" of {one_line(names[-1])}" if log.said else ""
         raise LimpetError(
             f"{one_line(str(reader.path))}: there are no labels{about} in this run",
-            hint=f"{_LABELLING}; label them in limpet view, or in that file, and name it with --labels",
+            hint=f"{_LABELLING}; label them in limpet view, or in the file, and name it: --labels",
         )
     return said
 
 
 def _corrected(of_draw: OfDraw, remarks: list[str]) -> Corrected | None:
     """Return the corrected mean; else say why there is none."""
+    if of_draw.late:
+        labels = count(of_draw.late, "drawn answer was", "drawn answers were")
+        remarks.append(f"{labels} labelled with the scores in view: not in the corrected mean")
     if of_draw.skipped:
         rows = count(of_draw.skipped, "drawn answer has", "drawn answers have")
         remarks.append(

@@ -76,6 +76,7 @@ class OfDraw:
         draw: The latest of the draws; None: no label is of a draw.
         skipped: How many drawn answers without a label are before the last one with a label: people
             are to label in the order of the file.
+        late: How many drawn answers were labelled with the scores in view.
     """
 
     def __init__(
@@ -83,10 +84,14 @@ class OfDraw:
         judged: Judged,
         scale: Scale,
         labels: Iterable[Labelled],
-        draws: Iterable[Draw],
+        draws: Sequence[Draw],
     ) -> None:
-        # A label that was given with the scores in view says what the judge said.
-        known = {Drawn(one.id, one.trial, one.output): one for one in labels if not one.seen}
+        known = {Drawn(one.id, one.trial, one.output): one for one in labels}
+        drawn = {cell for draw in draws for cell in draw.cells}
+        # A label that was given with the scores in view may repeat what the judge said.
+        late = {cell for cell, one in known.items() if one.seen and cell in drawn}
+        self.late = len(late)
+        known = {cell: one for cell, one in known.items() if cell not in late}
         self.labels: list[Labelled] = []
         self.draw: Draw | None = None
         self.skipped = 0

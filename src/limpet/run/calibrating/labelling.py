@@ -1,8 +1,8 @@
-"""Which answers is a person to label, which have they labelled, and which scores must they not see?
+"""Which answers is a person to label, which are labelled, and which scores must not be seen yet?
 
 Only labels that were given before the scores were seen correct a judge's mean. So the scores of an
-item stay hidden from the moment that `limpet sample` draws it until it is labelled: those of all its
-trials, because answers to one question are alike, and those of the other evaluators until these
+item stay hidden from the moment that `limpet sample` draws it until it is labelled: those of all
+its trials, because answers to one question are alike, and those of the other evaluators until these
 are labelled, too.
 """
 

@@ -1,12 +1,12 @@
 """`labels.jsonl`: what people said of answers on the live page.
 
-One JSON object per line: `id`, `trial`, `label`, `evaluator`, `person`, `note`, `drawn` (which answer
-it is about), `seen` (the scores were in view) and `at`. A label is changed by another line, and taken
-back by one without a label. Nothing is ever removed from the file.
+One JSON object per line: `id`, `trial`, `label`, `evaluator`, `person`, `note`, `drawn` (which
+answer it is about), `seen` (the scores were in view) and `at`. A label is changed by another line,
+and taken back by one without a label. Nothing is ever removed from the file.
 
 A label is kept when its line is on disk: `add` returns after the sync. The file has a lock of its
-own, so that several pages can write while a session works on the run. Half a line, of a process that
-was killed, counts for nothing: it gets its line end before the next one, and stays.
+own, so that several pages can write while a session works on the run. Half a line, of a process
+that was killed, counts for nothing: it gets its line end before the next one, and stays.
 """
 
 import json

@@ -111,6 +111,11 @@ export function visible(text) {
     `\u2423${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
+/** Return whether keys are typed into a field: else they are commands. */
+export function isTyping() {
+  return Boolean(document.activeElement?.matches("input:not([type=radio]), textarea, select"));
+}
+
 /** Return a long text in an element that keeps its lines and can be scrolled. */
 export function longText(text, attributes = {}) {
   return el("pre", { class: "text", tabindex: "0", dir: "auto", ...attributes }, text);

@@ -2,10 +2,10 @@
 
 import { changed, go, to } from "./address.js";
 import { diffText } from "./diff.js";
-import { el, fill, longText, textOf, update } from "./dom.js";
+import { el, fill, isTyping, longText, textOf, update } from "./dom.js";
 import { bytes, count, money, moment, plural, scoreWords, seconds } from "./format.js";
 import { lastOpened } from "./items.js";
-import { labelForm } from "./labels.js";
+import { fieldKey, labelForm } from "./labels.js";
 import { countEvents, traceTree } from "./trace.js";
 
 export function showItem(root, source, query) {
@@ -21,7 +21,7 @@ export function showItem(root, source, query) {
   let near = { before: null, after: null, at: null };
 
   async function refresh() {
-    const [item, found] = await Promise.all([source.item(run, id, trial, view.whole), source.near(run, back, id, trial)]);
+    const [item, found] = await Promise.all([source.item(run, id, trial, view.whole, query.get("score")), source.near(run, back, id, trial)]);
     near = found;
     // An answer that has not changed is the same object.
     if (drawn[0] === item && drawn[1] === near) return;
@@ -37,7 +37,7 @@ export function showItem(root, source, query) {
   }
 
   const typing = (event) => {
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isTyping() || event.ctrlKey || event.metaKey || event.altKey || fieldKey(event)) return;
     if (event.key === "Escape") go("items", back);
     else if (event.key === "j" || event.key === "ArrowRight") step(near.after);
     else if (event.key === "k" || event.key === "ArrowLeft") step(near.before);
@@ -47,7 +47,7 @@ export function showItem(root, source, query) {
 }
 
 function body(item, near, page) {
-  const { run, back, source, again } = page;
+  const { back, again } = page;
   return [
     heading(item, near, page),
     item.cut ? el("p", { class: "warn" }, `Long texts are cut: ${bytes(item.cut)} are not shown. `, el("button", { onclick: () => again({ whole: true }) }, "Show more")) : null,
@@ -55,8 +55,8 @@ function body(item, near, page) {
       side("input", longText(textOf(item.input))),
       item.expected === null || item.expected === undefined ? null : side("expected", longText(textOf(item.expected))),
       output(item, page)),
-    item.can_label ? labelForm(item, run, source, again) : null,
-    item.hidden ? el("p", { class: "dim" }, "The scores are shown when you have given your label.") : scores(item),
+    labelForm(item, near, page),
+    scores(item),
     attempts(item),
     item.trace?.length ? el("section", { "data-name": "trace" }, el("h2", {}, `trace, ${plural(countEvents(item.trace), "event")}`), traceTree(item.trace)) : null,
     item.metadata ? folded("metadata", "metadata", longText(textOf(item.metadata))) : null,

@@ -1,11 +1,11 @@
 // Every item of a run in one table: sort it, filter it, open one. All of that is in the address.
 
 import { changed, go, to } from "./address.js";
-import { el, fill, update } from "./dom.js";
+import { el, fill, isTyping, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
 import { VirtualTable } from "./table.js";
 
-const FILTERS = ["failed", "below", "above", "label", "text", "where", "disagree", "draw"];
+const FILTERS = ["failed", "below", "above", "label", "text", "where", "disagree", "draw", "labelled"];
 const SEARCH_AGAIN_MS = 50;
 
 /** The item that was open last, so that the table shows it again. */
@@ -34,7 +34,7 @@ export function showItems(root, source, query) {
     const wasOpen = !table && lastOpened.run === run && lastOpened.id;
     const [known, near] = await Promise.all([rows(table ? table.chunk : 0, 100),
       wasOpen ? source.near(run, query, lastOpened.id, lastOpened.trial) : null]);
-    const now = JSON.stringify([known.columns, known.trials]);
+    const now = JSON.stringify([known.columns, known.trials, hasLabels(known)]);
     if (table && now === shape) return table.refresh();
     shape = now;
     if (!bar.contains(document.activeElement)) fill(bar, filterBar(known, query, change));
@@ -54,7 +54,7 @@ export function showItems(root, source, query) {
   }
 
   const typing = (event) => {
-    if (event.key === "/" && !/^(INPUT|SELECT)$/.test(document.activeElement?.tagName)) {
+    if (event.key === "/" && !isTyping()) {
       event.preventDefault();
       bar.querySelector("input[type=search]")?.focus();
     } else if (event.key === "Escape") {
@@ -81,6 +81,7 @@ function noteOf(found, run, query) {
 }
 
 const scoresOf = (known) => known.columns.filter(({ kind }) => kind === "score" || kind === "label");
+const hasLabels = (known) => Boolean(known.has_draw || known.has_labels);
 const hasCost = (known) => known.columns.some(({ name }) => name === "cost");
 
 function columnsOf(known) {
@@ -88,6 +89,7 @@ function columnsOf(known) {
     { title: "id", sort: "place", width: "w-id", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", width: "w-narrow", ch: 7 }] : []),
     { title: "input", ch: 24 }, { title: "output", ch: 24 },
     ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, width: "w-score", ch: 15 })),
+    ...(hasLabels(known) ? [{ title: "your label", width: "w-score", ch: 15 }] : []),
     { title: "time", align: "right", sort: "seconds", width: "w-number", ch: 12 },
     ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", width: "w-number", ch: 12 }] : []),
   ];
@@ -98,6 +100,7 @@ function cells(row, known) {
     row.id, ...(known.trials > 1 ? [count(row.trial + 1)] : []),
     row.input ?? "", row.error ? el("span", { class: "bad" }, row.error) : row.output ?? el("span", { class: "dim" }, row.status.replaceAll("_", " ")),
     ...scoresOf(known).map(({ name }) => scoreCell(row, name)),
+    ...(hasLabels(known) ? [row.label ?? ""] : []),
     row.seconds ? seconds(row.seconds) : "",
     ...(hasCost(known) ? [row.cost ? money(row.cost) : ""] : []),
   ];
@@ -107,7 +110,7 @@ function scoreCell(row, name) {
   const failed = row.failed_scores?.[name] ?? row.failed_scores?.[name.split(".")[0]];
   if (failed) return el("span", { class: "bad" }, "failed");
   const score = row.scores[name];
-  if (!score) return el("span", { class: "dim" }, "–");
+  if (!score) return el("span", { class: "dim" }, row.hidden ? "hidden" : "–");
   const { value, label } = score;
   if (value === null || value === undefined) return scoreWords(score);
   return [label ? el("span", { class: "dim by-label" }, `${label} `) : null, el("span", {}, typeof value === "number" && !Number.isInteger(value) && Math.abs(value) < 1000 ? value.toFixed(3) : scoreWords({ value }))];
@@ -126,6 +129,7 @@ function filterBar(known, query, change) {
   return [
     text, toggle("failed", "failed"), known.can_disagree ? toggle("disagree", "judges disagree") : null,
     known.has_draw ? toggle("draw", "drawn for labels") : null,
+    hasLabels(known) ? toggle("labelled", "labelled") : null,
     scores.length ? scoreFilter(scores, query, change) : null,
     known.fields?.length ? fieldFilter(known.fields, query, change) : null,
     ["above", "where", "label"].flatMap((name) => query.getAll(name).map((one) => chip(name, one, query, change))),

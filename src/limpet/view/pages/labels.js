@@ -1,27 +1,132 @@
-// A person's label and note on an item.
+// A person's label and note on an answer. Digits choose a label, Enter keeps it.
 
-import { el, fill } from "./dom.js";
+import { changed, go, to } from "./address.js";
+import { el, fill, isTyping } from "./dom.js";
+import { count, plural } from "./format.js";
 
-/** Return the form. Keys 1 to 9 choose a label while no field is being typed in. */
-export function labelForm(item, run, source, again) {
-  const note = el("input", { "aria-label": "Note", placeholder: "note (optional)", value: item.label?.note || "" });
-  const own = el("input", { "aria-label": "Another label", placeholder: "another label", class: "short" });
-  const said = el("span", { class: "dim", role: "status" });
-  const give = async (label) => {
-    try {
-      await source.label({ run, id: item.id, trial: item.trial, evaluator: item.label_of ?? null, label, note: note.value });
-      fill(said, `kept: ${label}`);
-      again();
-    } catch (error) {
-      fill(said, `not kept: ${error.message}`);
-    }
-  };
-  own.addEventListener("change", () => own.value && give(own.value));
-  const choices = item.label_choices || [];
-  const form = el("section", { class: "label" }, el("h2", {}, "your label"),
-    choices.map((label, at) => el("button", {
-      type: "button", "aria-pressed": String(item.label?.label === label), "aria-keyshortcuts": String(at + 1),
-      "data-key": at + 1, onclick: () => give(label),
-    }, `${at + 1} ${label}`)), own, note, said);
-  return form;
+// Read out by screen readers; it stays when another item is shown.
+const aloud = el("div", { role: "status", class: "aloud" });
+let lastWords = "";
+
+function tell(words) {
+  lastWords = words;
+  if (!aloud.isConnected) document.body.append(aloud);
+  fill(aloud, words);
+}
+
+/** Return the form, or why there is none. `page` is what the view of one item knows. */
+export function labelForm(item, near, page) {
+  if (!item.labelling) return null;
+  if (!item.can_label) return [said(item), item.cannot_label ? el("p", { class: "dim" }, `No labels can be given: ${item.cannot_label}.`) : null];
+  const asked = item.labelling;
+  const keep = (event) => { event.preventDefault(); give(event.currentTarget, item, page); };
+  return el("section", { class: "label", "data-name": "label", "aria-label": "Your label" },
+    el("form", { onsubmit: keep, "data-name": `${item.id} ${item.trial} ${asked.score}`, onkeydown: leave },
+      el("div", { class: "row" }, title(item, page), progress(near, page)),
+      field(item),
+      el("div", { class: "row" },
+        el("label", { class: "note" }, el("span", {}, "Note ", el("kbd", {}, "n")), el("input", { name: "note", value: item.label?.note || "", maxlength: 10000, autocomplete: "off" })),
+        el("button", { type: "submit", class: "keep" }, item.label?.label == null ? "Keep " : "Change ", el("kbd", {}, "Enter")),
+        item.label?.label == null ? null : el("button", { type: "button", onclick: () => post(item, page, null, "") }, "Take back")),
+      el("p", { class: "fault bad", role: "alert", "data-name": "fault", hidden: !page.view.fault }, page.view.fault || ""),
+      el("p", { class: "dim small", "data-name": "said" }, lastWords)),
+    said(item));
+}
+
+function title(item, { query, run }) {
+  const { score, scores } = item.labelling;
+  const of = (name) => go("item", changed(query, { score: name }));
+  return el("span", { class: "of" }, el("b", {}, "Your label"), scores.length > 1 ? el("label", {}, " for ",
+    el("select", { "aria-label": "Score to label", onchange: (event) => of(event.target.value) },
+      scores.map((name) => el("option", { selected: name === score }, name)))) : score ? ` for ${score}` : "",
+    item.labelling.drawn ? el("a", { class: "tag", href: to("items", { run, draw: 1, score: query.get("score") }) }, "drawn by limpet sample") : null);
+}
+
+function progress(near, { query, step }) {
+  if (near.labelled === undefined) return null;
+  const all = query.has("draw") ? count(near.matching) : plural(near.matching, "answer");
+  return el("span", { class: "of" }, el("span", { class: "nowrap" }, `${count(near.labelled)} of ${all} labelled`),
+    query.has("draw") ? el("progress", { max: near.matching || 1, value: near.labelled, "aria-label": "labelled" }) : null,
+    el("button", { type: "button", disabled: !near.unlabelled, "data-key": "u", onclick: () => step(near.unlabelled) }, "Next unlabelled ", el("kbd", {}, "u")));
+}
+
+function field(item) {
+  const { kind, choices, range } = item.labelling;
+  const given = item.label?.label ?? "";
+  if (kind === "choice") {
+    return el("fieldset", { class: "choices" }, el("legend", { class: "aloud" }, "Label"), choices.map((choice, at) => el("label", {},
+      el("input", {
+        type: "radio", name: "label", value: choice, checked: String(given) === choice,
+        "data-key": at < 9 ? at + 1 : null, onclick: (event) => event.currentTarget.focus(),
+      }), at < 9 ? el("kbd", {}, at + 1) : null, " ", choice)));
+  }
+  const isNumber = kind === "number";
+  return el("label", { class: "note" }, el("span", {}, isNumber && range ? `A number from ${range[0]} to ${range[1]} ` : isNumber ? "A number " : "Label ", el("kbd", {}, "l")),
+    el("input", {
+      name: "label", value: given, autocomplete: "off", maxlength: 200, required: true, class: isNumber ? "short" : "",
+      ...(isNumber ? { type: "number", step: "any", min: range?.[0], max: range?.[1] } : {}),
+    }));
+}
+
+function said(item) {
+  const of = item.labelling;
+  const trials = of.drawn || !item.hidden ? [] : of.drawn_trials.map((trial) => `trial ${trial + 1}`);
+  return [
+    item.hidden && !trials.length ? el("p", { class: "dim" }, "Some scores are hidden until you have given your label: only then can it correct a judge's mean.") : null,
+    trials.length ? el("p", { class: "dim" }, `The scores are hidden until the answer that was drawn, ${trials.join(", ")}, is labelled.`) : null,
+    of.has_changed ? el("p", { class: "warn" }, "The answer has changed since it was drawn: its label cannot correct a judge's mean.") : null,
+    item.label?.is_of_another ? el("p", { class: "warn" }, "Your label is of an earlier answer.") : null,
+    of.drawn && !item.hidden && item.label?.label != null ? el("p", { class: "dim small" }, item.label.seen
+      ? "You gave this label with the scores in view: your label before that, if any, is the one that corrects a judge's mean."
+      : "The scores are shown now: a change is kept, but your first label is the one that corrects a judge's mean.") : null,
+    item.labels.length ? el("ul", { class: "others", "aria-label": "Labels of others" }, item.labels.map((one) => el("li", {},
+      el("b", {}, one.person || "without a name"), one.score ? ` ${one.score}` : "", ": ", String(one.label), one.note ? el("span", { class: "dim" }, ` ${one.note}`) : null))) : null,
+  ];
+}
+
+function give(form, item, page) {
+  const values = new FormData(form);
+  const label = (values.get("label") || "").trim();
+  const note = (values.get("note") || "").trim();
+  if (!label && !note) return page.again({ fault: "Choose a label first." });
+  return post(item, page, label || null, note);
+}
+
+async function post(item, page, label, note) {
+  if (page.view.isSending) return;
+  page.view.isSending = true;
+  const { run, query, source, again, step } = page;
+  const words = (all) => (label === null && !note ? `taken back: ${item.id}` : `kept: ${label ?? "note"} for ${item.id}${all}`);
+  try {
+    await source.label({
+      run, id: item.id, trial: item.trial, evaluator: item.labelling.score, label, note, answer: item.labelling.answer,
+    });
+    const back = changed(query, { id: null, trial: null });
+    const near = await source.near(run, back, item.id, item.trial);
+    tell(words(query.has("draw") ? ` · ${count(near.labelled)} of ${count(near.matching)} labelled` : ""));
+    page.view.fault = "";
+    if (query.has("draw") && label !== null && item.hidden && near.unlabelled) step(near.unlabelled);
+    else await again();
+  } catch (error) {
+    await again({ fault: `not kept: ${error.message}` });
+  } finally {
+    page.view.isSending = false;
+  }
+}
+
+// Esc leaves a field, and only then the item.
+function leave(event) {
+  if (event.key !== "Escape") return;
+  event.stopPropagation();
+  document.activeElement.blur();
+}
+
+/** Go to a field of the form by its key. */
+export function fieldKey(event) {
+  const name = { n: "note", l: "label" }[event.key];
+  const found = name && !isTyping() ? document.querySelector(`.label input[name=${name}]:not([type=radio])`) : null;
+  if (!found) return false;
+  event.preventDefault();
+  found.focus();
+  return true;
 }

@@ -2,7 +2,7 @@
 
 import { read, to } from "./address.js";
 import { showCompare } from "./compare.js";
-import { el, fill } from "./dom.js";
+import { el, fill, isTyping } from "./dom.js";
 import { showItem } from "./item.js";
 import { showItems } from "./items.js";
 import { showRun } from "./run.js";
@@ -47,8 +47,7 @@ export function start(source, { first = "runs" } = {}) {
 
   window.addEventListener("hashchange", show);
   document.addEventListener("keydown", (event) => {
-    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName);
-    const choice = typing || event.ctrlKey || event.metaKey ? null : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    const choice = isTyping() || event.ctrlKey || event.metaKey ? null : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     choice?.click();
   });
   show();

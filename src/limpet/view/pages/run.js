@@ -37,12 +37,22 @@ function heading(about, run) {
     el("div", { class: "title" }, el("h1", {}, about.run), stateWord(about.stopping ? "stopping" : about.state),
       (about.tags || []).map((tag) => el("span", { class: "tag" }, tag)),
       el("span", { class: "push" }),
+      labelLink(about, run),
       el("a", { class: "button", href: to("items", { run }) }, "Items"),
       el("a", { class: "button", href: to("compare", { new: run }) }, "Compare")),
     el("p", { class: "dim" }, facts.filter(Boolean).join(" · ")),
     about.stop_reason ? el("p", { class: "bad" }, about.stop_reason) : null,
     (about.remarks || []).map((remark) => el("p", { class: "warn" }, remark)),
   ];
+}
+
+// What was drawn by `limpet sample`, in its random order.
+function labelLink(about, run) {
+  const { drawn, labelled, unlabelled } = about.labels || {};
+  if (!drawn || !about.can_label) return null;
+  const words = `Label: ${count(labelled)} of ${count(drawn)} done`;
+  const where = unlabelled ? to("item", { run, draw: 1, id: unlabelled.id, trial: unlabelled.trial || null }) : to("items", { run, draw: 1 });
+  return el("a", { class: "button", href: where }, words);
 }
 
 function headline(about, run) {

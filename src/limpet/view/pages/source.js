@@ -53,20 +53,25 @@ export class ServerSource {
     return this.ask("near", params);
   }
 
-  item(run, id, trial, whole = false) {
-    return this.ask("item", { run, id, trial, ...(whole ? { whole: 1 } : {}) });
+  item(run, id, trial, whole = false, score = null) {
+    return this.ask("item", { run, id, trial, ...(whole ? { whole: 1 } : {}), ...(score ? { score } : {}) });
   }
 
   compare(query) { return this.ask("compare", query); }
 
   async label(label) {
-    const response = await fetch("api/label", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(label),
-    });
+    let response;
+    try {
+      response = await fetch("api/label", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(label),
+      });
+    } catch {
+      throw new SourceError("limpet view does not answer: is it still running?");
+    }
     const data = await response.json().catch(() => ({}));
-    if (!response.ok) throw new SourceError(data.error || "the label was not kept");
+    if (!response.ok) throw new SourceError([data.error, data.hint].filter(Boolean).join(": ") || `${response.status} ${response.statusText}`);
     this.known.clear();
     return data;
   }

@@ -244,9 +244,10 @@ def keep_label(opened: OpenedRun, given: Mapping[str, Any]) -> dict[str, Any]:
         raise LimpetError(f"labels cannot be kept: {reason}")
     place = _place(given)
     label, note = _label(given), _note(given)
-    score = score_of(heads, _text(given, "evaluator", _MOST_LABEL) or None)
-    if not given.get("evaluator") and score is not None and label is not None:
-        names = ", ".join(one_line(str(one)) for one in scores_in(heads))
+    name = _text(given, "evaluator", _MOST_LABEL)
+    score = score_of(heads, name) if name else None
+    if label is not None and score is None and (known := scores_in(heads)):
+        names = ", ".join(one_line(str(one)) for one in known)
         raise LimpetError("evaluator: which score is the label about?", hint=f"one of: {names}")
     item = _item(heads, place)
     cell = _cell(item)

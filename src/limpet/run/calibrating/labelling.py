@@ -142,7 +142,7 @@ class Labelling:
     def label(self, place: Place, score: ScoreName | None) -> Said | None:
         """Return what the person said last of an answer; None: nothing."""
         said = [one.last for one in self._opinions(place, score)]
-        return max(said, key=lambda one: one.at, default=None)
+        return max(said, key=lambda one: (one.label is not None, one.at), default=None)
 
     def others(self, place: Place) -> list[Said]:
         """Return what other people said of an answer."""
@@ -174,11 +174,8 @@ class Labelling:
 
         def line() -> Mapping[str, Any] | None:
             self.refresh()
-            before = self.label(place, score)
-            if before is not None and before.drawn == stamp(cell):
-                if (before.label, before.note) == (label, note):
-                    return None  # sent twice
-            elif before is None and label is None and not note:
+            seen = self._was_seen(place, score, hides=hides)
+            if self._is_said(cell, score, label, note, seen=seen):
                 return None
             return {
                 "id": cell.id,
@@ -188,12 +185,22 @@ class Labelling:
                 **({"person": self.person} if self.person else {}),
                 **({"note": note} if note else {}),
                 "drawn": stamp(cell),
-                **({"seen": True} if self._was_seen(place, score, hides=hides) else {}),
+                **({"seen": True} if seen else {}),
                 "at": timestamp(),
             }
 
         self._log.add(line)
         self.refresh()
+
+    def _is_said(
+        self, cell: Drawn, score: ScoreName | None, label: Any, note: str, *, seen: bool
+    ) -> bool:
+        """Return whether a label is there already: a page may send it twice."""
+        before = self.label((cell.id, cell.trial), score)
+        if before is None:
+            return label is None and not note
+        same = (before.label, before.note, before.drawn) == (label, note, stamp(cell))
+        return same and seen >= before.seen
 
     def _was_seen(self, place: Place, score: ScoreName | None, *, hides: bool) -> bool:
         if not hides or place[0] not in self._trials:

@@ -38,9 +38,10 @@ export function showItem(root, source, query) {
 
   const typing = (event) => {
     if (isTyping() || event.ctrlKey || event.metaKey || event.altKey || fieldKey(event)) return;
+    const choosing = document.activeElement?.matches("[type=radio]");  // its arrows are its own
     if (event.key === "Escape") go("items", back);
-    else if (event.key === "j" || event.key === "ArrowRight") step(near.after);
-    else if (event.key === "k" || event.key === "ArrowLeft") step(near.before);
+    else if (event.key === "j" || (event.key === "ArrowRight" && !choosing)) step(near.after);
+    else if (event.key === "k" || (event.key === "ArrowLeft" && !choosing)) step(near.before);
   };
   document.addEventListener("keydown", typing);
   return { title: `${id} in ${run}`, refresh, close: () => document.removeEventListener("keydown", typing) };

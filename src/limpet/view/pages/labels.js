@@ -21,7 +21,7 @@ export function labelForm(item, near, page) {
   const asked = item.labelling;
   const keep = (event) => { event.preventDefault(); give(event.currentTarget, item, page); };
   return el("section", { class: "label", "data-name": "label", "aria-label": "Your label" },
-    el("form", { onsubmit: keep, "data-name": `${item.id} ${item.trial} ${asked.score}`, onkeydown: leave },
+    el("form", { onsubmit: keep, "data-name": `${asked.score} ${item.label?.at}`, onkeydown: leave },
       el("div", { class: "row" }, title(item, page), progress(near, page)),
       field(item),
       el("div", { class: "row" },

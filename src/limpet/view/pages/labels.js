@@ -88,8 +88,14 @@ function give(form, item, page) {
   const values = new FormData(form);
   const label = (values.get("label") || "").trim();
   const note = (values.get("note") || "").trim();
-  if (!label && !note) return page.again({ fault: "Choose a label first." });
-  return post(item, page, label || null, note);
+  if (!label && !note) complain(page, "Choose a label first.");
+  else post(item, page, label || null, note);
+}
+
+function complain(page, words) {
+  page.view.fault = words;
+  const place = document.querySelector(".label .fault");
+  if (place) fill(place, words).hidden = false;
 }
 
 async function post(item, page, label, note) {
@@ -108,7 +114,7 @@ async function post(item, page, label, note) {
     if (query.has("draw") && label !== null && item.hidden && near.unlabelled) step(near.unlabelled);
     else await again();
   } catch (error) {
-    await again({ fault: `not kept: ${error.message}` });
+    complain(page, `not kept: ${error.message}`);
   } finally {
     page.view.isSending = false;
   }

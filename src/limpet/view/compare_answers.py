@@ -10,7 +10,7 @@ from limpet.run.calibrating.labelling import Labelling
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.options import CompareOptions
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.filters import ScoreName, split_name
 from limpet.text import count
 from limpet.view.opened_runs import OpenedRuns
 from limpet.view.shown_values import Shown
@@ -25,13 +25,15 @@ def compare_answer(runs: OpenedRuns, base: str, new: str) -> dict[str, Any]:
         LimpetError: They cannot be compared, or there is no such run.
     """
     paths = [runs.path(address) for address in (base, new)]
-    data = comparison_data(compare_runs(paths, CompareOptions(flips=_MOST_FLIPS)))
-    shown, hides = Shown(), _Hidden(runs, paths)
+    hidden = _Hidden(runs, paths)
+    most = _MOST_FLIPS + len(hidden.ids)
+    data = comparison_data(compare_runs(paths, CompareOptions(flips=most)))
+    shown = Shown()
     data["base"]["run"] = base
     for one in data["new"]:
         one["run"] = new
-        hides.take_out(one)
         with RunReader(paths[1]) as reader:
+            hidden.take_out(one, reader.evaluators)
             wanted = {flip["id"] for flip in one["flips"]}
             inputs = _inputs(reader, wanted)
         for flip in one["flips"]:
@@ -42,35 +44,42 @@ def compare_answer(runs: OpenedRuns, base: str, new: str) -> dict[str, Any]:
 
 
 class _Hidden:
-    """Takes out of a comparison what people must not see before they label."""
+    """Takes out of a comparison what people must not see before they label.
+
+    What is left, and what is said, is the same whatever the scores are.
+
+    Attributes:
+        ids: The items that may have hidden scores, in either run.
+    """
 
     def __init__(self, runs: OpenedRuns, paths: Sequence[Path]) -> None:
-        self._of = [Labelling(layout_at(path), runs.labels.person) for path in paths]
-        for one in self._of:
+        labellings = [Labelling(layout_at(path), runs.labels.person) for path in paths]
+        for one in labellings:
             one.refresh()
-        if runs.labels.read_only:
-            self._of = []
+        self._of = [] if runs.labels.read_only else labellings
+        self.ids = {id_ for one in self._of for id_ in one.drawn_ids}
 
-    def take_out(self, data: dict[str, Any]) -> None:
-        """Take out each item with a hidden score, in either run, and say how many they are."""
-        shown = [one for one in data["flips"] if not self._is_hidden(one["id"], one["score"])]
-        if less := len(data["flips"]) - len(shown):
-            words = count(less, "change is", "changes are")
-            data["notes"].append(f"{words} not shown: the answers were drawn for people to label")
-        data["flips"] = shown
-        for kind in ("scores", "evaluators"):  # what it says of items is by their scores
-            known = data["left_out"].get(kind, [])
-            data["left_out"][kind] = [
-                one for one in known
-                if not any(self._is_hidden(id_, one["name"]) for id_ in one["ids"])
-            ]  # fmt: skip
-            if not data["left_out"][kind]:
-                del data["left_out"][kind]
+    def take_out(self, data: dict[str, Any], evaluators: Sequence[str]) -> None:
+        """Take out of what is said of a run each item with a hidden score."""
+        names = {
+            name: split_name(name, evaluators) or ScoreName(name)
+            for name in (*data["scores"], *(flip["score"] for flip in data["flips"]))
+        }
+        left = dict.fromkeys(names, _MOST_FLIPS)
+        flips, data["flips"] = data["flips"], []
+        for flip in flips:
+            score = flip["score"]
+            if left[score] and not self._is_hidden(flip["id"], names[score]):
+                left[score] -= 1
+                data["flips"].append(flip)
+        hidden = {id_ for id_ in self.ids for name in names.values() if self._is_hidden(id_, name)}
+        if hidden:
+            data["left_out"].pop("scores", None)  # it names items by what their scores are
+            words = count(len(hidden), "item was", "items were")
+            data["notes"].append(f"{words} drawn for people to label: changes of these are hidden")
 
-    def _is_hidden(self, id_: str, score: str) -> bool:
-        evaluator, _, part = score.partition(".")
-        names = [ScoreName(score), ScoreName(evaluator, part or None)]
-        return any(not any(of.is_shown(id_, name) for name in names) for of in self._of)
+    def _is_hidden(self, id_: str, name: ScoreName) -> bool:
+        return any(not one.is_shown(id_, name) for one in self._of)
 
 
 def _inputs(reader: RunReader, wanted: set[str]) -> dict[str, Any]:

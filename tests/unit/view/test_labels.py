@@ -3,10 +3,10 @@
 import asyncio
 import json
 import shutil
-from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import ClientSession, CookieJar
+from aiohttp import ClientSession
+from label_pages import Client, lines, on_page, page
 
 import limpet
 from limpet.run.calibrating.labels_log import LabelsLog
@@ -17,12 +17,12 @@ from limpet.view.server import serving
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(8)]
 
 
-def verdict(says):
-    """Return a judge that says something else of the items that will be drawn."""
+def verdict(says, of):
+    """Return a judge that says something else of some items."""
 
-    @limpet.evaluator(name="right", range=(0, 1))
+    @limpet.evaluator(name="right", range=(0, 1), version="1")
     def judge(output, item):
-        if item.id in DRAWN:
+        if item.id in of:
             return says(output)
         good = int(output) % 3 > 0
         return limpet.Score(good, "good" if good else "bad", f"reason {output}")
@@ -65,10 +65,10 @@ DRAWN = ("q3", "q4", "q6")
 """What seed 3 draws, which a test checks."""
 
 
-def evaluate(path, judge=good, **more):
+def evaluate(path, judge=good, of=DRAWN):
     result = limpet.evaluate(
-        ROWS, last_word, [verdict(judge), parts, stars], version="1", show=False, retry=0,
-        run=limpet.Run(path, durability="flush"), early_stop=False, trials=2, **more,
+        ROWS, last_word, [verdict(judge, of), parts, stars], version="1", show=False, retry=0,
+        run=limpet.Run(path, durability="flush"), early_stop=False, trials=2,
     )  # fmt: skip
     result.sample(3, path.parent / f"{path.name}.csv", seed=3)
     return result
@@ -87,71 +87,9 @@ def runs(made, tmp_path):
     return tmp_path / "runs"
 
 
-class Client:
-    def __init__(self, session, server):
-        self.session, self.base = session, f"http://127.0.0.1:{server.port}"
-
-    async def get(self, path, **headers):
-        async with self.session.get(f"{self.base}/api/{path}", headers=headers) as answer:
-            return answer.status, await answer.json() if answer.status != 304 else None
-
-    async def data(self, path):
-        status, data = await self.get(path)
-        assert status == 200, data
-        return data
-
-    async def item(self, id_, trial=0, **query):
-        more = "".join(f"&{name}={value}" for name, value in query.items())
-        return await self.data(f"item?run=one&id={id_}&trial={trial}{more}")
-
-    async def send(self, body, **headers):
-        headers = {"Origin": self.base, "Content-Type": "application/json", **headers}
-        headers = {name: value for name, value in headers.items() if value is not None}
-        data = body if isinstance(body, (bytes, str)) else json.dumps(body)
-        async with self.session.post(
-            f"{self.base}/api/label", data=data, headers=headers, skip_auto_headers=["Content-Type"]
-        ) as answer:
-            return answer.status, await answer.json()
-
-    async def label(self, id_, label, score="right", trial=0, **more):
-        """Label an answer as the page does."""
-        return await self.send(
-            {"run": "one", "id": id_, "trial": trial, "evaluator": score, "label": label, **more}
-        )
-
-
-@asynccontextmanager
-async def page(runs, **options):
-    async with (
-        serving(runs, **options) as server,
-        ClientSession(cookie_jar=CookieJar(unsafe=True)) as session,
-    ):
-        async with session.get(server.address):
-            pass
-        yield Client(session, server)
-
-
-def on_page(runs, **options):
-    """Run a test's coroutine with a page that is signed in."""
-
-    def run(test):
-        async def main():
-            async with page(runs, **options) as client:
-                return await test(client)
-
-        return asyncio.run(main())
-
-    return run
-
-
 def drawn_in(runs):
     with RunReader(runs / "one") as reader:
         return [(cell.id, cell.trial) for cell in PeopleFile.load(reader.layout).draws[0].cells]
-
-
-def lines(runs):
-    path = runs / "one" / "labels.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def content(folder):
@@ -198,7 +136,7 @@ def comparable(data, path=""):
 def with_verdicts(tmp_path_factory):
     """Return the answers of pages on runs that differ in what the judge said of drawn items."""
     folder = tmp_path_factory.mktemp("verdicts")
-    evaluate(folder / "other", verdict_of_half)
+    evaluate(folder / "other", verdict_of_half, [row["id"] for row in ROWS])
     answers = {}
     for says in (good, bad, fails, unclear):
         runs = folder / says.__name__
@@ -230,6 +168,14 @@ def test_no_answer_depends_on_what_the_judge_said_of_a_drawn_item(with_verdicts,
     status, other = with_verdicts[says][query]
     assert status == 200
     assert comparable(one) == comparable(other)
+
+
+def test_two_runs_are_compared_without_the_drawn_items(with_verdicts):
+    found = with_verdicts["bad"]["compare?base=other&new=one"][1]["new"][0]
+    changed = {flip["id"] for flip in found["flips"]}
+    assert changed
+    assert not changed & set(DRAWN)
+    assert "3 items were drawn" in found["notes"][-1]
 
 
 def test_the_run_page_names_no_drawn_item_among_the_failures(tmp_path):
@@ -727,7 +673,7 @@ def test_an_answer_that_changed_since_the_page_showed_it_is_not_labelled(tmp_pat
     async def main(client):
         seen = (await client.item("q1"))["labelling"]["answer"]
         limpet.evaluate(
-            ROWS, lambda question: "9", [verdict(good), parts, stars], version="2", show=False,
+            ROWS, lambda question: "9", [verdict(good, ()), parts, stars], version="2", show=False,
             run=limpet.Run(tmp_path / "one", durability="flush"), early_stop=False, trials=2,
             on_change="redo",
         )  # fmt: skip

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from demo_runs import make
-from playwright.async_api import async_playwright
+from playwright.async_api import async_playwright, expect
 
+import limpet
 from limpet.view.server import serving
 
 ROOT = Path(__file__).parent
@@ -24,7 +25,10 @@ VIEWS = {
     "items": "#/items?run=support-bot-v1&sort=helpful",
     "item": "#/item?run=support-bot-v1&id={id}&sort=helpful",
     "compare": "#/compare?base=support-bot-v1&new=support-bot-v2",
+    "label": "#/run?run=support-bot-v4",
 }
+KEPT = ("live-light", "items-light", "item-light", "live-dark", "label-light")
+"""The pictures in the documents."""
 
 
 async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
@@ -50,21 +54,38 @@ async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
                 if name == "item":
                     await page.locator("button.quiet").click()
                     await page.locator(".trace summary").nth(1).click()
+                if name == "label":
+                    await label(page)
                 await asyncio.sleep(1.2)
                 await page.screenshot(path=folder / f"{name}-{look}.png", full_page=not kept)
             await context.close()
         await browser.close()
 
 
+async def label(page: Any) -> None:
+    """Label some of the drawn answers, and begin with the next."""
+    await page.get_by_role("link", name="Label: ").click()
+    for key in ("1", "1", "2"):
+        before = await page.locator("h1").inner_text()
+        await page.keyboard.press(key)
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).not_to_have_text(before)
+    await page.keyboard.press("2")
+    await page.get_by_label("Note").fill("right, but it does not say what to do next")
+    await page.keyboard.press("Escape")
+
+
 def main() -> None:
     """Make the runs and take the pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
-    kept = () if len(sys.argv) > 1 else ("live-light", "items-light", "item-light", "live-dark")
+    kept = () if len(sys.argv) > 1 else KEPT
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         runs = Path(place) / "runs"
         make(runs / "support-bot-v1", 0.62, 300)
         make(runs / "support-bot-v2", 0.78, 300)
+        make(runs / "support-bot-v4", 0.7, 300)
+        limpet.load_run(runs / "support-bot-v4").sample(40, Path(place) / "humans.csv", seed=7)
         running = multiprocessing.get_context("spawn").Process(
             target=make, args=(runs / "support-bot-v3", 0.81, 2_000), kwargs={"pause_s": 0.15}
         )

@@ -63,7 +63,7 @@ def test_ten_drawn_answers_are_labelled_with_the_keyboard_alone(page, server):
         output = page.locator("section[data-name=output] pre").inner_text()
         seen.append(output)
         assert "the judge's reason" not in page.content()
-        page.keyboard.press("2" if int(output) % 3 or int(output) < 6 else "1")
+        page.keyboard.press("1" if int(output) % 3 or int(output) < 6 else "2")
         if number == 4:
             page.keyboard.press("n")
             page.keyboard.type("j, k and 1 are letters here")
@@ -95,7 +95,7 @@ def test_a_label_is_changed_and_taken_back(page, server):
     page.get_by_role("button", name="Keep").click()
     expect(page.locator(".label")).to_contain_text(f"kept: good for {other}")
     page.get_by_role("button", name="Change").wait_for()
-    page.keyboard.press("1")
+    page.keyboard.press("2")
     page.keyboard.press("Enter")
     expect(page.locator(".label")).to_contain_text(f"kept: bad for {other}")
     page.get_by_role("button", name="Take back").click()
@@ -126,7 +126,7 @@ def test_what_is_typed_stays_when_the_page_refreshes_and_when_a_label_is_not_kep
     page.show(f"#/item?run=typed&draw=1&id={cell['id']}")
     page.get_by_label("Note").fill("a long thought")
     page.keyboard.press("Escape")
-    page.keyboard.press("2")
+    page.keyboard.press("1")
     (folder / "precious").touch()
     (folder / "labels.jsonl").hardlink_to(folder / "precious")  # is not written to
     page.keyboard.press("Enter")

@@ -37,7 +37,7 @@ class HidingHeads(Heads):
         super().__init__(reader)
         self.labelling, self.hides = labelling, hides
         self._masked: ScoreTable | None = None
-        self._rows: tuple[object, dict[str, int]] = (None, {})
+        self._known_rows: tuple[object, object, dict[str, int]] = (None, None, {})
 
     def refresh(self) -> bool:
         """Read what is new; return whether there was something."""
@@ -65,7 +65,8 @@ class HidingHeads(Heads):
         return self._masked
 
     def _without_hidden(self, table: ScoreTable) -> ScoreTable:
-        rows = self.rows_of(self.labelling.drawn_ids)
+        drawn = self.labelling.drawn_ids
+        rows = {id_: row for id_, row in self._rows.items() if id_ in drawn}
         if not rows:
             return table
 
@@ -85,23 +86,23 @@ class HidingHeads(Heads):
         }
         return replace(table, scores=scores, labels=labels, failed_scores=failed)
 
-    def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
-        """Return the rows of items; one that the run does not have is missing."""
-        known, wanted = super().table.ids, frozenset(ids)
-        of, rows = self._rows
-        if of != (id(known), wanted):
-            rows = {one: row for row, one in enumerate(known) if one in wanted} if wanted else {}
-            self._rows = ((id(known), wanted), rows)
-        return rows
+    @property
+    def _rows(self) -> dict[str, int]:
+        """The rows of the items that were drawn or labelled; none else is needed."""
+        known, of = super().table.ids, self.labelling.mark
+        if self._known_rows[0] is not known or self._known_rows[1] != of:
+            wanted = {*self.labelling.drawn_ids, *(id_ for id_, _ in self.labelling.labelled)}
+            rows = {id_: row for row, id_ in enumerate(known) if id_ in wanted} if wanted else {}
+            self._known_rows = (known, of, rows)
+        return self._known_rows[2]
 
     def places_of(self, cells: Iterable[Place]) -> list[int]:
-        """Return the places of answers, in the same order."""
-        table, cells = super().table, list(cells)
-        rows = self.rows_of(id_ for id_, _ in cells)
+        """Return the places of answers that were drawn or labelled, in the same order."""
+        trials, rows = super().table.trials, self._rows
         return [
-            rows[id_] * table.trials + trial
+            rows[id_] * trials + trial
             for id_, trial in cells
-            if id_ in rows and 0 <= trial < table.trials
+            if id_ in rows and 0 <= trial < trials
         ]
 
     def _shows(self, id_: str, evaluator: str) -> bool:
@@ -114,13 +115,16 @@ class HidingHeads(Heads):
         names = dict.fromkeys((*table.scores, *table.labels))
         return [name for name in names if name.evaluator == evaluator] or [ScoreName(evaluator)]
 
+    def hidden_scores(self, id_: str) -> list[ScoreName]:
+        """Return the scores of an item that are hidden."""
+        if not self.hides or id_ not in self.labelling.drawn_ids:
+            return []
+        names = [name for each in self.whole_table.evaluators for name in self.names_of(each)]
+        return [name for name in names if not self.labelling.is_shown(id_, name)]
+
     def is_hidden(self, id_: str) -> bool:
         """Return whether some score of an item is hidden."""
-        return (
-            self.hides
-            and id_ in self.labelling.drawn_ids
-            and not all(self._shows(id_, name) for name in self.whole_table.evaluators)
-        )
+        return bool(self.hidden_scores(id_))
 
     # ---- single items ---------------------------------------------------------------------------
 

@@ -112,11 +112,14 @@ def _question(opened: OpenedRun, score: ScoreName) -> Question:
         return Question(score)  # nothing is known of it yet
     scale = scale_of(reader, score.evaluator, list(scores.values.values()))
     values = LabelValues(scores, scale.range, declared)
-    labels = [*declared, *sorted(scores.by_label.keys() - declared.keys())]
-    usable = [label for label in labels if isinstance(values.meaning(label), Meaning)]
-    if 0 < len(usable) == len(labels) <= _MOST_CHOICES:
-        return Question(score, usable, values)
-    return Question(score, () if usable and not scores.values else _numbers(scores, values), values)
+    labels = dict.fromkeys([*declared, *sorted(scores.by_label)])
+    meant = {label: of for label in labels if isinstance(of := values.meaning(label), Meaning)}
+    if 0 < len(meant) == len(labels) <= _MOST_CHOICES:
+        best_first = -1 if scale.higher_is_better else 1
+        return Question(
+            score, sorted(meant, key=lambda one: best_first * (meant[one].value or 0.0)), values
+        )
+    return Question(score, () if meant and not scores.values else _numbers(scores, values), values)
 
 
 def _numbers(scores: _TableScores, values: LabelValues) -> Sequence[str]:
@@ -153,7 +156,7 @@ def labelling_answer(opened: OpenedRun, item: ItemResult, name: str | None) -> d
     heads, shown = opened.heads, Shown()
     labelling, place = heads.labelling, (item.id, item.trial)
     score = score_of(heads, name)
-    is_hidden, reason = heads.is_hidden(item.id), opened.why_no_labels()
+    hidden, reason = heads.hidden_scores(item.id), opened.why_no_labels()
     last, now = labelling.label(place, score), stamp(_cell(item))
     drawn = labelling.drawn(place)
     said = None
@@ -162,19 +165,20 @@ def labelling_answer(opened: OpenedRun, item: ItemResult, name: str | None) -> d
             "label": last.label, "note": shown(last.note), "at": last.at or None,
             "seen": last.seen, "is_of_another": last.drawn not in ("", now),
         }  # fmt: skip
-    others = labelling.others(place) if not is_hidden else []
+    others = [] if hidden else labelling.others(place)
     return {
         "label": said,
         "labels": [
             {"person": one.person, "score": one.evaluator, "label": one.label, "note": one.note}
             for one in others
         ],
-        "hidden": is_hidden,
-        "can_label": not reason and item.entry is not None,
-        "cannot_label": reason or None,
+        "hidden": bool(hidden),
+        "can_label": opened.can_label and not reason and item.entry is not None,
+        "cannot_label": reason if opened.can_label and reason else None,
         "labelling": {
             **question(opened, score).data(),
             "scores": [str(one) for one in scores_in(heads)],
+            "hidden": [str(one) for one in hidden],
             "answer": now,
             "drawn": drawn is not None,
             "drawn_trials": labelling.drawn_ids.get(item.id, []),

@@ -42,6 +42,9 @@ class Labels(NamedTuple):
     read_only: bool = False
 
 
+NO_LABELS = Labels(read_only=True)
+
+
 class OpenedRun:
     """A run that is open, with what is known of it. One thread at a time uses it.
 
@@ -56,7 +59,7 @@ class OpenedRun:
         fields: The fields of the dataset, by its number of rows.
     """
 
-    def __init__(self, path: Path, labels: "Labels") -> None:
+    def __init__(self, path: Path, labels: Labels = NO_LABELS) -> None:
         self.path = path
         self.reader = RunReader(path)
         labelling = Labelling(self.reader.layout, labels.person)
@@ -68,10 +71,13 @@ class OpenedRun:
         self.fields: tuple[int, list[str]] = (-1, [])
         self.lock = threading.Lock()
 
+    @property
+    def can_label(self) -> bool:
+        """Whether labels are kept at all."""
+        return self.heads.hides
+
     def why_no_labels(self) -> str:
-        """Return why no label can be kept; empty: it can."""
-        if not self.heads.hides:
-            return "the page was started with --read-only"
+        """Return why no label can be written; empty: it can."""
         layout = self.reader.layout
         target = layout.labels if layout.labels.exists() else layout.home
         if os.access(target, os.W_OK) and os.access(layout.home, os.W_OK):
@@ -93,7 +99,7 @@ class OpenedRuns:
         labels: Who labels.
     """
 
-    def __init__(self, directory: Path, labels: Labels = Labels()) -> None:  # noqa: B008 - frozen
+    def __init__(self, directory: Path, labels: Labels = NO_LABELS) -> None:
         self.directory = directory
         self.labels = labels
         self._opened: OrderedDict[str, OpenedRun] = OrderedDict()

@@ -134,14 +134,15 @@ class RunAnswers:
     """What a page says of one run."""
 
     def __init__(self) -> None:
-        self._failures: OrderedDict[Path, tuple[int, list[dict[str, Any]]]] = OrderedDict()
+        self._failures: OrderedDict[Path, tuple[object, list[dict[str, Any]]]] = OrderedDict()
 
-    def answer(self, opened: OpenedRun, address: str) -> dict[str, Any]:
+    def answer(self, opened: OpenedRun, address: str, *, can_label: bool) -> dict[str, Any]:
         """Return all about a run that is not about one item."""
         reader, heads = opened.reader, opened.heads
         heads.refresh()
         snapshot, summary = reader.snapshot(scores=False), heads.summary()
         state, reason = reader.state, opened.why_no_labels()
+        can_label = can_label and opened.can_label
         calls = [call for step in snapshot.steps for call in step.in_flight]
         return {
             "run": address,
@@ -164,16 +165,16 @@ class RunAnswers:
             "used": _used(summary),
             "remarks": [*reader.remarks, *_enough(reader)],
             "tags": tags_of(reader.layout),
-            "can_label": not reason,
-            "cannot_label": reason or None,
+            "can_label": can_label and not reason,
+            "cannot_label": reason if can_label and reason else None,
             "labels": draw_answer(opened),
         }
 
     def _grouped(self, opened: OpenedRun) -> list[dict[str, Any]]:
         """Return the failures, grouped by cause, the most frequent first."""
         heads = opened.heads
-        version, known = self._failures.get(opened.path, (-1, []))
-        if version != heads.version:
+        version, known = self._failures.get(opened.path, (None, []))
+        if version != (heads, heads.version):  # it may have been closed and opened again
             places = failed_rows(heads.table).nonzero()[0]
             groups = grouped(heads.read(places[:_MOST_FAILURES]))
             known = [
@@ -189,7 +190,7 @@ class RunAnswers:
                 }
                 for group in groups[:_MOST_GROUPS]
             ]
-            self._failures[opened.path] = (heads.version, known)
+            self._failures[opened.path] = ((heads, heads.version), known)
             while len(self._failures) > _MOST_LIVE:
                 self._failures.popitem(last=False)
         return known

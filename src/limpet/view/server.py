@@ -147,7 +147,7 @@ class Server:
         address = request.query.get("run", "")
 
         def answer(opened: OpenedRun, _: Query) -> dict[str, Any]:
-            return self._run.answer(opened, address)
+            return self._run.answer(opened, address, can_label=True)
 
         return await self._tagged(request, answer)
 

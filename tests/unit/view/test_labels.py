@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import shutil
+from dataclasses import replace
 
 import pytest
 from aiohttp import ClientSession
@@ -12,6 +14,7 @@ import limpet
 from limpet.run.calibrating.labels_log import LabelsLog
 from limpet.run.calibrating.people_file import PeopleFile
 from limpet.run.reading import RunReader
+from limpet.run.reading.item_history import Earlier
 from limpet.view.server import serving
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(8)]
@@ -218,6 +221,43 @@ def test_a_label_shows_the_score_it_is_about_and_no_other(runs):
     assert [line.get("seen", False) for line in lines(runs)] == [False] * 4
 
 
+def test_a_label_of_another_trial_does_not_show_the_scores_of_the_drawn_one(runs):
+    (id_, trial), *_ = drawn_in(runs)
+
+    @on_page(runs)
+    async def main(client):
+        await client.label(id_, "good", trial=1 - trial)
+        for each in (0, 1):
+            assert (await client.item(id_, each))["scores"] == []
+        assert (await client.item(id_, 1 - trial))["labelling"]["drawn_trials"] == [trial]
+
+
+def test_replies_of_models_and_scores_of_earlier_answers_are_hidden(runs, monkeypatch):
+    (id_, trial), *_ = drawn_in(runs)
+    item = RunReader.item
+
+    def with_more(reader, id_):
+        ballots = {"right": [{"reason": "a fine ballot"}]}
+        return [
+            replace(
+                one, ballots=ballots, earlier=(Earlier(one.item.entry, one.scores),), in_flight=()
+            )
+            for one in item(reader, id_)
+        ]
+
+    monkeypatch.setattr(RunReader, "item", with_more)
+
+    @on_page(runs)
+    async def main(client):
+        before = json.dumps(await client.item(id_, trial))
+        assert "fine" not in before
+        assert '"scores": {"right"' not in before
+        await client.label(id_, "good", trial=trial)
+        after = await client.item(id_, trial)
+        assert after["scores"][0]["replies"]
+        assert list(after["raw"]["earlier"][0]["scores"]) == ["right"]
+
+
 def test_a_note_alone_shows_nothing_and_voids_no_label(runs):
     (id_, trial), (other, its), *_ = drawn_in(runs)
 
@@ -375,7 +415,7 @@ def test_another_person_labels_unseen_too_and_sees_what_others_said_only_then(ru
 @pytest.mark.parametrize(
     ("score", "asked"),
     [
-        ("right", {"kind": "choice", "choices": ["bad", "good"]}),
+        ("right", {"kind": "choice", "choices": ["good", "bad"]}),
         ("parts.tone", {"kind": "choice", "choices": ["yes", "no"]}),
         ("parts.facts", {"kind": "number", "range": [0, 1]}),
         ("stars", {"kind": "choice", "choices": ["1", "2", "3", "4", "5"]}),
@@ -530,8 +570,23 @@ def test_read_only_takes_no_labels_and_hides_nothing(runs):
         item = await client.item(id_, trial)
         assert (item["can_label"], item["hidden"], len(item["scores"])) == (False, False, 4)
         run = await client.data("run?run=one")
-        assert not run["can_label"]
-        assert "--read-only" in run["cannot_label"]
+        assert (run["can_label"], run["cannot_label"]) == (False, None)
+
+    assert content(runs) == before
+
+
+def test_a_directory_that_cannot_be_written_is_said_and_still_hides(runs, monkeypatch):
+    (id_, trial), *_ = drawn_in(runs)
+    before = content(runs)
+    monkeypatch.setattr("os.access", lambda *_, **__: False)  # root may write anywhere
+
+    @on_page(runs)
+    async def main(client):
+        item = await client.item(id_, trial)
+        assert (item["can_label"], item["hidden"]) == (False, True)
+        assert item["cannot_label"] == "one cannot be written"
+        status, answer = await client.label(id_, "good", trial=trial)
+        assert (status, answer["error"]) == (400, "labels cannot be kept: one cannot be written")
 
     assert content(runs) == before
 
@@ -647,12 +702,14 @@ def test_many_pages_label_at_once_and_every_line_is_whole(runs):
     assert len(lines(runs)) == 32
 
 
-@pytest.mark.parametrize("kind", ["link", "directory", "hard link"])
+@pytest.mark.parametrize("kind", ["link", "directory", "hard link", "pipe"])
 def test_a_file_that_is_not_ours_is_not_written_to(runs, tmp_path, kind):
     path, precious = runs / "one" / "labels.jsonl", tmp_path / "precious"
     precious.write_text("")
     if kind == "directory":
         path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
     elif kind == "link":
         path.symlink_to(precious)
     else:

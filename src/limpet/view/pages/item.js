@@ -14,8 +14,9 @@ export function showItem(root, source, query) {
   const trial = Number(query.get("trial") || 0);
   const back = changed(query, { id: null, trial: null });
   Object.assign(lastOpened, { run, id, trial });
-  const place = el("article", { class: "item" });
+  const place = el("article", { class: "item", tabindex: "-1", "aria-label": id });
   fill(root, place);
+  if (query.has("draw")) place.focus({ preventScroll: true });  // one after another
   const view = { showsDiff: false, showsRaw: false, whole: false };
   let drawn = [];
   let near = { before: null, after: null, at: null };

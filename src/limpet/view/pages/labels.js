@@ -70,13 +70,16 @@ function field(item) {
 
 function said(item) {
   const of = item.labelling;
-  const trials = of.drawn || !item.hidden ? [] : of.drawn_trials.map((trial) => `trial ${trial + 1}`);
+  const isHidden = of.hidden.includes(of.score);
+  const drawn = of.drawn_trials.map((trial) => `trial ${trial + 1}`).join(", ");
+  const rest = of.hidden.join(", ");
   return [
-    item.hidden && !trials.length ? el("p", { class: "dim" }, "Some scores are hidden until you have given your label: only then can it correct a judge's mean.") : null,
-    trials.length ? el("p", { class: "dim" }, `The scores are hidden until the answer that was drawn, ${trials.join(", ")}, is labelled.`) : null,
+    isHidden && of.drawn ? el("p", { class: "dim" }, "The scores are hidden until you have given your label: only then can it correct a judge's mean.") : null,
+    isHidden && !of.drawn ? el("p", { class: "dim" }, `The scores are hidden until the answer that was drawn, ${drawn}, is labelled.`) : null,
+    !isHidden && rest ? el("p", { class: "dim small" }, `Still hidden, so that you can label it, too: ${rest}. limpet view --read-only hides nothing.`) : null,
     of.has_changed ? el("p", { class: "warn" }, "The answer has changed since it was drawn: its label cannot correct a judge's mean.") : null,
     item.label?.is_of_another ? el("p", { class: "warn" }, "Your label is of an earlier answer.") : null,
-    of.drawn && !item.hidden && item.label?.label != null ? el("p", { class: "dim small" }, item.label.seen
+    of.drawn && !isHidden && item.label?.label != null ? el("p", { class: "dim small" }, item.label.seen
       ? "You gave this label with the scores in view: your label before that, if any, is the one that corrects a judge's mean."
       : "The scores are shown now: a change is kept, but your first label is the one that corrects a judge's mean.") : null,
     item.labels.length ? el("ul", { class: "others", "aria-label": "Labels of others" }, item.labels.map((one) => el("li", {},
@@ -111,7 +114,7 @@ async function post(item, page, label, note) {
     const near = await source.near(run, back, item.id, item.trial);
     tell(words(query.has("draw") ? ` · ${count(near.labelled)} of ${count(near.matching)} labelled` : ""));
     page.view.fault = "";
-    if (query.has("draw") && label !== null && item.hidden && near.unlabelled) step(near.unlabelled);
+    if (query.has("draw") && label !== null && item.labelling.hidden.includes(item.labelling.score) && near.unlabelled) step(near.unlabelled);
     else await again();
   } catch (error) {
     complain(page, `not kept: ${error.message}`);

@@ -16,7 +16,7 @@ from limpet.cli.commands import cli
 def test_it_prints_its_address_serves_the_runs_and_ends_quietly(tmp_path):
     row = {"id": "1", "question": "a", "answer": "A"}
     limpet.evaluate([row], str.upper, run=limpet.Run(tmp_path / "one", durability="flush"))
-    command = [sys.executable, "-m", "limpet", "view", "one"]
+    command = [sys.executable, "-m", "limpet", "view", "one", "--person", "ann", "--read-only"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -29,7 +29,9 @@ def test_it_prints_its_address_serves_the_runs_and_ends_quietly(tmp_path):
         assert answer.url == base
         assert b"live.js" in answer.read()
     with opener.open(f"{base}api/run?run=one") as answer:
-        assert b'"state":"finished"' in answer.read()
+        about = answer.read()
+        assert b'"state":"finished"' in about
+        assert b'"can_label":false' in about
     process.send_signal(signal.SIGINT)
     rest, said = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -24,4 +24,5 @@ def command(run: str | None, *, n: int, output: Path, seed: int | None, force: b
         say(f"{count(drawn.cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
     say("fill in the column label, from the top: the rows are in random order")
     say(f"then: limpet calibrate {where} EVALUATOR --labels {shown}", wrap=False)
+    say(f"or label them in the browser: limpet view {where}", wrap=False)
     return DONE

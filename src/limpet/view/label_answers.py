@@ -76,14 +76,17 @@ def scores_in(heads: HidingHeads) -> list[ScoreName]:
 
 
 def score_of(heads: HidingHeads, name: str | None) -> ScoreName | None:
-    """Return the score of a name; without a name the first one; None: there are none.
+    """Return the score of a name; None: there are none.
+
+    Without a name the first one that gives labels, as judges do, or else the first.
 
     Raises:
         LimpetError: There is no such score.
     """
     known = scores_in(heads)
     if not name:
-        return known[0] if known else None
+        labels = heads.whole_table.labels
+        return next((score for score in known if score in labels), known[0] if known else None)
     found = next((score for score in known if str(score) == name), None)
     if found is None:
         names = [str(score) for score in known]

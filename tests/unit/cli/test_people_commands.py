@@ -52,7 +52,8 @@ def test_a_sample_is_drawn_labelled_and_compared(run, capsys):
     assert command("sample", "runs/bot", "--n", "30", "-o", "humans.csv", "--seed", "4") == 0
     said = capsys.readouterr().err
     assert "wrote humans.csv: 30 of 30 answers, seed 4" in said
-    assert said.endswith("then: limpet calibrate runs/bot EVALUATOR --labels humans.csv\n")
+    assert "then: limpet calibrate runs/bot EVALUATOR --labels humans.csv\n" in said
+    assert said.endswith("or label them in the browser: limpet view runs/bot\n")
     label(run / "humans.csv", lambda n: "good" if n % 3 or n == 0 else "bad")
     assert command("calibrate", "runs/bot", "right", "--labels", "humans.csv") == 0
     shown = capsys.readouterr()

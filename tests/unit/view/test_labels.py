@@ -386,6 +386,21 @@ def test_the_draw_is_taken_in_its_random_order(runs):
         }  # fmt: skip
 
 
+def test_a_second_draw_is_hidden_at_once_and_comes_after_the_first(runs, tmp_path):
+    first = drawn_in(runs)
+
+    @on_page(runs)
+    async def main(client):
+        assert (await client.data("items?run=one&draw=1"))["matching"] == 3
+        await client.label(first[0][0], "good", trial=first[0][1])
+        limpet.load_run(runs / "one").sample(2, tmp_path / "more.csv", seed=1)
+        rows = (await client.data("items?run=one&draw=1"))["rows"]
+        assert [(row["id"], row["trial"]) for row in rows[:3]] == first
+        assert [list(row["scores"]) for row in rows] == [["right"], [], [], [], []]
+
+    assert len(PeopleFile.load(RunReader(runs / "one").layout).draws) == 2
+
+
 def test_another_person_labels_unseen_too_and_sees_what_others_said_only_then(runs):
     (id_, trial), *_ = drawn_in(runs)
 
@@ -665,7 +680,7 @@ def test_lines_that_people_wrote_by_hand_count(runs):
         assert (item["label"]["label"], item["hidden"]) == ("bad", False)
         assert (await client.label("q1", "good"))[0] == 200
 
-    assert len(lines(runs)) == 2
+    assert len(lines(runs)) == 4
 
 
 def test_labels_are_kept_while_a_session_and_a_calibration_work(runs):

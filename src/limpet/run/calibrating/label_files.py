@@ -72,8 +72,15 @@ def read_labels(
     return said
 
 
-def said_in(table: Table, column: str | None = None) -> tuple[list[Said], list[Flaw]]:
+def said_in(
+    table: Table, column: str | None = None, *, strict: bool = True
+) -> tuple[list[Said], list[Flaw]]:
     """Return what the rows of a table say, and those that cannot be read.
+
+    Args:
+        table: The table.
+        column: The column of the labels; None: `label`.
+        strict: Whether a column that a row does not have is an error.
 
     Raises:
         LimpetError: It cannot be read, or a column is missing.
@@ -84,8 +91,13 @@ def said_in(table: Table, column: str | None = None) -> tuple[list[Said], list[F
         for row in rows:
             if isinstance(row, Flaw):
                 flaws.append(row)
-            elif (known := _said(table, row, column)) is not None:
-                said.append(known)
+                continue
+            try:
+                said += filter(None, [_said(table, row, column)])
+            except LimpetError as error:
+                if strict:
+                    raise
+                flaws.append(Flaw(row.number, row.values, str(error)))
     return said, flaws
 
 

@@ -65,7 +65,7 @@ class LabelsLog:
         remark = ""
         if state is not None:
             table = table_of_file(self._path)
-            said, flaws = said_in(table)
+            said, flaws = said_in(table, strict=False)
             if flaws:
                 lines, where = count(len(flaws), "line"), table.at(flaws[0].number)
                 remark = f"{lines} of {self._path.name} cannot be read: {where}"

@@ -6,10 +6,10 @@ import { count, plural } from "./format.js";
 
 // Read out by screen readers; it stays when another item is shown.
 const aloud = el("div", { role: "status", class: "aloud" });
-let lastWords = "";
+const last = { id: "", words: "" };
 
-function tell(words) {
-  lastWords = words;
+function tell(id, words) {
+  Object.assign(last, { id, words });
   if (!aloud.isConnected) document.body.append(aloud);
   fill(aloud, words);
 }
@@ -19,6 +19,7 @@ export function labelForm(item, near, page) {
   if (!item.labelling) return null;
   if (!item.can_label) return [said(item), item.cannot_label ? el("p", { class: "dim" }, `No labels can be given: ${item.cannot_label}.`) : null];
   const asked = item.labelling;
+  const words = page.query.has("draw") || last.id === item.id ? last.words : "";
   const keep = (event) => { event.preventDefault(); give(event.currentTarget, item, page); };
   return el("section", { class: "label", "data-name": "label", "aria-label": "Your label" },
     el("form", { onsubmit: keep, "data-name": `${asked.score} ${item.label?.at}`, onkeydown: leave },
@@ -29,7 +30,7 @@ export function labelForm(item, near, page) {
         el("button", { type: "submit", class: "keep" }, item.label?.label == null ? "Keep " : "Change ", el("kbd", {}, "Enter")),
         item.label?.label == null ? null : el("button", { type: "button", onclick: () => post(item, page, null, "") }, "Take back")),
       el("p", { class: "fault bad", role: "alert", "data-name": "fault", hidden: !page.view.fault }, page.view.fault || ""),
-      el("p", { class: "dim small", "data-name": "said" }, lastWords)),
+      el("p", { class: "dim small", "data-name": "said", hidden: !words }, words)),
     said(item));
 }
 
@@ -112,7 +113,7 @@ async function post(item, page, label, note) {
     });
     const back = changed(query, { id: null, trial: null });
     const near = await source.near(run, back, item.id, item.trial);
-    tell(words(query.has("draw") ? ` · ${count(near.labelled)} of ${count(near.matching)} labelled` : ""));
+    tell(item.id, words(query.has("draw") ? ` · ${count(near.labelled)} of ${count(near.matching)} labelled` : ""));
     page.view.fault = "";
     if (query.has("draw") && label !== null && item.labelling.hidden.includes(item.labelling.score) && near.unlabelled) step(near.unlabelled);
     else await again();

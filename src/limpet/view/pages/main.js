@@ -47,7 +47,7 @@ export function start(source, { first = "runs" } = {}) {
 
   window.addEventListener("hashchange", show);
   document.addEventListener("keydown", (event) => {
-    const choice = isTyping() || event.ctrlKey || event.metaKey ? null : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    const choice = isTyping() || event.ctrlKey || event.metaKey || event.altKey ? null : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     choice?.click();
   });
   show();

@@ -1,1 +1,1 @@
-"""The live page of runs: a server that only reads their directories."""
+"""The live page of runs: a server that reads their directories, and writes nothing but labels."""

@@ -670,9 +670,8 @@ def test_half_a_line_at_the_end_stays_alone(runs):
 
 def test_lines_that_people_wrote_by_hand_count(runs):
     (id_, trial), *_ = drawn_in(runs)
-    (runs / "one" / "labels.jsonl").write_text(
-        json.dumps({"id": id_, "trial": trial, "label": "bad"})
-    )
+    line = json.dumps({"id": id_, "trial": trial, "label": "bad"})
+    (runs / "one" / "labels.jsonl").write_text('{"id": "q1"}\n{"label": "good"}\n' + line)
 
     @on_page(runs)
     async def main(client):

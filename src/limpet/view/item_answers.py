@@ -17,7 +17,8 @@ from limpet.run.results.filters import Filter, ScoreName, parts_of
 from limpet.run.results.score_words import votes_words
 from limpet.text import quoted
 from limpet.view.hiding_heads import HidingHeads
-from limpet.view.label_answers import labelled_in, labelled_places, labelling_answer, score_of
+from limpet.view.label_answers import labelled_in, labelled_places, labelling_answer
+from limpet.view.label_questions import score_of
 from limpet.view.opened_runs import OpenedRun
 from limpet.view.run_answers import fields_of
 from limpet.view.shown_values import PART, WHOLE, Shown, line_of

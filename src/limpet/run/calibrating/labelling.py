@@ -110,10 +110,6 @@ class Labelling:
 
     # ---- what is drawn and labelled -------------------------------------------------------------
 
-    def is_drawn(self, place: Place) -> bool:
-        """Return whether an answer was drawn."""
-        return place in self._drawn
-
     def drawn(self, place: Place) -> Drawn | None:
         """Return an answer as it was drawn; None: it was not."""
         return self._drawn.get(place, (None, ""))[0]

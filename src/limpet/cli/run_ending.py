@@ -112,6 +112,11 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
     if value is None:
         counted = f": {count(lost, 'failure')} counted as worst" if lost else ""
         return f"{floor.name} has no mean to compare with {floor.least:g}{counted}"
+    of_parts = numbers.get("without_by_score", {})
+    if without := numbers.get("without", 0) if part is None else of_parts.get(part, 0):
+        scored = count(numbers["completed"], "answer")
+        have = f"only {numbers['completed'] - without:,} of {scored} that {name} scored have it"
+        return f"{floor.name} is {mean(value)}, but {have}: --fail-under needs a number for each"
     if lost and not bounds:
         notes = numbers.get("interval_notes", {})
         note = numbers.get("interval_note") if part is None else notes.get(part)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from limpet.errors import ScoresError
-from limpet.stats.samples import Floats, Values
+from limpet.stats.samples import Floats, Values, floats
 
 
 def holm(ps: Values) -> list[float]:
@@ -32,7 +32,7 @@ def benjamini_hochberg(ps: Values) -> list[float]:
 
 
 def _checked(ps: Values) -> Floats:
-    p = np.array(list(ps), dtype=np.float64)
+    p = floats(ps, "p values")
     if not ((p >= 0) & (p <= 1)).all():
         raise ScoresError("p values must be numbers from 0 to 1")
     return p

@@ -41,6 +41,7 @@ from limpet.stats.samples import (
     Values,
     confidence,
     limits,
+    listed,
     numbered,
     sample,
     scores,
@@ -75,7 +76,8 @@ def bounds(
         ScoresError: Nothing completed, something failed and there is no range, or the values
             cannot be used; see `interval`.
     """
-    names, kinds = (None if one is None else list(one) for one in (items, groups))
+    names = None if items is None else listed(items, "items")
+    kinds = None if groups is None else listed(groups, "groups")
     found = scores(values, range)
     taken = sample(found, names, kinds)
     lost = _failures(failed, names, kinds, failed_groups, taken)
@@ -124,7 +126,8 @@ def _failures(
         names: list[Hashable] | None = None
         kinds = _failed_groups(failed_groups, groups, int(failed))
     else:
-        names = list(failed)
+        names = listed(failed, "failed")
+        numbered(names, len(names), "failed")
         kinds = _failed_groups(failed_groups, groups, len(names))
     share = np.zeros(count)
     if items is not None and names is not None:
@@ -155,7 +158,7 @@ def _failed_groups(
         return [None] * count
     if groups is None:
         raise ScoresError("failed_groups without groups: each value needs its group, too")
-    found = list(failed_groups)
+    found = listed(failed_groups, "failed_groups")
     if len(found) != count:
         raise ScoresError(f"failed_groups: {len(found)} for {count} failures; each needs one")
     numbered(found, count, "failed_groups")
@@ -234,7 +237,11 @@ def paired_bounds(
     if missing.all():
         raise ScoresError("no item has a score in both runs: there is nothing to compare")
     there = np.flatnonzero(~missing)
-    names, kinds = (None if one is None else list(one) for one in (items, groups))
+    names = None if items is None else listed(items, "items")
+    kinds = None if groups is None else listed(groups, "groups")
+    for each, argument in ((names, "items"), (kinds, "groups")):
+        if each is not None:
+            numbered(each, len(first), argument)
     some = compare(
         first[there],
         second[there],

@@ -15,7 +15,7 @@ from limpet.errors import ScoresError
 from limpet.stats.intervals import in_range
 from limpet.stats.results import Interval, Paired
 from limpet.stats.rule import quantile, tail_of
-from limpet.stats.samples import Floats, Names, Values, confidence, limits, scores
+from limpet.stats.samples import Floats, Names, Values, confidence, limits, listed, scores
 from limpet.stats.trials import per_item
 from limpet.stats.two_runs import SEEN, counts, scaled
 
@@ -60,7 +60,7 @@ def paired_these_questions(
     The trials of the two runs are independent of each other, so their variances add up.
     """
     limits(range)
-    names = list(items)
+    names = listed(items, "items")
     first, second = scores(a, range), scores(b, range)
     if len(first) != len(second):
         raise ScoresError(f"{len(first)} values against {len(second)}: they must be pairs")

@@ -8,7 +8,17 @@ import scipy
 from limpet.errors import ScoresError
 from limpet.stats.failures import paired_bounds
 from limpet.stats.results import Gate
-from limpet.stats.samples import ROUNDING, Floats, Names, Range, Values, sample, scores
+from limpet.stats.samples import (
+    ROUNDING,
+    Floats,
+    Names,
+    Range,
+    Values,
+    listed,
+    number,
+    sample,
+    scores,
+)
 
 _ONE_SIDED = 0.95
 _POWER = 0.80
@@ -41,9 +51,10 @@ def not_worse(
     Raises:
         ScoresError: The margin is negative, or the values cannot be used; see `paired_bounds`.
     """
-    if not (math.isfinite(margin) and margin >= 0):
+    if not (math.isfinite(number(margin=margin)) and margin >= 0):
         raise ScoresError(f"margin={margin!r}: must be a finite number, 0 or more")
-    a, b, items = list(a), list(b), None if items is None else list(items)
+    a, b = listed(a, "values"), listed(b, "values")
+    items = None if items is None else listed(items, "items")
     level = 2 * _ONE_SIDED - 1
     found = paired_bounds(a, b, items=items, groups=groups, range=range, level=level)
     delta, low, high = found.delta, found.low, found.high

@@ -31,6 +31,7 @@ from limpet.stats.samples import (
     limits,
     sample,
     scores,
+    whole_number,
 )
 
 
@@ -136,7 +137,7 @@ def moments(taken: Sample, size: float | None = None) -> tuple[float, float, flo
 
 def proportion(k: int, n: int, *, level: float = 0.95) -> Interval:
     """Return Wilson's interval for k of n (Wilson 1927)."""
-    if n < 1 or not 0 <= k <= n:
+    if whole_number(n=n) < 1 or not 0 <= whole_number(k=k) <= n:
         raise ScoresError(f"{k} of {n}: the second must be at least 1, the first from 0 to it")
     z = quantile(math.inf, (1 - confidence(level)) / 2)
     low, high = wilson(k / n, n, z)
@@ -147,5 +148,7 @@ def label_intervals(
     counts: Mapping[Hashable, int], *, level: float = 0.95
 ) -> dict[Hashable, Interval]:
     """Return Wilson's interval for each label's share of all."""
-    n = sum(counts.values())
+    if not isinstance(counts, Mapping):
+        raise ScoresError(f"counts must map labels to how often they occur, not {counts!r:.80}")
+    n = sum(whole_number(**{f"counts[{label!r:.40}]": one}) for label, one in counts.items())
     return {label: proportion(count, n, level=level) for label, count in counts.items()}

@@ -9,7 +9,7 @@ from limpet.errors import ScoresError
 from limpet.stats.intervals import in_range, proportion
 from limpet.stats.results import Interval, Kappa
 from limpet.stats.rule import quantile, wilson
-from limpet.stats.samples import ROUNDING, Values, confidence, numbered, scores
+from limpet.stats.samples import ROUNDING, Values, confidence, listed, numbered, scores
 
 PPI = "prediction-powered (PPI++)"
 _FEWEST_LABELS = 3
@@ -60,7 +60,7 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
 
 
 def _table(a: Sequence[Hashable], b: Sequence[Hashable]) -> np.typing.NDArray[np.int64]:
-    first, second = list(a), list(b)
+    first, second = listed(a, "labels"), listed(b, "labels")
     if len(first) != len(second):
         raise ScoresError(f"{len(first)} labels against {len(second)}: they must be pairs")
     if not first:

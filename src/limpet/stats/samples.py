@@ -1,7 +1,7 @@
 """Can these scores be summed up, and what is the sample: which values form an item, a group?"""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,9 @@ def sample(
 def numbered(names: Names, count: int, argument: str) -> Ints:
     """Number the names by their first appearance."""
     numbers: dict[Hashable, int] = {}
-    listed = names.tolist() if isinstance(names, np.ndarray) else names
+    each = names.tolist() if isinstance(names, np.ndarray) else listed(names, argument)
     try:
-        found = np.array([numbers.setdefault(name, len(numbers)) for name in listed], np.int64)
+        found = np.array([numbers.setdefault(name, len(numbers)) for name in each], np.int64)
         has_nan = any(name != name for name in numbers)  # noqa: PLR0124 - only NaN is not itself
     except TypeError as error:
         raise ScoresError(f"{argument} must be strings or numbers: {error}") from error
@@ -75,6 +75,23 @@ def numbered(names: Names, count: int, argument: str) -> Ints:
     return found
 
 
+def listed(values: Iterable[Any], argument: str) -> list[Any]:
+    """Return the values as a list.
+
+    Raises:
+        ScoresError: They are bytes, a mapping, or nothing that has values.
+    """
+    try:
+        if not isinstance(values, (bytes, Mapping)):
+            return list(values)
+    except TypeError:
+        pass
+    raise ScoresError(
+        f"{argument} must be a list, not {values!r:.80}",
+        hint=f"Give one of {argument} for each value, in a list, an array or a column.",
+    )
+
+
 def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
     """Return the values mapped to 0..1, or as they are if they have no range.
 
@@ -83,7 +100,7 @@ def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
         among: Their range.
         missing: Whether None and NaN are allowed; they become NaN.
     """
-    found = _floats(values, missing=missing)
+    found = floats(values, "values", missing=missing)
     if not found.size:
         raise ScoresError("no values: there is nothing to sum up")
     bad = np.isinf(found) if missing else ~np.isfinite(found)
@@ -112,18 +129,28 @@ def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
     return mapped
 
 
-def _floats(values: Values, *, missing: bool) -> Floats:
-    listed = values if isinstance(values, np.ndarray) else list(values)
+def floats(values: Values, argument: str, *, missing: bool = False) -> Floats:
+    """Return numbers or booleans as floats.
+
+    Args:
+        values: The numbers.
+        argument: Their name in messages.
+        missing: Whether None is allowed; it becomes NaN.
+
+    Raises:
+        ScoresError: They are no list of numbers.
+    """
+    each = values if isinstance(values, np.ndarray) and values.ndim else listed(values, argument)
     if missing:
-        listed = [np.nan if value is None else value for value in listed]
+        each = [np.nan if value is None else value for value in each]
     try:
-        found = np.asarray(listed)
+        found = np.asarray(each)
     except ValueError:
-        found = np.asarray(listed, dtype=object)
+        found = np.asarray(each, dtype=object)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "biuf"):
-        odd = [one for one in listed if not isinstance(one, _NUMBERS)]
+        odd = [one for one in each if not isinstance(one, _NUMBERS)]
         if odd or found.ndim != 1:  # else they are whole numbers of any size
-            raise ScoresError(f"values must be numbers, not {(odd or [*listed])[0]!r:.80}")
+            raise ScoresError(f"{argument} must be numbers, not {(odd or [*each])[0]!r:.80}")
     try:
         return found.astype(np.float64)
     except OverflowError as error:
@@ -137,7 +164,10 @@ def limits(among: Sequence[float] | None) -> tuple[float, float]:
             "scores of any size have no worst and no best: this needs a range",
             hint="Say which values the score can have: range=(1, 5).",
         )
-    low, high = (float(end) for end in among)
+    try:
+        low, high = (number(range=end) for end in listed(among, "range"))
+    except (ScoresError, ValueError) as error:
+        raise ScoresError(f"range={among!r:.80}: must be two numbers, like (1, 5)") from error
     if not (math.isfinite(high - low) and low < high):
         raise ScoresError(f"range=({low:g}, {high:g}): must be two finite numbers, the lower first")
     return low, high
@@ -145,6 +175,30 @@ def limits(among: Sequence[float] | None) -> tuple[float, float]:
 
 def confidence(level: float) -> float:
     """Return the level if it is one."""
-    if not 0 < level < 1:
+    if not 0 < number(level=level) < 1:
         raise ScoresError(f"level={level!r}: must be between 0 and 1, like 0.95")
     return level
+
+
+def number(**argument: Any) -> float:
+    """Return an argument if it is a number.
+
+    Raises:
+        ScoresError: It is not.
+    """
+    ((name, value),) = argument.items()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, _NUMBERS):
+        raise ScoresError(f"{name}={value!r:.80}: must be a number")
+    return float(value)
+
+
+def whole_number(**argument: Any) -> int:
+    """Return an argument if it is a whole number.
+
+    Raises:
+        ScoresError: It is not.
+    """
+    ((name, value),) = argument.items()
+    if not number(**argument).is_integer():
+        raise ScoresError(f"{name}={value!r}: must be a whole number")
+    return int(value)

@@ -6,7 +6,7 @@ import numpy as np
 
 from limpet.errors import ScoresError
 from limpet.stats.results import HelpsMore
-from limpet.stats.samples import Floats, Ints, Names, Values, numbered, scores
+from limpet.stats.samples import Floats, Ints, Names, Values, numbered, scores, whole_number
 
 # Trials of the items at hand need no new data: they win unless items are clearly better.
 _ABOUT_AS_GOOD = 1.1
@@ -49,11 +49,14 @@ def _all_from(n: Ints, some: Ints, k: int) -> Floats:
 
 
 def _checked(n: Any, c: Any, k: int) -> tuple[Ints, Ints]:
-    trials, successes = np.asarray(n), np.asarray(c)
+    try:
+        trials, successes = np.broadcast_arrays(n, c)
+    except ValueError as error:
+        raise ScoresError("trials and successes must be two numbers for each item") from error
     if not all(one.dtype.kind in "biuf" and (one % 1 == 0).all() for one in (trials, successes)):
         raise ScoresError("trials and successes must be whole numbers")
     trials, successes = trials.astype(np.int64), successes.astype(np.int64)
-    if k < 1 or (trials < k).any():
+    if whole_number(k=k) < 1 or (trials < k).any():
         most = f", {trials.min()}" if trials.size else ""
         raise ScoresError(f"k={k}: must be from 1 to the number of trials{most}")
     if ((successes < 0) | (successes > trials)).any():

@@ -325,3 +325,30 @@ def test_the_status_of_a_run_with_intervals_needs_no_numpy(tmp_path):
     )  # fmt: skip
     assert "score 0.750 (0.53–0.89)" in done.stdout
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_fail_under_does_not_pass_a_score_that_only_some_answers_have(tmp_path):
+    def judged(output, item):
+        number = int(item.id[1:])
+        return {"right": 1.0, **({"tone": 0.9} if number < 8 else {})}
+
+    result = evaluate(tmp_path / "run", as_evaluator(judged, "score"))
+    code, why = ending_of(result, [Floor(ScoreName("score", "tone"), 0.5)])
+    assert code == 1
+    assert why == (
+        "score.tone is 0.9, but only 8 of 20 answers that score scored have it: --fail-under needs "
+        "a number for each"
+    )
+    assert ending_of(result, [Floor(ScoreName("score", "right"), 0.5)]) == (0, "")
+    numbers = result.summary["evaluators"]["score"]
+    assert numbers["without_by_score"] == {"tone": 12}
+    assert numbers["interval_notes"]["tone"] == "12 answers have no number for it"
+
+
+def test_fail_under_does_not_pass_a_score_of_which_some_are_only_labels(tmp_path):
+    def judged(output, item):
+        return "unclear" if item.id in ("q1", "q2") else 1.0
+
+    result = evaluate(tmp_path / "run", as_evaluator(judged, "score"))
+    code, why = ending_of(result, [Floor(ScoreName("score", None), 0.5)])
+    assert (code, "only 18 of 20 answers" in why) == (1, True)

@@ -97,7 +97,7 @@ def test_every_item_is_as_likely_as_any_other_in_every_place(tmp_path):
 
 def test_of_several_trials_one_of_each_item_is_drawn(tmp_path):
     result = evaluate(tmp_path / "run", trials=4)
-    drawn = result.sample(48, tmp_path / "humans.csv", seed=3)
+    drawn = result.sample(48, tmp_path / "humans.csv", seed=35)
     assert (drawn.drawn, drawn.of) == (12, 48)
     rows = rows_of(tmp_path / "humans.csv")
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in ROWS)
@@ -312,3 +312,25 @@ def test_the_file_of_draws_is_plain_json(tmp_path):
     evaluate(tmp_path / "run").sample(1, tmp_path / "humans.csv", seed=5)
     known = json.loads((tmp_path / "run" / "people.json").read_text())
     assert known["draws"][0]["seed"] == 5
+
+
+@pytest.mark.parametrize("flipped", [b'"q7"', b'"seed": 35'])
+def test_a_draw_that_was_damaged_is_not_read_as_another(tmp_path, flipped):
+    evaluate(tmp_path / "run").sample(12, tmp_path / "humans.csv", seed=35)
+    path = tmp_path / "run" / "people.json"
+    content = path.read_bytes()
+    assert flipped in content
+    path.write_bytes(
+        content.replace(flipped, flipped[:-2] + bytes([flipped[-2] ^ 1]) + flipped[-1:])
+    )
+    with pytest.raises(limpet.JournalError, match="is damaged, or was edited by hand"):
+        draws(tmp_path / "run")
+
+
+def test_a_draw_of_an_earlier_version_without_a_crc_is_read(tmp_path):
+    evaluate(tmp_path / "run").sample(5, tmp_path / "humans.csv")
+    path, drawn = tmp_path / "run" / "people.json", draws(tmp_path / "run")
+    known = json.loads(path.read_bytes())
+    del known["crc"]
+    path.write_text(json.dumps(known))
+    assert draws(tmp_path / "run") == drawn

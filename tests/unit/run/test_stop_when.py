@@ -13,6 +13,7 @@ import limpet
 from limpet import exact_match, stats
 from limpet.datasets.selection import rank
 from limpet.run.reading import RunReader
+from limpet.run.results.stop_words import stop_when_lines
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(200)]
 GOAL = {"correct": 0.11}
@@ -544,3 +545,34 @@ def test_whatever_is_slow_or_fails_the_sample_is_whole_and_reaches_the_goal(
     if said["reached"]:
         assert said["scores"]["correct"]["half_width"] <= goal
         assert said["items"] >= 30
+
+
+def test_results_outside_of_the_selection_are_not_called_those_of_another_order(bench):
+    bench.evaluate(stop_when={"correct": 0.14})
+    before = {item_id for item_id in bench.ids if number(f"what {item_id[1:]}") >= 120}
+    summary = bench.evaluate(limpet.Dataset(ROWS, limit=120), stop_when={"correct": 0.14}).summary
+    said = summary["stop_when"]
+    assert said["unselected"] == said["outside"] == len(before) > 0
+    words = f"{len(before)} items with results that this session does not select are not among"
+    assert any(line.startswith(words) for line in stop_when_lines(summary))
+    assert not any("order" in line for line in stop_when_lines(summary))
+
+
+def test_a_score_without_a_range_does_not_stop_while_something_failed(bench, caplog):
+    """What failed could have been any number."""
+
+    def length(output):
+        return 40 + 10 * len(output)
+
+    goal = {"length": 100.0}
+    evaluators = {"length": limpet.evaluator(name="length")(length)}
+    bench.fails = {number(f"what {id_[1:]}") for id_ in in_order()[:3]}
+    result = bench.evaluate(evaluators=evaluators, stop_when=goal)
+    said = result.summary["stop_when"]
+    assert len(bench.asked) == 200
+    assert not said["reached"]
+    assert said["scores"]["length"]["half_width"] is None
+    assert "stop_when: length has 3 failures and no range: declare it" in caplog.text
+    bench.fails = set()
+    result = bench.evaluate(evaluators=evaluators, stop_when=goal)
+    assert result.summary["stop_when"]["scores"]["length"]["half_width"] < 100

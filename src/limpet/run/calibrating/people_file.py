@@ -1,7 +1,7 @@
 """`people.json`: which answers were drawn for people to label, and what their labels were.
 
 It has a lock of its own, so that a sample can be drawn, and labels compared, while a session works
-on the run. It is replaced as a whole, synced to disk.
+on the run. It is replaced as a whole, synced to disk, and has a CRC: labels are people's work.
 """
 
 import json
@@ -14,6 +14,7 @@ from limpet.errors import DiskFullError, JournalError, RunLockedError
 from limpet.journal.files import NO_SPACE, read_whole, replace_file
 from limpet.journal.journal import FORMAT
 from limpet.journal.layout import Layout
+from limpet.journal.lines import crc32
 from limpet.journal.lock import Lock
 from limpet.run.run_file import plain, typed
 from limpet.text import one_line
@@ -152,7 +153,8 @@ class PeopleFile:
         try:
             people = cls.load(layout)
             yield people
-            text = json.dumps({"format": FORMAT, **plain(people)}, indent=1)
+            content = plain(people)
+            text = json.dumps({"format": FORMAT, "crc": _crc(content), **content}, indent=1)
             try:
                 replace_file(layout.people, [text.encode(), b"\n"])
             except OSError as error:
@@ -165,7 +167,13 @@ def _known(text: bytes) -> dict[str, Any]:
     known = json.loads(text)
     if not isinstance(known, dict) or known.pop("format", None) != FORMAT:
         raise ValueError("is damaged, or not of this version of Limpet")
+    if "crc" in known and known.pop("crc") != _crc(known):  # earlier files have none
+        raise ValueError("is damaged, or was edited by hand")
     return known
+
+
+def _crc(content: dict[str, Any]) -> int:
+    return crc32(json.dumps(content).encode())
 
 
 def _unwritable(layout: Layout, error: OSError) -> JournalError:

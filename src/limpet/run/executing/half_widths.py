@@ -1,7 +1,8 @@
 """How wide is the 95% interval of a score, over the items so far?
 
 With failures it is the interval of the bounds: every failure as the worst score at the lower end,
-and as the best one at the upper. Trials are averaged per item.
+and as the best one at the upper. A score without a range has no worst and no best: with a failure
+it has no half-width. Trials are averaged per item.
 """
 
 import math
@@ -14,7 +15,7 @@ from limpet.errors import ScoresError
 from limpet.run.goals import Goal
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import values_of
-from limpet.text import one_line
+from limpet.text import count, one_line
 from limpet.types import Scale
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 FIRST_LOOK, FIRST_LOOK_UNLESS_BINARY = 30, 100
 """How many items it takes before a narrow interval is more than chance."""
 _UNKNOWN, _NUMBER, _FAILED, _NO_NUMBER = range(4)
+_UNIT = (0.0, 1.0)
 
 
 class ScoreSoFar:
@@ -54,6 +56,7 @@ class ScoreSoFar:
         self._parts: dict[str, None] = {}
         self._has_number = False
         self._outside = ""
+        self._unbounded = 0
 
     def is_known(self, cell: int) -> bool:
         """Return whether a cell has ended: trial t of the item at place p is t * items + p."""
@@ -88,6 +91,9 @@ class ScoreSoFar:
         name = self.goal.name
         if self._outside:
             return f"{one_line(str(name))} {self._outside}"
+        if self._unbounded:
+            failures = count(self._unbounded, "failure")
+            return f"{one_line(str(name))} has {failures} and no range: declare it to count them"
         if self._has_number or _NO_NUMBER not in self._states:
             return ""
         if not self._parts:
@@ -132,9 +138,11 @@ class ScoreSoFar:
 
         from limpet import stats  # noqa: PLC0415 - imports NumPy
 
+        among = self._range_of(values) if len(values) else _UNIT
+        # What failed could have been any number: no half-width holds it.
+        self._unbounded = len(failed) if among is None else 0
         if self.problem or len(np.unique(items)) < FIRST_LOOK:
             return None
-        among = self._range_of(values)
         several = self._shape[0] > 1
         is_plain = not several and self._groups is None
         is_binary = is_plain and among is not None and bool(np.isin(values, among).all())
@@ -146,7 +154,7 @@ class ScoreSoFar:
         )
         item_of = items if several else None
         try:
-            if among is None or not len(failed):
+            if not len(failed):
                 found = stats.interval(values, items=item_of, groups=groups, range=among)
             else:
                 found = stats.bounds(
@@ -165,7 +173,7 @@ class ScoreSoFar:
         """Return the range of the score; None: it may be any number, and failures are no bounds."""
         if self._scale.range is not None:
             return self._scale.range
-        return (0.0, 1.0) if values.min() >= 0 and values.max() <= 1 else None
+        return _UNIT if values.min() >= 0 and values.max() <= 1 else None
 
 
 def load_statistics() -> None:

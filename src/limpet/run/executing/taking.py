@@ -226,15 +226,19 @@ class Taking:
                 "half_width": half_width,
                 **({"problem": score.problem} if score.problem else {}),
             }
-        outside = sum(
-            has and not taken for has, taken in zip(self._has_results, self._is_taken, strict=True)
-        )
+        outside = {
+            place
+            for place, has_results in enumerate(self._has_results)
+            if has_results and not self._is_taken[place]
+        }
+        unselected = len(outside.difference(self._order))
         return {
             "reached": all(reached),
             "items": len(self._taken),
             "of": len(self._order),
             "scores": scores,
-            **({"outside": outside} if outside else {}),
+            **({"outside": len(outside)} if outside else {}),
+            **({"unselected": unselected} if unselected else {}),
         }
 
 

@@ -36,6 +36,7 @@ _OF_SEVERAL = {
     "interval": "intervals",
     "bounds": "bounds_by_score",
     "interval_note": "interval_notes",
+    "without": "without_by_score",
     "label_intervals": "label_intervals_by_score",
 }
 """What is said of an evaluator's only score, and its name where there are several."""
@@ -57,7 +58,10 @@ def claims(
     for part, values in scores.parts.items():
         about = _Sample(values, scores.scale, cell_items, failed, in_flight).claims()
         if missing := scores.completed - len(values.values):
+            about["without"] = missing
             note = f"{count(missing, 'score is a label', 'scores are labels')} without a number"
+            if part is not None:  # it may not be there at all
+                note = f"{count(missing, 'answer has', 'answers have')} no number for it"
             about["interval_note"] = "; ".join(filter(None, (note, about.get("interval_note"))))
         _put(found, part, about)
     for part, labels in scores.labels.items():

@@ -32,9 +32,16 @@ def stop_when_lines(summary: Mapping[str, Any]) -> list[str]:
         so_far = f", only {widths}" if widths else ""
         lines.append(f"{all_items} did not reach {goals}{so_far}")
     lines += [f"stop_when: {score['problem']}" for _, score in scores if "problem" in score]
-    if outside := said.get("outside"):
-        lines.append(
-            f"{count(outside, 'item')} with results {'is' if outside == 1 else 'are'} not among "
-            "these, but of an earlier session that took no random order"
-        )
+    unselected = said.get("unselected", 0)
+    for number, why in (
+        (unselected, "this session does not select"),
+        (said.get("outside", 0) - unselected, "an earlier session did not take in this order"),
+    ):
+        if number:
+            items = count(number, "item")
+            lines.append(f"{items} with results that {why} {_be(number)} not among these")
     return lines
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

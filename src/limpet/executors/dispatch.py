@@ -63,7 +63,7 @@ class Dispatch:
         self._inputs = inputs
         self._sink = sink
         self._progress = progress
-        self._hooks = HookRunner(settings.hooks, progress, self.pump)
+        self._hooks = HookRunner(settings.hooks, progress, self._pump_next)
         self._gate = Gate(settings, self._start, self.pump, progress)
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = CallQueue(self.pump)
@@ -74,7 +74,7 @@ class Dispatch:
         self._stop_timer: Countdown | None = None
         self._stop_by = math.inf
         self._fatal: BaseException | None = None
-        self._settling = self._pumping = self._pump_again = False
+        self._settling = self._pumping = self._pump_again = self._pump_is_due = False
         self._unsubscribe: Callable[[], None] = lambda: None
         self._signals_sent = 0
         self._signals_handled = 0
@@ -209,6 +209,16 @@ class Dispatch:
         # loop: another run of the executor may have changed it in another thread.
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.pump)
+
+    def _pump_next(self) -> None:
+        """Pump in the next turn of the loop, once for all hooks that end in this one."""
+        if not self._pump_is_due and self._loop is not None:
+            self._pump_is_due = True
+            self._loop.call_soon(self._pump_due)
+
+    def _pump_due(self) -> None:
+        self._pump_is_due = False
+        self.pump()
 
     def _has_room(self) -> bool:
         held = self.in_progress() + self._inputs.fetched + self._sink.backlog()

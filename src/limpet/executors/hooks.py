@@ -84,10 +84,12 @@ class HookRunner:
         """Call a hook. Returns whether it is still running; `then` is called when it ends."""
         try:
             result = hook(event)
-            if result is None or not isawaitable(result):
+            if isinstance(result, asyncio.Future):
+                running = result  # it needs no task of its own
+            elif result is None or not isawaitable(result):
                 return False
-            # A future needs no task of its own.
-            running = asyncio.ensure_future(result, loop=asyncio.get_running_loop())
+            else:
+                running = asyncio.ensure_future(result, loop=asyncio.get_running_loop())
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(event).__name__)
             return False

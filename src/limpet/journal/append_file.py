@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("limpet.journal")
 
+Then = Callable[[Any, Exception | None], None]
+
 
 @dataclass(slots=True, eq=False)
 class Job:
@@ -28,8 +30,10 @@ class Job:
         file: The file it goes to.
         label: Its name in messages.
         line: Its bytes; empty before it is encoded, and again once it is written.
-        result: The result of `future` once the line is durable.
-        future: Done when the line is durable; None: nobody waits.
+        result: What `then` gets once the line is durable.
+        then: Called on `loop` when the line is durable or has failed, with `result` and `failure`;
+            None: nobody waits.
+        loop: The event loop of whoever waits.
         encode: Sets `line`, on the writer's thread; None: it is already set.
         begin: Its offset in the file.
         length: Its length in bytes.
@@ -40,17 +44,28 @@ class Job:
     label: str
     line: bytes = b""
     result: Any = None
-    future: "asyncio.Future[Any] | None" = None
+    then: "Then | None" = None
+    loop: "asyncio.AbstractEventLoop | None" = None
     encode: Callable[["Job"], None] | None = None
     begin: int = 0
     length: int = 0
     failure: Exception | None = None
 
 
-def new_future() -> "asyncio.Future[Any]":
-    """Return a future of the running loop. Readers never need one, so asyncio is imported late."""
-    future: asyncio.Future[Any] = _asyncio().get_running_loop().create_future()
-    return future
+def running_loop() -> "asyncio.AbstractEventLoop":
+    """Return the running loop. Readers never need one, so asyncio is imported late."""
+    loop: asyncio.AbstractEventLoop = _asyncio().get_running_loop()
+    return loop
+
+
+def settle(future: "asyncio.Future[Any]", result: Any, failure: Exception | None) -> None:
+    """End a future that waits for a line. A cancelled one is left alone: its line is written."""
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(result)
+    else:
+        future.set_exception(failure)
 
 
 @cache

@@ -1,6 +1,7 @@
 """All files of one journal, opened for writing by one process."""
 
 import errno
+import functools
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.fingerprints.keys import digest
-from limpet.journal.append_file import AppendFile, Job, new_future
+from limpet.journal.append_file import AppendFile, Job, running_loop, settle
 from limpet.journal.column import Column
 from limpet.journal.files import (
     NO_SPACE,
@@ -178,8 +179,13 @@ class Journal:
             with _naming(self.layout.files):
                 self._files, _, _ = self._open(self.layout.files)
         line = seal(encode({"_limpet": {"key": digest(facts, record), **facts}, **record})[0])
-        future = new_future() if wait else None
-        self._writer.put(Job(self._files, self.layout.files.name, line, future=future))
+        job = Job(self._files, self.layout.files.name, line)
+        future = None
+        if wait:
+            job.loop = running_loop()
+            future = job.loop.create_future()
+            job.then = functools.partial(settle, future)
+        self._writer.put(job)
         return future
 
     @property

@@ -13,7 +13,7 @@ a place in it holds the same record.
 What we do. One thread. In each round it takes everything queued, writes each file's lines with few
 system calls, syncs each file once, and wakes all waiters with one call into their event loop: the
 more there is to do, the larger the rounds. Events, which nobody waits for, make no round of their
-own while records come. Each waiter has its own future, so that cancelling one
+own while records come. Each waiter is called for itself, so that one that gave up, or raises,
 affects no other, and its record is still written.
 
 - Disk full: a partial write is cut off, and the records wait as full_disk.py describes. When its
@@ -97,7 +97,7 @@ class Writer:
     # ---- from any thread --------------------------------------------------------------------
 
     def put(self, job: Job) -> None:
-        """Queue a record. Its future is done when the record is durable, or has failed.
+        """Queue a record. Its `then` is called when the record is durable, or has failed.
 
         Raises:
             JournalError: The journal is closed or broken.
@@ -106,8 +106,7 @@ class Writer:
             raise self._refusal()
         self._queue.put(job)
         if self._ended:  # meanwhile: the thread may not have seen the job
-            if job.future is not None:
-                job.future.cancel()
+            job.then = None
             raise self._refusal()
 
     @property
@@ -184,7 +183,7 @@ class Writer:
             while item is not None:
                 if isinstance(item, Job):
                     jobs.append(item)
-                    is_waited_for |= item.future is not None
+                    is_waited_for |= item.then is not None
                 else:
                     drains.append(item)
                     is_waited_for = True
@@ -307,26 +306,27 @@ def _acknowledge(jobs: Iterable[Job], drains: Iterable[threading.Event]) -> None
     """Wake the waiters, with one call into each event loop."""
     loops: defaultdict[asyncio.AbstractEventLoop, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.future is not None:
-            loops[job.future.get_loop()].append(job)
+        if job.loop is not None:
+            loops[job.loop].append(job)
     for loop, done in loops.items():
         try:
-            loop.call_soon_threadsafe(_settle, done)
+            loop.call_soon_threadsafe(_tell, loop, done)
         except RuntimeError:
             logger.debug("an event loop closed before its records were written")
     for reached in drains:
         reached.set()
 
 
-def _settle(jobs: Iterable[Job]) -> None:
-    for job in jobs:
-        # A cancelled one is left alone: its record is still written.
-        if job.future is None or job.future.done():
-            continue
-        if job.failure is None:
-            job.future.set_result(job.result)
-        else:
-            job.future.set_exception(job.failure)
+def _tell(loop: "asyncio.AbstractEventLoop", jobs: Iterable[Job]) -> None:
+    """Call all waiters; if one raises, the others are called in the next turn of the loop."""
+    waiting = iter(jobs)
+    try:
+        for job in waiting:
+            if job.then is not None:
+                job.then(job.result, job.failure)
+    except BaseException:
+        loop.call_soon(_tell, loop, waiting)
+        raise
 
 
 def _lock_lost() -> JournalError:

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token, copy_context
 from importlib.util import source_from_cache
 from pathlib import Path
 from types import FrameType
@@ -152,6 +152,13 @@ class unattributed:  # noqa: N801 - used like a function; as a generator it woul
 
     def __exit__(self, *_: object) -> None:
         _call.reset(self._token)
+
+
+def unattributed_context() -> Context:
+    """Return a copy of this context in which reads are attributed to no call."""
+    context = copy_context()
+    context.run(_call.set, ())
+    return context
 
 
 def stop_listening(watch: Watch) -> None:

@@ -5,6 +5,7 @@ import functools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from inspect import isawaitable
 from typing import Any
 
@@ -18,8 +19,9 @@ from limpet.errors import (
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt, Cancelled, Finished
 from limpet.executors.options import ExecutorOptions
-from limpet.fingerprints.files.audit_hook import unattributed
+from limpet.fingerprints.files.audit_hook import unattributed, unattributed_context
 from limpet.foreign import is_interrupt
+from limpet.journal.append_file import Then
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import cell_status, masked_record
@@ -109,6 +111,7 @@ class Recorder:
         self._column.mask = mask.data
         self._executor: AsyncExecutor[Any, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._context = Context()
         self._user_hooks: ExecutorOptions = {}
         self._telling: set[asyncio.Future[None]] = set()  # the loop itself keeps no tasks
 
@@ -123,6 +126,7 @@ class Recorder:
             "on_attempt_start": self._start,
             "on_attempt_end": self._end,
         }
+        self._context = unattributed_context()
         self._executor = AsyncExecutor(self._watched(function), **hooked)
         self._journal.listeners.append(self._on_disk_trouble)
         return self._executor
@@ -131,16 +135,20 @@ class Recorder:
         self, function: Callable[[Any], Awaitable[Any]]
     ) -> Callable[[Any], Awaitable[Any]]:
         """Return the function with its calls watched for the files they read."""
-        files, step = self._files, self.step
-        watches = files.watches(step)
+        files, step, call_of = self._files, self.step, self._call_of
 
         async def watched(value: Any) -> Any:
-            if watches:
-                return await files.calling(step, *self._call_of(value), lambda: function(value))
+            call, token = files.begin_call(step, *call_of(value))
+            try:
+                return await function(value)
+            finally:
+                files.end_call(call, token)
+
+        async def unwatched(value: Any) -> Any:
             with unattributed():
                 return await function(value)
 
-        return watched
+        return watched if files.watches(step) else unwatched
 
     # ---- hooks ----------------------------------------------------------------------------------
 
@@ -188,13 +196,17 @@ class Recorder:
         return self._record(finished)
 
     def _record(self, finished: Finished[Any, Any]) -> "asyncio.Future[None] | None":
+        told = asyncio.get_running_loop().create_future()
+
+        def then(outcome: Outcome, failure: Exception | None) -> None:
+            # The writer's thread knows nothing of our context.
+            self._context.run(self._recorded, finished, told, outcome, failure)
+
         try:
-            recording = self._append(finished)
+            self._append(finished, then)
         except JournalError as error:
             self._lose(finished, error)
             return None
-        told = asyncio.get_running_loop().create_future()
-        recording.add_done_callback(functools.partial(self._recorded, finished, told))
         return told
 
     async def _record_after(
@@ -212,17 +224,18 @@ class Recorder:
         self,
         finished: Finished[Any, Any],
         told: asyncio.Future[None],
-        recording: asyncio.Future[Outcome],
+        outcome: Outcome,
+        failure: Exception | None,
     ) -> None:
         """Go on when the writer is done with an outcome; at the end, set `told`."""
         try:
             telling = None
-            if not recording.cancelled() and isinstance(
-                lost := recording.exception(), JournalError
-            ):
-                self._lose(finished, lost)
+            if failure is None:
+                telling = self._tell(finished, outcome)
+            elif isinstance(failure, JournalError):
+                self._lose(finished, failure)
             else:
-                telling = self._tell(finished, recording.result())
+                raise failure  # noqa: TRY301 - as if telling had failed
         except BaseException as error:  # or the run would wait for ever
             _set_done(told, error)
             if is_interrupt(error):
@@ -249,7 +262,8 @@ class Recorder:
         if recorded.facts is not None and MASKED in recorded.facts:
             self._say_masked(recorded.cell)
         if self._watcher is not None:
-            _notify(self._watcher.finished, recorded)
+            with logging_failure(self._watcher.finished):
+                self._watcher.finished(recorded)
         if self._guards is not None:
             self._guards.see(recorded)
         if recorded.failure is None and self._executor is not None:
@@ -257,25 +271,21 @@ class Recorder:
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._user_hooks.get("on_complete")
-        if hook is None:
-            return None
-        with unattributed():
-            answer = hook(finished)
-        if answer is None or isinstance(answer, asyncio.Future):
-            return answer
-        return _unattributed(answer) if isawaitable(answer) else None
+        answer = None if hook is None else hook(finished)
+        return answer if answer is not None and isawaitable(answer) else None
 
-    def _append(self, finished: Finished[Any, Any]) -> asyncio.Future[Outcome]:
+    def _append(self, finished: Finished[Any, Any], then: Then) -> None:
         """Append an input's outcome; if it cannot be written, append a failure that says so."""
         try:
-            return self._column.append(self._outcome(finished))
+            self._column.append_then(self._outcome(finished), then)
         except (Exception, SystemExit) as error:
             if isinstance(error, JournalError):
                 raise
             logger.exception("a result could not be recorded; recording a failure instead")
             failure = Failure("encoding", self._safe(_not_recorded(error)), type(error).__name__)
             cell = self._cell_of(finished.index, finished.input)
-            return self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
+            outcome = Outcome(cell, CellStatus.FAILED, {}, failure=failure)
+            self._column.append_then(outcome, then)
 
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
@@ -365,11 +375,6 @@ def _set_done(told: asyncio.Future[None], error: BaseException | None = None) ->
         told.set_result(None)
     else:
         told.set_exception(error)
-
-
-async def _unattributed(awaitable: Awaitable[None]) -> None:
-    with unattributed():
-        await awaitable
 
 
 def _call_by_object(value: Any) -> tuple[Any, Any]:

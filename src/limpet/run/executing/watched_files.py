@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import Token
 from typing import Any
 
 from limpet.fingerprints.files.audit_hook import (
@@ -92,20 +93,18 @@ class WatchedFiles:
         with self._watch.setting_up(step):
             yield
 
-    async def calling(
-        self, step: str, cell: Any, row: Any, function: Callable[[], Awaitable[Any]]
-    ) -> Any:
-        """Call a function, and record the files it reads for a cell and its row."""
+    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[Call, Token[Any]]":
+        """Record the files read in this context for a cell and its row, until `end_call`."""
         call, token = self._watch.begin(step, row)
         before = self._calls.get((step, cell))
         if before is not None:  # a retry, or two calls at once
             call.files |= before.files
             call.is_cut |= before.is_cut
         self._calls[step, cell] = call
-        try:
-            return await function()
-        finally:
-            self._watch.end(call, token)
+        return call, token
+
+    def end_call(self, call: Call, token: "Token[Any]") -> None:
+        self._watch.end(call, token)
 
     def unwritten(self) -> "list[asyncio.Future[Any]]":
         """Write what is new, and return the lines that are not on disk yet.
@@ -122,7 +121,7 @@ class WatchedFiles:
 
         Args:
             step: The step.
-            cell: The identity of the call, as for `calling`.
+            cell: The identity of the call, as for `begin_call`.
             shared: Whether other inputs have the same identity: then the call is kept for them.
         """
         call = self._calls.get((step, cell)) if shared else self._calls.pop((step, cell), None)

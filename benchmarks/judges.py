@@ -2,7 +2,8 @@
 
 A server of its own process replies to each chat completion after 50 ms. The same calls are made by
 a judge of ours, with journal and pacing, and by the openai SDK with nothing around it, each in a
-process of its own. The shared limit is measured in virtual time.
+process of its own. The shared limit is measured in virtual time. `python benchmarks/judges.py
+calls` (or `shared`, or `memory`: 100,000 calls) measures one of these alone.
 """
 
 import asyncio
@@ -204,26 +205,44 @@ def share(count: int) -> tuple[float, float]:
     return provider.oracle() / seconds, provider.seen["429"] / (2 * count)
 
 
-def main() -> None:
-    with server() as port, tempfile.TemporaryDirectory(dir=".") as folder:
-        in_a_process("judge", port, Path(folder) / "warm", 100)
-        used, _ = in_a_process("judge", port, Path(folder) / "run", COUNT)
-        sdk, _ = in_a_process("sdk", port, Path(folder), COUNT)
-        _, memory = in_a_process("judge", port, Path(folder) / "many", MANY)
+def calls(port: int, folder: Path) -> list[list[str]]:
+    in_a_process("judge", port, folder / "warm", 100)
+    used, _ = in_a_process("judge", port, folder / "run", COUNT)
+    sdk, _ = in_a_process("sdk", port, folder, COUNT)
     each, theirs = used / COUNT * 1000, sdk / COUNT * 1000
     ratio = each / theirs
-    limit, refused = share(SHARED)
-    table = [
+    return [
         ["a judge call, with journal and pacing: CPU",
          f"{ratio:.2f} × a call of the SDK ({each:.2f} ms)", f"≤ {MOST_OF_SDK} ×",
          verdict(ratio <= MOST_OF_SDK)],
         ["a call of the openai SDK, nothing around it: CPU", f"{theirs:.2f} ms", "", ""],
+    ]  # fmt: skip
+
+
+def shared(_: int, __: Path) -> list[list[str]]:
+    limit, refused = share(SHARED)
+    return [
         [f"{SHARED:,} items, workflow and judge at one provider: of its limit", f"{limit:.1%}",
          "≥ 97%", verdict(limit >= 0.97)],
         ["the same: calls refused", f"{refused:.2%}", "< 1%", verdict(refused < 0.01)],
-        [f"{MANY:,} items judged: peak of memory", f"{memory / MEBI:.0f} MB", "≤ 200 MB",
-         verdict(memory <= 200 * MEBI)],
     ]  # fmt: skip
+
+
+def memory(port: int, folder: Path) -> list[list[str]]:
+    used, peak = in_a_process("judge", port, folder / "many", MANY)
+    return [
+        [f"{MANY:,} items judged: peak of memory", f"{peak / MEBI:.0f} MB", "≤ 200 MB",
+         verdict(peak <= 200 * MEBI)],
+        ["the same: CPU for each", f"{used / MANY * 1000:.2f} ms", "", ""],
+    ]  # fmt: skip
+
+
+PARTS = {"calls": calls, "shared": shared, "memory": memory}
+
+
+def main(names: Sequence[str]) -> None:
+    with server() as port, tempfile.TemporaryDirectory(dir=".") as folder:
+        table = [row for name in names for row in PARTS[name](port, Path(folder))]
     print(describe("limpet", "aiohttp", "openai"))
     print()
     print_table(["measure", "measured", "must reach", "reached"], table)
@@ -234,9 +253,9 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         asyncio.run(serve())
-    elif len(sys.argv) > 1:
+    elif len(sys.argv) == 5:
         kind, given_port, given_folder, given_count = sys.argv[1:]
         measured = measure_judge if kind == "judge" else measure_sdk
         print(*measured(int(given_port), Path(given_folder), int(given_count)))
     else:
-        main()
+        main(sys.argv[1:] or list(PARTS))

@@ -59,9 +59,9 @@ _ADDED: Mapping[str, tuple[str, ...]] = {
 
 def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
     """Return the usage in a `Usage`, a mapping or a client's own object, and what is wrong."""
-    if reported is None or (isinstance(reported, Mapping) and not reported):
-        return None, []
     is_usage = isinstance(reported, Usage)
+    if not is_usage and (reported is None or (isinstance(reported, Mapping) and not reported)):
+        return None, []
     if type(reported) is Usage:  # as a dict it is read faster
         reported = {name: getattr(reported, name) for name in Usage.__slots__}
     known: Mapping[str, Any] | None = reported if type(reported) is dict else None
@@ -162,6 +162,11 @@ def _cost(value: Any) -> float:
 def _models(value: Any) -> dict[str, Counts]:
     models: dict[str, Counts] = {}
     for model, counts in value.items():
+        if type(counts) is dict and counts.keys() <= _PLACES.keys():
+            own = _own_counts(counts)
+            if own is not None:
+                models[str(model)] = own
+                continue
         known = {name: count for name, count in {**counts}.items() if count is not None}
         if not all(map(_is_count, known.values())):
             raise ValueError

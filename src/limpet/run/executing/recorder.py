@@ -106,6 +106,7 @@ class Recorder:
         self._files = files
         self._call_of = call_of or _call_by_object
         self._shares_calls = call_of is None
+        self._watches = files.watches(step)
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
@@ -148,7 +149,7 @@ class Recorder:
             with unattributed():
                 return await function(value)
 
-        return watched if files.watches(step) else unwatched
+        return watched if self._watches else unwatched
 
     # ---- hooks ----------------------------------------------------------------------------------
 
@@ -190,8 +191,7 @@ class Recorder:
         A task for each would cost more than all the rest: callbacks do it, unless a line about a
         file must be on disk first.
         """
-        watches = finished.error is None and self._files.watches(self.step)
-        if watches and (lines := self._files.unwritten()):
+        if self._watches and finished.error is None and (lines := self._files.unwritten()):
             return self._record_after(lines, finished)
         return self._record(finished)
 
@@ -290,14 +290,13 @@ class Recorder:
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
         self._secrets_found = self._masked.pop(finished.index, 0)
-        failure = None
+        failure, cell = None, self._cell_of(finished.index, finished.input)
         record, facts = self._record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else "permanent"
             own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
                 kind = self._own_kind or kind
-            cell = self._cell_of(finished.index, finished.input)
             message = self._safe(message_of(finished.error, finished.index, cell))
             traceback = self._safe(user_traceback(finished.error))
             type_name = type(finished.error).__name__
@@ -305,10 +304,11 @@ class Recorder:
             facts |= {MASKED: self._secrets_found} if self._secrets_found else {}
         else:
             record, masked = masked_record(self._mask, record, self._returned)
-            call, _ = self._call_of(finished.input)
-            facts |= masked | self._files.facts(self.step, call, shared=self._shares_calls)
+            facts |= masked
+            if self._watches:
+                call, _ = self._call_of(finished.input)
+                facts |= self._files.facts(self.step, call, shared=self._shares_calls)
         details = finished.details
-        cell = self._cell_of(finished.index, finished.input)
         return Outcome(
             cell,
             cell_status(finished),

@@ -10,6 +10,8 @@ from limpet.run.results.costs import is_bounded, numbers_in
 
 _OF_EACH = ("total_tokens", "cost")
 """What is kept of each call, for quantiles."""
+_TOGETHER = 1_000
+"""As many calls are added up at once, which takes a fraction of the time."""
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -26,27 +28,39 @@ class Used:
         self._usage = Counts()
         self._models: defaultdict[str, Counts] = defaultdict(Counts)
         self._each: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        self._waiting: list[Mapping[str, Any]] = []
 
     def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Add calls by the facts about them."""
+        self._waiting += calls
+        if len(self._waiting) >= _TOGETHER:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        calls, self._waiting = self._waiting, []
         used = [facts.get("usage", {}) for facts in calls]
         self._usage.add(used)
         for name in _OF_EACH:
             self._each[name].extend(numbers_in([some[name] for some in used if name in some]))
         answered = [facts for facts in calls if "class" not in facts]  # else it failed
         self._each["seconds"].extend(numbers_in([facts.get("seconds") for facts in answered]))
+        by_model: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for facts in calls:
             if "models" in facts:
                 for model, counts in facts["models"].items():
-                    self._models[model].add([counts])
+                    by_model[model].append(counts)
+        for model, each in by_model.items():
+            self._models[model].add(each)
 
     def quantiles(self) -> dict[str, dict[str, float]]:
         """Return quantiles of what the calls used and how long they took, where known."""
+        self._add_up()
         names = ("seconds", *_OF_EACH)
         return {name: quantiles(self._each[name]) for name in names if self._each[name]}
 
     def summary(self) -> dict[str, Any]:
         """Return the totals."""
+        self._add_up()
         models = {model: counts.totals() for model, counts in self._models.items()}
         return {"usage": self._usage.totals(), **({"models": models} if models else {})}
 

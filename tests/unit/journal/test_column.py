@@ -482,3 +482,42 @@ def test_drain_waits_for_what_was_appended_so_far(tmp_path):
     assert len(ColumnReader(tmp_path / "workflow_output.jsonl")) == 50
     journal.close()
     journal.drain()
+
+
+def test_a_waiter_that_raises_keeps_no_other_waiting(tmp_path):
+    """All of them are told in one turn of the loop: one must not end it for the rest."""
+    told, raised = [], []
+
+    async def main():
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_exception_handler(lambda _, about: raised.append(about["exception"]))
+
+        def then(recorded, failure):
+            told.append((recorded.cell.id, failure))
+            if len(told) == 5:
+                over.set()
+            if recorded.cell.id in ("q1", "q2"):
+                raise ValueError(recorded.cell.id)
+
+        with Journal(tmp_path) as journal:
+            for number in range(5):
+                journal.column("workflow").append_then(outcome(number), then)
+            await over.wait()
+
+    asyncio.run(main())
+    assert told == [(f"q{number}", None) for number in range(5)]
+    assert [str(error) for error in raised] == ["q1", "q2"]
+
+
+def test_a_waiter_is_told_that_its_record_cannot_be_kept_as_it_is(tmp_path):
+    async def main():
+        told = asyncio.get_running_loop().create_future()
+        with Journal(tmp_path) as journal:
+            wrong = outcome(1, {"n": object()})
+            journal.column("workflow").append_then(wrong, lambda *news: told.set_result(news))
+            return await told
+
+    recorded, failure = asyncio.run(main())
+    assert failure is None
+    assert recorded.status is CellStatus.FAILED
+    assert (tmp_path / "failures.jsonl").stat().st_size > 0

@@ -1,6 +1,7 @@
 """A map that keeps what it did."""
 
 import asyncio
+import contextvars
 import dataclasses
 import decimal
 import json
@@ -299,6 +300,32 @@ def test_a_watcher_sees_the_index_of_the_whole_list_and_only_what_is_on_disk(tmp
 
     counting.map([1, 2, 3], path, watcher=on_complete, pace=1)
     assert seen == [(2, 6)]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_watcher_runs_in_the_context_of_its_call(tmp_path, is_async):
+    """What the call set is there, and nothing of another call: a trace can be continued."""
+    span, seen = contextvars.ContextVar("span", default="none"), []
+
+    async def call(x):
+        assert span.get() == "run"
+        span.set(f"call {x}")
+        return x
+
+    def watch(finished):
+        seen.append((finished.input, span.get()))
+        span.set("watched")
+
+    async def watch_later(finished):
+        watch(finished)
+
+    def main():
+        span.set("run")
+        options = {"watcher": watch_later if is_async else watch, "version": "1"}
+        limpet.map(call, [1, 2, 3], journal=tmp_path / "out.jsonl", **options)
+
+    contextvars.copy_context().run(main)
+    assert sorted(seen) == [(1, "call 1"), (2, "call 2"), (3, "call 3")]
 
 
 def test_amap_takes_async_inputs_and_leaves_the_loop_free(tmp_path):

@@ -5,7 +5,6 @@ import functools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import Context
 from inspect import isawaitable
 from typing import Any
 
@@ -112,7 +111,6 @@ class Recorder:
         self._column.mask = mask.data
         self._executor: AsyncExecutor[Any, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._context = Context()
         self._user_hooks: ExecutorOptions = {}
         self._telling: set[asyncio.Future[None]] = set()  # the loop itself keeps no tasks
 
@@ -127,7 +125,6 @@ class Recorder:
             "on_attempt_start": self._start,
             "on_attempt_end": self._end,
         }
-        self._context = unattributed_context()
         self._executor = AsyncExecutor(self._watched(function), **hooked)
         self._journal.listeners.append(self._on_disk_trouble)
         return self._executor
@@ -197,10 +194,10 @@ class Recorder:
 
     def _record(self, finished: Finished[Any, Any]) -> "asyncio.Future[None] | None":
         told = asyncio.get_running_loop().create_future()
+        context = unattributed_context()  # the writer's thread knows nothing of ours
 
         def then(outcome: Outcome, failure: Exception | None) -> None:
-            # The writer's thread knows nothing of our context.
-            self._context.run(self._recorded, finished, told, outcome, failure)
+            context.run(self._recorded, finished, told, outcome, failure)
 
         try:
             self._append(finished, then)

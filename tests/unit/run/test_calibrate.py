@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -178,11 +179,21 @@ def test_a_corrected_mean_that_was_damaged_is_computed_again(tmp_path, result, l
     found = result.calibrate("right", labels).corrected
     file = tmp_path / "run/people.json"
     whole = file.read_text()
-    for text in (whole.replace('"mean":', damaged), whole.replace(str(found.mean), "0.999")):
+    unsigned = re.sub(r'"crc": \d+,', "", whole)  # an earlier file; any other is refused, below
+    for text in (unsigned.replace('"mean":', damaged), unsigned.replace(str(found.mean), "0.999")):
         file.write_text(text)
         with RunReader(tmp_path / "run") as reader:
             numbers = reader.summary()["evaluators"]["right"]
         assert numbers["calibrated"]["mean"] == found.mean
+
+
+def test_a_damaged_file_corrects_nothing_and_is_named(tmp_path, result, labels):
+    found = result.calibrate("right", labels).corrected
+    file = tmp_path / "run/people.json"
+    file.write_text(file.read_text().replace(str(found.mean), "0.999"))
+    with RunReader(tmp_path / "run") as reader:
+        assert "calibrated" not in reader.summary()["evaluators"]["right"]
+        assert any("people.json" in remark and "damaged" in remark for remark in reader.remarks)
 
 
 def test_the_next_session_writes_it_into_summary_json(tmp_path, result, labels):

@@ -8,6 +8,7 @@ import platform
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from crash.laboratory import (
 
 from limpet.errors import JournalError, RunLockedError
 from limpet.journal import Journal, repair
+from limpet.run.reading.lock_holder import holder_of
 
 CONTENDER = Path(__file__).with_name("contender.py")
 
@@ -209,6 +211,17 @@ def test_a_forked_child_cannot_append_and_disturbs_nobody(tmp_path):
             Journal(tmp_path)
     found = read_all(tmp_path, [key_of(number) for number in range(3)])
     assert found.keys() == {key_of(0), key_of(2)}
+
+
+def test_a_forked_child_that_writes_is_seen_as_alive(tmp_path, monkeypatch):
+    # A child that is born long after its parent took up its work, as each variant of a matrix is.
+    monkeypatch.setattr("limpet.journal.lock._started_at", time.time() - 3600)
+
+    def hold_in_child():
+        with Journal(tmp_path):
+            return holder_of(tmp_path / "LOCK").is_alive
+
+    assert in_a_forked_child(hold_in_child) == "True"
 
 
 def linger_in_child(ready, done):

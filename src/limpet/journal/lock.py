@@ -26,7 +26,7 @@ except ImportError:  # pragma: no cover - Windows, where no journal is written
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 _PATIENCE_S = 0.05  # `is_held` of another process takes it for a moment
-_STARTED_AT = time.time()
+_started_at = time.time()
 _held: WeakSet["Lock"] = WeakSet()
 
 
@@ -186,7 +186,7 @@ def is_held(path: Path) -> bool | None:
 
 
 def _this_process() -> dict[str, Any]:
-    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_STARTED_AT))
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_started_at))
     return {
         "pid": os.getpid(),
         "host": platform.node(),
@@ -221,7 +221,10 @@ def _pid_namespace() -> str | None:
         return None
 
 
-def _release_after_fork() -> None:
+def _begin_after_fork() -> None:
+    # To readers, a process that is younger than its lock says is another one, with its pid.
+    global _started_at  # noqa: PLW0603 - of this process, as the locks it holds
+    _started_at = time.time()
     # A forked child shares the lock, and would hold it after we have ended. Closing its copy does
     # not unlock ours.
     for lock in list(_held):
@@ -230,4 +233,4 @@ def _release_after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_release_after_fork)
+    os.register_at_fork(after_in_child=_begin_after_fork)

@@ -12,9 +12,10 @@ from limpet.arguments import whole_number_from
 from limpet.journal.append_file import AppendFile, Job, running_loop, settle
 from limpet.journal.failures import Masks, encode_failure, not_encoded
 from limpet.journal.files import open_to_read
-from limpet.journal.index import KEY_BYTES, MOST_GENERATIONS, IndexFile, Mark, Places
+from limpet.journal.index import MOST_GENERATIONS, IndexFile, Mark, Places
 from limpet.journal.lines import (
     KEY,
+    KEY_BYTES,
     Entry,
     decode_line,
     encode_outcome,

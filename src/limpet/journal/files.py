@@ -232,12 +232,13 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def replace_file(path: Path, content: Iterable[bytes]) -> None:
+def replace_file(path: Path, content: Iterable[bytes], *, sync: bool = True) -> None:
     """Replace a file atomically: readers see the old content or the new one.
 
     Args:
         path: The file.
         content: Its new bytes, in pieces of any size.
+        sync: Return when it is on disk; else a power cut may damage it.
 
     Raises:
         OSError: It could not be written; the old file is unchanged.
@@ -248,14 +249,16 @@ def replace_file(path: Path, content: Iterable[bytes]) -> None:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             write_all(fd, content)
-            sync_file(fd)
+            if sync:
+                sync_file(fd)
         finally:
             os.close(fd)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if sync:
+        sync_directory(path.parent)
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:

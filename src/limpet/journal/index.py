@@ -20,12 +20,11 @@ from typing import BinaryIO, NamedTuple
 
 from limpet.errors import JournalError
 from limpet.journal.files import OwnFile, make_directory, open_own, open_to_read, write_all
-from limpet.journal.lines import KEY, LineKind, crc32, is_whole, kind_of
+from limpet.journal.lines import KEY, KEY_BYTES, LineKind, crc32, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
 ENTRY_BYTES = _ENTRY.size
 assert ENTRY_BYTES == 32  # noqa: PLR2004 - as documented
-KEY_BYTES = 16
 _OFFSET_AT, _TAG_AT = 16, 28
 NO_KEY = bytes(KEY_BYTES)
 MOST_GENERATIONS = 2**14 - 1

@@ -68,6 +68,11 @@ class Layout:
         return self.home / "index" / "scores"
 
     @property
+    def totals_note(self) -> Path:
+        """A note of the totals of a session that has not ended."""
+        return self.home / "index" / "totals"
+
+    @property
     def lock(self) -> Path:
         """The file that the writing process locks."""
         return self.home / "LOCK"

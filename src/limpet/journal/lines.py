@@ -31,7 +31,8 @@ except ImportError:  # pragma: no cover - a platform without its wheel
 
 crc32 = fast_crc32
 PREFIX = b'{"_limpet":{"key":"'
-KEY = slice(len(PREFIX), len(PREFIX) + 32)
+KEY_BYTES = 16
+KEY = slice(len(PREFIX), len(PREFIX) + 2 * KEY_BYTES)
 _TAIL = b',"_crc":"%08x"}\n'
 TAIL_BYTES = len(_TAIL % 0)
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
@@ -168,6 +169,15 @@ def key_of(line: bytes) -> bytes | None:
         return unhexlify(line[KEY])
     except ValueError:
         return None
+
+
+def keys_in(lines: Sequence[bytes]) -> list[bytes]:
+    """Return the keys of lines of ours; empty if one has none in the right place."""
+    try:
+        keys = unhexlify(b"".join([line[KEY] for line in lines]))
+    except ValueError:
+        return []
+    return [keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]
 
 
 def id_and_trial_of(line: bytes) -> tuple[str, int]:

@@ -72,7 +72,7 @@ def same(one, other):
 def test_the_note_of_a_session_gives_the_same_table_as_the_columns(tmp_path, noted, monkeypatch):
     make(tmp_path / "run", trials=2)
     with monkeypatch.context() as patch:
-        patch.setattr("limpet.run.reading.reader.add_up", None)  # would fail if it were called
+        patch.setattr("limpet.run.reading.run_results.add_up", None)  # would fail if it were called
         from_note = table_of(tmp_path / "run")
     (tmp_path / "run/index/scores").unlink()
     assert same(from_note, table_of(tmp_path / "run"))

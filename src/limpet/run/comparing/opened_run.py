@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limpet.errors import LimpetError
-from limpet.journal.index import KEY_BYTES
+from limpet.journal.lines import KEY_BYTES
 from limpet.run.comparing.results import RunAbout
 from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
 from limpet.run.reading.items_asked import ItemsFile

@@ -27,9 +27,8 @@ from limpet.datasets.items import PackedItems
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
 from limpet.journal.files import make_directory, read_whole, replace_file
-from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
-from limpet.journal.lines import checksum, crc32
+from limpet.journal.lines import KEY_BYTES, checksum, crc32
 from limpet.json_values import NotPlainError, encode, encode_canonical
 from limpet.types import Item
 

@@ -19,9 +19,8 @@ import orjson
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import seen_bytes
 from limpet.journal.files import make_directory, read_whole, replace_file
-from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
-from limpet.journal.lines import crc32
+from limpet.journal.lines import KEY_BYTES, crc32
 from limpet.json_values import NotPlainError
 from limpet.run.planning.items_file import noted_of
 from limpet.types import Item

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from limpet.fingerprints.keys import Occurrences, digest, item_identity, output_key
-from limpet.journal.index import KEY_BYTES
+from limpet.journal.lines import KEY_BYTES
 from limpet.run.planning.items_file import Content, Contents
 from limpet.run.run_file import WORKFLOW
 from limpet.types import Cell, Item

@@ -6,23 +6,33 @@ usage, no matter how long the trace behind them is.
 
 import mmap
 import os
-from binascii import unhexlify
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, takewhile
+from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 
 from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import open_to_read
-from limpet.journal.lines import KEY, PREFIX, Entry, are_whole, decode_line, is_whole, key_of
+from limpet.journal.lines import (
+    KEY,
+    PREFIX,
+    Entry,
+    are_whole,
+    decode_line,
+    is_whole,
+    key_of,
+    keys_in,
+)
 from limpet.json_values import encode
 
 ValueT = TypeVar("ValueT")
 Group: TypeAlias = tuple[list[bytes], list[ValueT], list[bytes]]
 """Keys, their values and their lines."""
+_PLACES = frozenset({"_places", "state"})
 _HEAD_BYTES = 1_000
 _GROUP_BYTES = 2**18
 _BEGIN, _END = len(b'{"_limpet":{'), b'},"'
@@ -32,9 +42,32 @@ _USAGE = b'"usage":{'
 
 
 class FactsReader(ColumnReader):
-    """A column whose facts can be read without its records."""
+    """A column whose facts can be read without its records.
+
+    Where its records are is read when it is first asked for: for a million, that takes a second and
+    a hundred megabytes, and much can be said of a run without.
+
+    Args:
+        path: The column.
+        index_path: Its index; None: check every line.
+        opened: The same column, open already; its places are shared.
+    """
 
     _file: BinaryIO | None = None
+
+    def __init__(
+        self, path: Path, index_path: Path | None = None, opened: ColumnReader | None = None
+    ) -> None:
+        self.path = path
+        self._index_path = index_path
+        if opened is not None:
+            super().__init__(path, opened=opened)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PLACES:
+            raise AttributeError(name)
+        super().__init__(self.path, self._index_path)  # sets both
+        return self.__dict__[name]
 
     def close(self) -> None:
         """Close the file."""
@@ -45,7 +78,8 @@ class FactsReader(ColumnReader):
     def refresh(self) -> None:
         """Read what was appended since, or everything if the file was replaced."""
         self.close()
-        super().refresh()
+        if self.__dict__.keys() >= _PLACES:
+            super().refresh()
 
     def has(self, key: bytes) -> bool:
         """Return whether a key has a record."""
@@ -134,7 +168,7 @@ class FactsReader(ColumnReader):
             places = {key: offset for offset, key in ordered}
         for keys, lines in _groups(file, places):
             values = [wanted.get(key) for key in keys]
-            are_sure = are_whole(lines) and _keys_in(lines) == b"".join(keys)
+            are_sure = are_whole(lines) and keys_in(lines) == keys
             if are_sure and None not in values:
                 yield keys, cast("list[ValueT]", values), lines
                 continue
@@ -198,12 +232,6 @@ def _groups(
             lines = [by_start.get(offset, b"") for offset in following]
         yield keys[done : done + len(following)], lines[: len(following)]
         done += len(following)
-
-
-def _keys_in(lines: Iterable[bytes]) -> bytes:
-    with suppress(ValueError):
-        return unhexlify(b"".join([line[KEY] for line in lines]))
-    return b""
 
 
 def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:

@@ -1,13 +1,13 @@
 """Which cells failed last, and why?"""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.journal.files import open_to_read
-from limpet.journal.lines import decode_line, is_whole
+from limpet.journal.lines import decode_line
 from limpet.run.reading.facts_reader import facts_in
+from limpet.run.reading.new_lines import NewLines
 
 
 class Failed(NamedTuple):
@@ -40,28 +40,27 @@ class FailuresReader:
 
     Attributes:
         latest: The latest failures, by step and key.
-        end: Where the next failure will begin.
+        lines: The lines of the file.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self.end = 0
+        self.lines = NewLines(path)
         self.latest: dict[tuple[str, str], Failed] = {}
 
-    def refresh(self) -> None:
-        """Read what was appended since."""
-        with suppress(FileNotFoundError), open_to_read(self._path) as file:
-            file.seek(self.end)
-            for line in file:
-                if not line.endswith(b"\n"):  # it is being written
-                    break
-                self._add(line)
-                self.end += len(line)
+    @property
+    def end(self) -> int:
+        """Where the next failure will begin."""
+        return self.lines.end
 
-    def _add(self, line: bytes) -> None:
-        facts = facts_in(line) if is_whole(line) else None
-        if facts is not None and "step" in facts:
-            self.latest[str(facts["step"]), str(facts["key"])] = Failed(self.end, facts)
+    def refresh(self) -> None:
+        """Read what was appended since, or everything if the file was cut."""
+        if self.lines.left < 0:
+            self.lines, self.latest = NewLines(self.lines.path), {}
+        for _, starts, lines in self.lines.read():
+            for start, line in zip(starts, lines, strict=True):
+                facts = facts_in(line)
+                if facts is not None and "step" in facts:
+                    self.latest[str(facts["step"]), str(facts["key"])] = Failed(start, facts)
 
     def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
         """Yield the keys and failures of a step whose lines begin at `start` or later."""
@@ -71,7 +70,7 @@ class FailuresReader:
 
     def record(self, failed: Failed) -> Mapping[str, Any]:
         """Return the whole record of a failure."""
-        with open_to_read(self._path) as file:
+        with open_to_read(self.lines.path) as file:
             file.seek(failed.offset)
             record = decode_line(file.readline()).record
         return record if isinstance(record, Mapping) else {}

@@ -7,11 +7,11 @@ only the rows that are looked at are read. What is new is added; nothing is read
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.noted_scores import parts_of
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import GrowingTable, ScoreTable
-from limpet.run.reading.totals import Totals, add_up, finds_by_keys
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.summary import Numbers
 
@@ -35,7 +35,7 @@ class Heads:
         self.version = 0
         self._mark: object = None
         self._items: ItemsReader | None = None
-        self._totals: Totals | None = None
+        self._totals: GrowingTotals | None = None
         self._numbers: Numbers | None = None
         self._growing: GrowingTable | None = None
         self._summary: dict[str, Any] | None = None
@@ -71,9 +71,8 @@ class Heads:
         self._totals = self._numbers = None
         known = None if self.reader.is_running else self.reader.noted_scores()
         if known is None:
-            if finds_by_keys(items):
-                self._totals = Totals(items, tails=True)
-            self._numbers = self._totals.numbers if self._totals else add_up(items)
+            self._totals = self.reader.growing_totals()
+            self._numbers = self._totals.numbers if self._totals else self.reader.numbers()
             known = self._numbers.items, parts_of(self._numbers)
         self._growing = GrowingTable(items.asked, known[0])
         self._growing.add(known[1])

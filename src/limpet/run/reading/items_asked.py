@@ -13,9 +13,8 @@ import orjson
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import seen_digest
 from limpet.journal.files import open_to_read
-from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
-from limpet.journal.lines import crc32
+from limpet.journal.lines import KEY_BYTES, crc32
 from limpet.json_values import decode
 from limpet.run.planning.items_file import (
     GROUP_BYTES,

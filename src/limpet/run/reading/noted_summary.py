@@ -29,6 +29,24 @@ from limpet.run.run_file import RunFile, plain
 from limpet.version import VERSION
 
 
+def digest_of_asked(layout: Layout, run_file: RunFile) -> str | None:
+    """Return a digest of all that is asked; None if that is not known."""
+    session = run_file.session
+    if session is None or not is_whole(layout):
+        return None
+    known = noted_of(layout)
+    return digest(
+        [VERSION, platform.python_version()],
+        [known.get("bytes"), known.get("crc")],
+        plain([*run_file.selections]),
+        plain(run_file.steps),
+        session.trials,
+        plain(run_file.redo),
+        plain(run_file.scales),
+        [read_redone(layout), read_outdated(layout)],
+    )
+
+
 def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]) -> str | None:
     """Return a digest of all that a summary follows from; None if that is not known.
 
@@ -37,22 +55,10 @@ def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]
         run_file: What is asked.
         ends: How many bytes count, for each column of the last session and for the failures.
     """
-    session = run_file.session
+    asked = digest_of_asked(layout, run_file)
     with suppress(OSError, JournalError):
-        if session is None or not is_whole(layout):
-            return None
-        known = noted_of(layout)
-        return digest(
-            [VERSION, platform.python_version()],
-            [known.get("bytes"), known.get("crc")],
-            [[path.name, end, checksum(path, end)] for path, end in ends.items()],
-            plain([*run_file.selections]),
-            plain(run_file.steps),
-            session.trials,
-            plain(run_file.redo),
-            plain(run_file.scales),
-            [read_redone(layout), read_outdated(layout)],
-        )
+        columns = [[path.name, end, checksum(path, end)] for path, end in ends.items()]
+        return None if asked is None else digest(asked, columns)
     return None
 
 

@@ -3,32 +3,23 @@
 Nothing here takes a lock or changes a file, so all of it works while the run is running.
 """
 
-import json
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from limpet.datasets.selection import Selection
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
-from limpet.journal.files import read_whole
 from limpet.run.calibrating.corrected import add_calibrations
-from limpet.run.planning.items_file import has_standing, identity_of
+from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.watcher import Snapshot
-from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
-from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.items_asked import ItemsFile
-from limpet.run.reading.noted_scores import Parts, note_scores, noted_scores, parts_of
-from limpet.run.reading.noted_summary import digest_of_inputs, note_summary, noted_summary
+from limpet.run.reading.noted_summary import noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.recorded import (
     Checked,
@@ -36,16 +27,9 @@ from limpet.run.reading.recorded import (
     has_newer_items,
     may_lack_failures,
 )
-from limpet.run.reading.run_files import RunFiles
-from limpet.run.reading.scores import ScoresReader
-from limpet.run.reading.totals import add_up, scores_so_far
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.reading.run_results import RunResults
+from limpet.run.reading.totals import scores_so_far
 from limpet.run.results.summary import Numbers
-from limpet.run.run_file import RunFile
-from limpet.types import Item
-
-if TYPE_CHECKING:
-    from limpet.run.reading.score_table import ScoreTable
 
 State = Literal["running", "finished", "enough", "limited", "stopped", "cut off"]
 _CACHED = (
@@ -54,8 +38,6 @@ _CACHED = (
 )  # fmt: skip
 _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
-_LEAST_ITEMS, _MOST_PASSES = 2_000, 50
-"""How many items to read with all their trials at once, and in how many passes at most."""
 _MOST_SO_FAR = 20_000
 """While a larger run is running, its scores are not added up only to show how far it is."""
 _NEWER = (
@@ -64,7 +46,7 @@ _NEWER = (
 )
 
 
-class RunReader(RunFiles):
+class RunReader(RunResults):
     """A run, or the journal of a map, read from its files. Close it, or use it with `with`.
 
     Args:
@@ -78,7 +60,6 @@ class RunReader(RunFiles):
     def __init__(self, path: str | Path, columns: Mapping[str, ColumnReader] | None = None) -> None:
         super().__init__(path, columns)
         self._used: dict[str, tuple[int, dict[str, float]]] = {}
-        self._asked: tuple[Any, ...] = ()
         self._checked: Checked = {}
 
     def refresh(self) -> None:
@@ -94,12 +75,6 @@ class RunReader(RunFiles):
         for name in _CACHED:
             if name not in kept:
                 self.__dict__.pop(name, None)
-
-    def _what_is_asked(self) -> tuple[Any, ...]:
-        file, about = self.items_file, self.run_file
-        identity = None if file is None else file.identity
-        what = (identity, about.steps, about.selections, self.trials, self.evaluators, about.scales)
-        return *what, self.outdated
 
     # ---- progress -------------------------------------------------------------------------------
 
@@ -147,7 +122,7 @@ class RunReader(RunFiles):
     def _numbers(self) -> Numbers | None:
         """The numbers of all results, which take long; None: `run.json` knows them."""
         is_known = self.is_as_recorded and (self.is_running or not may_lack_failures(self))
-        return None if is_known else add_up(self._items)
+        return None if is_known else self.numbers()
 
     @cached_property
     def counts(self) -> Snapshot:
@@ -167,7 +142,7 @@ class RunReader(RunFiles):
         stopping = self.is_running and event_log.is_stopping
         now = self._progress(event_log).steps()
         if scores and self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
-            known = scores_so_far(add_up(self._items))
+            known = scores_so_far(self.numbers())
             now = tuple(replace(step, scores=known.get(step.name, {})) for step in now)
         return Snapshot(now, self._seconds, stopping)
 
@@ -245,117 +220,10 @@ class RunReader(RunFiles):
 
     # ---- results --------------------------------------------------------------------------------
 
-    @cached_property
-    def _items(self) -> ItemsReader:
-        if identity_of(self.layout) != self.items_identity:  # a session has begun meanwhile
-            self.refresh()
-        self._asked = self._what_is_asked()
-        file, steps = self.items_file, self.run_file.steps
-        answering = steps.get(self.step)
-        asked = AskedCells(
-            self.step,
-            self.columns[self.step],
-            self.failures,
-            file,
-            "" if answering is None else answering.fingerprint,
-            self._places(file),
-            self.trials,
-            self.outdated.get(self.step, {}),
-        )
-        evaluators = [
-            ScoresReader(
-                name,
-                self.columns[name],
-                steps.get(name),
-                file,
-                self.failures,
-                self.outdated.get(name, {}),
-            )
-            for name in self.evaluators
-        ]
-        about = self.run_file
-        return ItemsReader(asked, evaluators, self.redos, about.scales, about.names.id)
-
-    def _places(self, file: ItemsFile | None) -> Sequence[int]:
-        """Return the places of the items that the run reports on."""
-        if file is None:
-            return ()
-        if self.run_file.selections in ([], [Selection()]):
-            return range(len(file))
-        return self.run_file.reported([Item(id_, None) for id_ in file.ids()])
-
-    @property
-    def results(self) -> ItemsReader:
-        """What came out for each item. A refresh keeps it for as long as the same is asked."""
-        return self._items
-
-    def mark(self) -> tuple[Any, ...]:
-        """Return what changes whenever something was written to the run."""
-        session = (len(self.run_file.sessions), self.began_at, self.session.ended)
-        people = self.layout.people.stat().st_mtime_ns if self.layout.people.exists() else 0
-        return *self._ends().values(), self.items_identity, *session, people, self.is_running
-
-    def noted_scores(self) -> tuple[int, Parts] | None:
-        """Return how many cells there are and what each scored, if that was noted; else None."""
-        inputs = self.inputs()
-        return None if inputs is None else noted_scores(self.layout, inputs)
-
-    def __len__(self) -> int:
-        """Return the number of items, counting each trial."""
-        return len(self._items.asked)
-
-    def items(
-        self, places: Container[int] | None = None, *, whole: bool = True
-    ) -> Iterator[ItemResult]:
-        """Yield each item in each trial, in the order of the dataset, trial by trial.
-
-        Args:
-            places: The places of the items to read; None: all.
-            whole: Decode the answers, too; else only the facts about them and, unless `items.jsonl`
-                is missing or damaged, their rows.
-        """
-        return self._items.read(self._items.asked.cells(places), whole=whole)
-
-    @property
-    def asked(self) -> AskedCells:
-        """Which answer counts for each of `items`, in that order."""
-        return self._items.asked
-
-    def items_at(self, numbers: Iterable[int]) -> Iterator[ItemResult]:
-        """Yield some of `items`, by their numbers in that order, from 0."""
-        return self._items.read(self.asked[number] for number in numbers)
-
-    def numbers(self) -> Numbers:
-        """Return the current numbers of all items."""
-        return add_up(self._items)
-
-    @property
-    def knows_rows(self) -> bool:
-        """Whether rows can be read without the answers, from `items.jsonl`."""
-        return self._items.asked.file is not None
-
-    def trials_of_items(self) -> Iterator[list[ItemResult]]:
-        """Yield all trials of each item, in the order of the dataset, in bounded memory."""
-        places = self._items.asked.places
-        some: Sequence[Container[int] | None] = [None]  # the places are not known
-        if self._items.asked.file is not None:
-            length = max(_LEAST_ITEMS, len(places) // _MOST_PASSES)
-            some = [frozenset(places[at : at + length]) for at in range(0, len(places), length)]
-        for chunk in some:
-            by_id: dict[str, list[ItemResult]] = {}
-            for item in self.items(chunk):
-                by_id.setdefault(item.id, []).append(item)
-            yield from by_id.values()
-
     def item(self, id_: str) -> list[WholeItem]:
         """Return everything about one item, once for each trial; empty if the id is unknown."""
         calls = self._progress(self._read_events()).unfinished() if self.is_running else []
         return whole_items(self._items, id_, self.layout, calls)
-
-    def ids(self) -> Iterator[str]:
-        """Yield the id of each item."""
-        file = self._items.asked.file
-        return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
 
     def summary(self, numbers: Numbers | None = None) -> dict[str, Any]:
         """Return the current numbers of `summary.json`.
@@ -366,7 +234,7 @@ class RunReader(RunFiles):
         inputs = self.inputs()
         noted = None if inputs is None else noted_summary(self.layout, inputs)
         if noted is None:
-            numbers = add_up(self._items) if numbers is None else numbers
+            numbers = self.numbers() if numbers is None else numbers
             summary = numbers.summary(self._in_flight())
         else:
             summary = noted
@@ -379,50 +247,6 @@ class RunReader(RunFiles):
             return None
         calls = self._progress(self._read_events()).unfinished()
         return sum(call.step == self.step for call in calls)
-
-    def inputs(self) -> str | None:
-        """Return a digest of all that the numbers follow from; None if that is not known."""
-        if identity_of(self.layout) != self.items_identity:  # it is of a later session
-            return None
-        return digest_of_inputs(self.layout, self.run_file, self._ends())
-
-    def score_table(self) -> "ScoreTable":
-        """Return what each cell scored, as arrays."""
-        noted = self.noted_scores()
-        if noted is None:
-            numbers = add_up(self._items)
-            noted = numbers.items, parts_of(numbers)
-        # NumPy, which most commands do not need.
-        module = import_module("limpet.run.reading.score_table")
-        table: ScoreTable = module.score_table(self._items.asked, *noted)
-        return table
-
-    def note_numbers(self, run_file: RunFile, numbers: Numbers) -> None:
-        """Note the numbers for later readers, while the run is locked.
-
-        Args:
-            run_file: The content of `run.json` when the session will have ended.
-            numbers: The numbers of everything that was read.
-
-        Raises:
-            OSError: They cannot be written.
-        """
-        inputs = digest_of_inputs(self.layout, run_file, self._ends())
-        if inputs is not None:
-            note_summary(self.layout, inputs, numbers.summary())
-            note_scores(self.layout, inputs, numbers)
-
-    def _ends(self) -> dict[Path, int]:
-        steps = (self.columns[name] for name in (self.step, *self.evaluators))
-        ends = {column.path: column.end for column in steps}
-        return {**ends, self.layout.failures: self.failures.end}
-
-    def summary_written(self) -> dict[str, Any]:
-        """Return `summary.json` as the last session wrote it; empty if it is missing."""
-        with suppress(OSError, ValueError, JournalError):
-            known = json.loads(read_whole(self.layout.home / "summary.json"))
-            return known if isinstance(known, dict) else {}
-        return {}
 
 
 def open_run(run: str | None) -> RunReader:

@@ -246,7 +246,7 @@ class ScoreNumbers:
         )
         self.failed_cells = array("Q")
         self.versions = VersionCounts(name)
-        self._used: Used | None = None
+        self._used, self._has_usage = Used(), False
         self._agreements, self._flips = array("d"), array("d")
         self._by_model: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
@@ -298,7 +298,7 @@ class ScoreNumbers:
 
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
-        self._used = self._used or Used()
+        self._has_usage = True
         self._used.add([facts])
 
     def note_masked(self, facts: Mapping[str, Any]) -> None:
@@ -336,7 +336,7 @@ class ScoreNumbers:
             }
         if self._flips:
             summary["flip_rate"] = mean(self._flips)
-        if self._used is not None:
+        if self._has_usage:
             summary |= self._used.summary()
             if each := self._used.quantiles():
                 summary["quantiles"] = each

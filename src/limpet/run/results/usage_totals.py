@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,8 +69,8 @@ class Counts:
     """Adds up numbers by name: integers as such, floats exactly."""
 
     def __init__(self) -> None:
-        self._whole: dict[str, int] = {}
-        self._floats: dict[str, array[float]] = {}
+        self._whole: Counter[str] = Counter()
+        self._floats: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
 
     def add(self, counts: Sequence[Mapping[str, Any]]) -> None:
         """Add the counts of calls."""
@@ -85,7 +85,7 @@ class Counts:
 
     def _add_all(self, name: str, values: Sequence[Any]) -> None:
         if {*map(type, values)} == {int} and is_bounded(min(values)) and is_bounded(max(values)):
-            self._whole[name] = self._whole.get(name, 0) + sum(values)
+            self._whole[name] += sum(values)
             return
         for value in values:
             self._add(name, value)
@@ -94,9 +94,9 @@ class Counts:
         if not isinstance(value, (int, float)) or not is_bounded(value):
             return
         if type(value) is int:
-            self._whole[name] = self._whole.get(name, 0) + value
+            self._whole[name] += value
         else:
-            self._floats.setdefault(name, array("d")).append(value)
+            self._floats[name].append(value)
 
     def totals(self) -> dict[str, float]:
         """Return the sums that a float can hold."""

@@ -1,0 +1,253 @@
+"""What do new lines add to the numbers of a run that grows?
+
+Where no earlier result stands in and nothing is made again, a record never changes: the first valid
+line of a key counts. So each line of a column is read once, in the order of its file, and where the
+records are need not be known. What is known of the lines read so far can be noted, and a later
+reader goes on from there: `noted_totals`.
+"""
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from limpet.journal.files import open_to_read
+from limpet.journal.lines import KEY_BYTES, generation_of, is_whole, keys_in
+from limpet.run.reading.added_lines import AddedLines
+from limpet.run.reading.failures_reader import Failed
+from limpet.run.reading.items import ItemsReader
+from limpet.run.reading.new_lines import NewLines
+from limpet.run.reading.noted_totals import TotalsNote
+from limpet.run.reading.scores import ScoresReader
+from limpet.run.record_fields import MASKED
+from limpet.run.results.numbers_state import restored, state_of
+
+_ROUND_BYTES = 2**24
+_GENERATION = b'"generation":'
+
+
+class GrowingTotals(AddedLines):
+    """Adds up a run as it grows. Before `add_new`, nothing is read.
+
+    Args:
+        items: Reads the items.
+        note: The totals of what was there before; None: all of it is new.
+
+    Raises:
+        LookupError, TypeError, ValueError: The note has another form.
+    """
+
+    def __init__(self, items: ItemsReader, note: TotalsNote | None = None) -> None:
+        super().__init__(items)
+        paths = {self._asked.step: self._asked.column.path}
+        paths |= {evaluator.name: evaluator.column.path for evaluator in items.evaluators}
+        self._lines = {step: NewLines(path) for step, path in paths.items()}
+        # By step and key: cells without a record, and among them those that failed.
+        self._missing: dict[str, dict[bytes, int]] = {step: {} for step in paths}
+        self._failed: dict[str, dict[bytes, Failed]] = {step: {} for step in paths}
+        # Where scores are whose answer was not read yet, or does not count.
+        self._unplaced: dict[str, dict[bytes, int]] = {step: {} for step in paths}
+        self._failures = NewLines(items.failures.lines.path)
+        self._is_simple = True
+        if not self.can_grow:
+            return
+        if note is not None:
+            self._restore(note)
+        else:
+            keys = self._asked.counting_keys()
+            self._missing[self._asked.step] = dict(zip(keys, range(len(keys)), strict=True))
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether what is new can be added: no earlier result stands in, or is made again."""
+        outdated = any(evaluator.outdated for evaluator in self._items.evaluators)
+        is_simple = self._asked.are_fixed and not outdated and not self._items.redos
+        return self._is_simple and is_simple
+
+    @property
+    def cells(self) -> int:
+        """How many results were added."""
+        scores = self.numbers.scores.values()
+        return len(self.numbers.answered_cells) + sum(some.completed for some in scores)
+
+    def add_new(self, is_enough: Callable[[], bool] = lambda: False) -> bool:
+        """Add what was written since; return False if all of it must be added up again.
+
+        Args:
+            is_enough: Asked now and then: whether to leave the rest for the next time.
+        """
+        failures = self._items.failures.lines
+        left = {step: lines.left for step, lines in self._lines.items()}
+        if not self.can_grow or min(left.values()) < 0 or failures.end < self._failures.end:
+            return False
+        # All columns a part at a time: else the scores of all answers would be missed at once.
+        rounds = sum(left.values()) // _ROUND_BYTES + 1
+        missed: dict[str, list[bytes]] = {step: [] for step in self._lines}
+        for _ in range(rounds):
+            if is_enough():
+                break
+            answered = self._new_answers(left[self._asked.step] // rounds + 1)
+            for evaluator in self._items.evaluators:
+                name = evaluator.name
+                keys = self._miss_scores(evaluator, answered)
+                self._new_scores(evaluator, keys, left[name] // rounds + 1)
+                missed[name] += keys
+        for step, keys in missed.items():
+            self._new_failures(step, keys)
+        self._failures = NewLines(failures.path, failures.end, failures.crc)
+        return self._is_simple
+
+    # ---- new lines ------------------------------------------------------------------------------
+
+    def _new_answers(self, size: int) -> dict[int, Sequence[str]]:
+        """Add new answers; return their digests by the numbers of their cells."""
+        step, answered = self._asked.step, dict[int, Sequence[str]]()
+        for keys, _, lines in self._lines[step].read(size):
+            self._check(lines)
+            cells, of_cells, _ = self._take(step, keys, lines)
+            answered |= self._add_answers(cells, of_cells)
+        self.numbers.versions.add("", None, len(answered))
+        return answered
+
+    def _new_scores(self, evaluator: ScoresReader, missed: Iterable[bytes], size: int) -> None:
+        """Add new scores, and those that were read before their answers."""
+        name, unplaced = evaluator.name, self._unplaced[evaluator.name]
+        known = {key: unplaced.pop(key) for key in missed if key in unplaced}
+        if known:
+            self._add_taken(evaluator, *self._lines_at(name, known))
+        for keys, starts, lines in self._lines[name].read(size):
+            self._check(lines)
+            for at in self._add_taken(evaluator, keys, lines):
+                unplaced.setdefault(keys[at], starts[at])
+
+    def _add_taken(
+        self, evaluator: ScoresReader, keys: Sequence[bytes], lines: Sequence[bytes]
+    ) -> list[int]:
+        """Add the scores that are missing; return the numbers of the other lines."""
+        cells, of_cells, others = self._take(evaluator.name, keys, lines)
+        self._add_scores(evaluator, cells, of_cells)
+        self.numbers.scores[evaluator.name].versions.add("", None, len(cells))
+        return others
+
+    def _take(
+        self, step: str, keys: Sequence[bytes], lines: Sequence[bytes]
+    ) -> tuple[list[int], Sequence[bytes], list[int]]:
+        """Return the cells that had no record, and their lines; and the numbers of the others.
+
+        They are missing no more, and have not failed.
+        """
+        missing, failed = self._missing[step], self._failed[step]
+        cells = [missing.pop(key, -1) for key in keys]
+        for key, cell in zip(keys, cells, strict=True) if failed else ():
+            if cell >= 0:
+                self._forget(step, key, cell)
+        others = [at for at, cell in enumerate(cells) if cell < 0]
+        if others:
+            lines = [line for line, cell in zip(lines, cells, strict=True) if cell >= 0]
+            cells = [cell for cell in cells if cell >= 0]
+        return cells, lines, others
+
+    def _lines_at(self, step: str, places: Mapping[bytes, int]) -> tuple[list[bytes], list[bytes]]:
+        """Return the keys and lines at some places, as far as they are still whole."""
+        found: dict[bytes, bytes] = {}
+        with open_to_read(self._lines[step].path) as file:
+            for key, offset in places.items():
+                file.seek(offset)
+                line = file.readline()
+                if is_whole(line) and keys_in([line]) == [key]:
+                    found[key] = line
+        return list(found), list(found.values())
+
+    def _check(self, lines: Iterable[bytes]) -> None:
+        """Note whether a record replaces another: then the first line of a key need not count."""
+        if any(generation_of(line) for line in lines if _GENERATION in line):
+            self._is_simple = False
+
+    def _miss_scores(
+        self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]
+    ) -> list[bytes]:
+        """Miss the scores of new answers, and return their keys."""
+        places, missed = self._asked.places, dict[bytes, int]()
+        for trial in range(self._asked.trials):
+            first = trial * len(places)
+            of_trial = {
+                number: output
+                for number, outputs in answered.items()
+                if first <= number < first + len(places)
+                and (output := outputs[evaluator.reads_trace])
+            }
+            at = [places[number - first] for number in of_trial]
+            missed |= zip(evaluator.keys(trial, at, of_trial.values()), of_trial, strict=True)
+        self._missing[evaluator.name] |= missed
+        return [*missed]
+
+    # ---- failures -------------------------------------------------------------------------------
+
+    def _new_failures(self, step: str, missed: Iterable[bytes]) -> None:
+        """Add new failures, and those of cells that are missing only now."""
+        failures, missing = self._items.failures, self._missing[step]
+        found = {bytes.fromhex(key): one for key, one in failures.of(step, self._failures.end)}
+        for key in missed if failures.latest else ():
+            if (failed := failures.latest.get((step, key.hex()))) is not None:
+                found[key] = failed
+        for key, failed in found.items():
+            if key in missing:
+                self._forget(step, key, missing[key])
+                self._failed[step][key] = failed
+                if step in self.numbers.scores:
+                    self._add_failed_score(step, failed, missing[key])
+                else:
+                    self._add_failed_answer(failed, missing[key])
+
+    def _forget(self, step: str, key: bytes, number: int) -> None:
+        """Forget that a cell had failed: it ran again."""
+        failed = self._failed[step].pop(key, None)
+        if failed is None:
+            return
+        self.numbers.masked -= bool(failed.facts.get(MASKED))
+        if step in self.numbers.scores:
+            self.numbers.scores[step].forget_failure(failed.facts, number)
+            self._is_simple &= "usage" not in failed.facts  # which cannot be taken away
+        else:
+            self.numbers.forget_failure(failed.facts, number)
+
+    # ---- notes ----------------------------------------------------------------------------------
+
+    def note(self) -> TotalsNote:
+        """Return all that is known, and of which lines."""
+        failed = {
+            step: {key.hex(): [one.offset, dict(one.facts)] for key, one in some.items()}
+            for step, some in self._failed.items()
+        }
+        known = {
+            "numbers": state_of(self.numbers),
+            "missing": {step: _packed(keys) for step, keys in self._missing.items()},
+            "unplaced": {step: _packed(keys) for step, keys in self._unplaced.items()},
+            "failed": json.dumps(failed),  # as text: it has names of others
+        }
+        return TotalsNote(known, {lines.path: (lines.end, lines.crc) for lines in self._files()})
+
+    def _files(self) -> list[NewLines]:
+        return [*self._lines.values(), self._failures]
+
+    def _restore(self, note: TotalsNote) -> None:
+        known, failed = note.known, json.loads(note.known["failed"])
+        restored(self.numbers, known["numbers"])
+        for step, lines in self._lines.items():
+            self._missing[step] = _unpacked(*known["missing"][step])
+            self._unplaced[step] = _unpacked(*known["unplaced"][step])
+            self._failed[step] = {
+                bytes.fromhex(key): Failed(*one) for key, one in failed[step].items()
+            }
+            lines.end, lines.crc = note.ends[lines.path]
+        self._failures.end, self._failures.crc = note.ends[self._failures.path]
+
+
+def _packed(numbers: Mapping[bytes, int]) -> list[Any]:
+    return [array("B", b"".join(numbers)), array("Q", numbers.values())]
+
+
+def _unpacked(keys: "array[int]", numbers: "array[int]") -> dict[bytes, int]:
+    text = keys.tobytes()
+    starts = range(0, len(text), KEY_BYTES)
+    return dict(zip([text[at : at + KEY_BYTES] for at in starts], numbers, strict=True))

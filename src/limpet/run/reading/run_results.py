@@ -1,0 +1,228 @@
+"""What came out of a run, item by item and in numbers.
+
+What takes long to read is kept in `index/` by sessions. It is used where it is proven to follow
+from the files as they are.
+"""
+
+import json
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from limpet.datasets.selection import Selection
+from limpet.errors import JournalError
+from limpet.journal.files import read_whole
+from limpet.run.planning.items_file import identity_of
+from limpet.run.reading.asked_cells import AskedCells
+from limpet.run.reading.growing_totals import GrowingTotals
+from limpet.run.reading.items import ItemsReader
+from limpet.run.reading.items_asked import ItemsFile
+from limpet.run.reading.noted_scores import Parts, note_scores, noted_scores, parts_of
+from limpet.run.reading.noted_summary import digest_of_asked, digest_of_inputs, note_summary
+from limpet.run.reading.noted_totals import TotalsNote, read_totals, write_totals
+from limpet.run.reading.run_files import RunFiles
+from limpet.run.reading.scores import ScoresReader
+from limpet.run.reading.totals import add_up, add_up_growing
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.summary import Numbers
+from limpet.run.run_file import RunFile
+from limpet.types import Item
+
+if TYPE_CHECKING:
+    from limpet.run.reading.score_table import ScoreTable
+
+_LEAST_ITEMS, _MOST_PASSES = 2_000, 50
+"""How many items to read with all their trials at once, and in how many passes at most."""
+
+
+class RunResults(RunFiles):
+    """The results of a run, read from its files. Close it, or use it with `with`."""
+
+    _asked: tuple[Any, ...] = ()
+
+    def _what_is_asked(self) -> tuple[Any, ...]:
+        file, about = self.items_file, self.run_file
+        identity = None if file is None else file.identity
+        what = (identity, about.steps, about.selections, self.trials, self.evaluators, about.scales)
+        return *what, self.outdated
+
+    @cached_property
+    def _items(self) -> ItemsReader:
+        if identity_of(self.layout) != self.items_identity:  # a session has begun meanwhile
+            self.refresh()
+        self._asked = self._what_is_asked()
+        file, steps = self.items_file, self.run_file.steps
+        answering = steps.get(self.step)
+        asked = AskedCells(
+            self.step,
+            self.columns[self.step],
+            self.failures,
+            file,
+            "" if answering is None else answering.fingerprint,
+            self._places(file),
+            self.trials,
+            self.outdated.get(self.step, {}),
+        )
+        evaluators = [
+            ScoresReader(
+                name,
+                self.columns[name],
+                steps.get(name),
+                file,
+                self.failures,
+                self.outdated.get(name, {}),
+            )
+            for name in self.evaluators
+        ]
+        about = self.run_file
+        return ItemsReader(asked, evaluators, self.redos, about.scales, about.names.id)
+
+    def _places(self, file: ItemsFile | None) -> Sequence[int]:
+        """Return the places of the items that the run reports on."""
+        if file is None:
+            return ()
+        if self.run_file.selections in ([], [Selection()]):
+            return range(len(file))
+        return self.run_file.reported([Item(id_, None) for id_ in file.ids()])
+
+    @property
+    def results(self) -> ItemsReader:
+        """What came out for each item. A refresh keeps it for as long as the same is asked."""
+        return self._items
+
+    def mark(self) -> tuple[Any, ...]:
+        """Return what changes whenever something was written to the run."""
+        session = (len(self.run_file.sessions), self.began_at, self.session.ended)
+        people = self.layout.people.stat().st_mtime_ns if self.layout.people.exists() else 0
+        return *self._ends().values(), self.items_identity, *session, people, self.is_running
+
+    def __len__(self) -> int:
+        """Return the number of items, counting each trial."""
+        return len(self._items.asked)
+
+    def items(
+        self, places: Container[int] | None = None, *, whole: bool = True
+    ) -> Iterator[ItemResult]:
+        """Yield each item in each trial, in the order of the dataset, trial by trial.
+
+        Args:
+            places: The places of the items to read; None: all.
+            whole: Decode the answers, too; else only the facts about them and, unless `items.jsonl`
+                is missing or damaged, their rows.
+        """
+        return self._items.read(self._items.asked.cells(places), whole=whole)
+
+    @property
+    def asked(self) -> AskedCells:
+        """Which answer counts for each of `items`, in that order."""
+        return self._items.asked
+
+    def items_at(self, numbers: Iterable[int]) -> Iterator[ItemResult]:
+        """Yield some of `items`, by their numbers in that order, from 0."""
+        return self._items.read(self.asked[number] for number in numbers)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows can be read without the answers, from `items.jsonl`."""
+        return self._items.asked.file is not None
+
+    def trials_of_items(self) -> Iterator[list[ItemResult]]:
+        """Yield all trials of each item, in the order of the dataset, in bounded memory."""
+        places = self._items.asked.places
+        some: Sequence[Container[int] | None] = [None]  # the places are not known
+        if self._items.asked.file is not None:
+            length = max(_LEAST_ITEMS, len(places) // _MOST_PASSES)
+            some = [frozenset(places[at : at + length]) for at in range(0, len(places), length)]
+        for chunk in some:
+            by_id: dict[str, list[ItemResult]] = {}
+            for item in self.items(chunk):
+                by_id.setdefault(item.id, []).append(item)
+            yield from by_id.values()
+
+    def ids(self) -> Iterator[str]:
+        """Yield the id of each item."""
+        file = self._items.asked.file
+        return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
+
+    # ---- numbers ---------------------------------------------------------------------------------
+
+    def numbers(self) -> Numbers:
+        """Return the current numbers of all items."""
+        items = self._items  # first: it may read a new session
+        return add_up(items, self._totals_note())
+
+    def growing_totals(self) -> GrowingTotals | None:
+        """Return the current totals, to which what is new can be added; None: it cannot."""
+        items = self._items
+        return add_up_growing(items, self._totals_note())
+
+    def _totals_note(self) -> TotalsNote | None:
+        if not self.layout.totals_note.exists():
+            return None
+        asked = digest_of_asked(self.layout, self.run_file)
+        return None if asked is None else read_totals(self.layout, asked, self._ends())
+
+    def note_totals(self, totals: GrowingTotals) -> None:
+        """Note totals for later readers, while a session works on the run.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        asked = digest_of_asked(self.layout, self.run_file)
+        if asked is not None:
+            write_totals(self.layout, asked, totals.note())
+
+    def score_table(self) -> "ScoreTable":
+        """Return what each cell scored, as arrays."""
+        noted = self.noted_scores()
+        if noted is None:
+            numbers = self.numbers()
+            noted = numbers.items, parts_of(numbers)
+        # NumPy, which most commands do not need.
+        module = import_module("limpet.run.reading.score_table")
+        table: ScoreTable = module.score_table(self._items.asked, *noted)
+        return table
+
+    def noted_scores(self) -> tuple[int, Parts] | None:
+        """Return how many cells there are and what each scored, if that was noted; else None."""
+        inputs = self.inputs()
+        return None if inputs is None else noted_scores(self.layout, inputs)
+
+    def inputs(self) -> str | None:
+        """Return a digest of all that the numbers follow from; None if that is not known."""
+        if identity_of(self.layout) != self.items_identity:  # it is of a later session
+            return None
+        return digest_of_inputs(self.layout, self.run_file, self._ends())
+
+    def note_numbers(self, run_file: RunFile, numbers: Numbers) -> None:
+        """Note the numbers for later readers, while the run is locked.
+
+        Args:
+            run_file: The content of `run.json` when the session will have ended.
+            numbers: The numbers of everything that was read.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        inputs = digest_of_inputs(self.layout, run_file, self._ends())
+        if inputs is not None:
+            note_summary(self.layout, inputs, numbers.summary())
+            note_scores(self.layout, inputs, numbers)
+
+    def _ends(self) -> dict[Path, int]:
+        steps = (self.columns[name] for name in (self.step, *self.evaluators))
+        return {path: _size(path) for path in (*(by.path for by in steps), self.layout.failures)}
+
+    def summary_written(self) -> dict[str, Any]:
+        """Return `summary.json` as the last session wrote it; empty if it is missing."""
+        with suppress(OSError, ValueError, JournalError):
+            known = json.loads(read_whole(self.layout.home / "summary.json"))
+            return known if isinstance(known, dict) else {}
+        return {}
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

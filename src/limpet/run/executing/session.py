@@ -25,6 +25,7 @@ from limpet.run.executing.session_log import (
 )
 from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.taking import Taking
+from limpet.run.executing.totals_keeper import keeping_totals
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.item_order import begin_order
@@ -178,7 +179,9 @@ class EvaluationSession:
     async def execute(self) -> None:
         """Do what is missing."""
         if self._pipeline is not None:
-            await self._pipeline.execute()
+            cells = len(self._request.items) * self._request.trials * len(self._steps)
+            with keeping_totals(self._layout.home, cells if self._temporary is None else 0):
+                await self._pipeline.execute()
 
     @contextmanager
     def handling_signals(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from limpet.run.reading.scores import ScoresReader
 from limpet.run.record_fields import MASKED
 from limpet.run.results.numbers_state import restored, state_of
 
-_ROUND_BYTES = 2**24
+_ROUND_BYTES = 2**22
 _GENERATION = b'"generation":'
 
 
@@ -64,11 +64,9 @@ class GrowingTotals(AddedLines):
         is_simple = self._asked.are_fixed and not outdated and not self._items.redos
         return self._is_simple and is_simple
 
-    @property
-    def cells(self) -> int:
-        """How many results were added."""
-        scores = self.numbers.scores.values()
-        return len(self.numbers.answered_cells) + sum(some.completed for some in scores)
+    def is_of(self, items: ItemsReader) -> bool:
+        """Return whether these are the totals of these items: else the run asks something else."""
+        return items is self._items
 
     def add_new(self, is_enough: Callable[[], bool] = lambda: False) -> bool:
         """Add what was written since; return False if all of it must be added up again.

@@ -60,7 +60,7 @@ class Heads:
         self._summary = None
         self.version += 1
         totals = self._totals
-        if totals is None or self._items is not self.reader.results or not totals.add_new():
+        if totals is None or not totals.is_of(self.reader.results) or not totals.add_new():
             self._read_all()
         elif self._growing is not None:
             self._growing.add(parts_of(totals.numbers))

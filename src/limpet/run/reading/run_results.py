@@ -5,7 +5,7 @@ from the files as they are.
 """
 
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -154,10 +154,14 @@ class RunResults(RunFiles):
         items = self._items  # first: it may read a new session
         return add_up(items, self._totals_note())
 
-    def growing_totals(self) -> GrowingTotals | None:
-        """Return the current totals, to which what is new can be added; None: it cannot."""
+    def growing_totals(self, is_enough: Callable[[], bool] = lambda: False) -> GrowingTotals | None:
+        """Return the current totals, to which what is new can be added; None: it cannot.
+
+        Args:
+            is_enough: Asked now and then: whether to leave the rest for the next time.
+        """
         items = self._items
-        return add_up_growing(items, self._totals_note())
+        return add_up_growing(items, self._totals_note(), is_enough)
 
     def _totals_note(self) -> TotalsNote | None:
         if not self.layout.totals_note.exists():
@@ -211,6 +215,11 @@ class RunResults(RunFiles):
         if inputs is not None:
             note_summary(self.layout, inputs, numbers.summary())
             note_scores(self.layout, inputs, numbers)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the columns and the failures have."""
+        return sum(self._ends().values())
 
     def _ends(self) -> dict[Path, int]:
         steps = (self.columns[name] for name in (self.step, *self.evaluators))

@@ -5,7 +5,8 @@ summary depends on the order, so this gives exactly what adding up the items giv
 faster. A run without redos and earlier versions is added up as it grows: `growing_totals`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import compress
 
 from limpet.run.progress.watcher import ScoreSoFar, score_so_far
@@ -43,20 +44,27 @@ def add_up(items: ItemsReader, note: TotalsNote | None = None) -> Numbers:
     return numbers
 
 
-def add_up_growing(items: ItemsReader, note: TotalsNote | None = None) -> GrowingTotals | None:
+def add_up_growing(
+    items: ItemsReader,
+    note: TotalsNote | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
+) -> GrowingTotals | None:
     """Return the totals of a run, to which what is new can be added; None: it cannot.
 
     Args:
         items: Reads the items.
         note: What a session noted of them.
+        is_enough: Asked now and then: whether to leave the rest for the next time.
     """
     if not _finds_by_keys(items):
         return None
-    for known in (note, None) if note is not None else (None,):
-        growing = GrowingTotals(items, known)
-        if growing.add_new():
-            return growing
-    return None
+    if note is not None:
+        with suppress(LookupError, TypeError, ValueError):  # it was noted by another version
+            growing = GrowingTotals(items, note)
+            if growing.add_new(is_enough):
+                return growing
+    growing = GrowingTotals(items)
+    return growing if growing.add_new(is_enough) else None
 
 
 def _finds_by_keys(items: ItemsReader) -> bool:

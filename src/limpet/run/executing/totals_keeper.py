@@ -75,13 +75,9 @@ class TotalsKeeper:
         if size - self._noted < max(_LEAST_BYTES, self._noted // _SHARE):
             return True
         reader.refresh()
-        totals = self._totals
-        if (
-            totals is None
-            or not totals.is_of(reader.results)
-            or not totals.add_new(self.over.is_set)
-        ):
-            totals = self._totals = reader.growing_totals(self.over.is_set)
+        totals, is_over = self._totals, self.over.is_set
+        if totals is None or not totals.is_of(reader.results) or not totals.add_new(is_over):
+            totals = self._totals = reader.growing_totals(is_over)
         if totals is not None and not is_over():
             reader.note_totals(totals)
             self._noted = size

@@ -102,7 +102,7 @@ def _read(path: Path, asked: str) -> tuple[dict[str, Any], list["array[Any]"]]:
         about = json.loads(line)
         if (about["form"], about["of"]) != (_FORM, asked):
             raise ValueError("of something else")
-        crc, arrays = crc32(line), list[array[Any]]()
+        crc, arrays = crc32(line), []
         for typecode, length in about["arrays"]:
             arrays.append(array(typecode))
             arrays[-1].fromfile(file, length)

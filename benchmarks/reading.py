@@ -71,6 +71,7 @@ def make_and_kill(run: Path, items: int, until: float) -> None:
     scored = run / "contains_output.jsonl"
     try:
         while lines_in(scored) < until * items:
+            assert writer.is_alive()
             time.sleep(0.05)
     finally:
         writer.kill()

@@ -126,22 +126,23 @@ class FactsReader(ColumnReader):
             facts = next((facts_in(line) for *_, line in self.lines({key: 0})), None)  # a long id
         return facts
 
-    def usages(self, start: int) -> Iterator[dict[str, Any]]:
+    def usages(self, start: int) -> Iterator[list[dict[str, Any]]]:
         """Yield the usage that calls reported, from the records that begin at `start` or later."""
         file = self._file or self._opened()
-        if file is None or start >= self.state.end:
-            return
-        file.seek(start)
-        at = start
-        for line in file:
-            at += len(line)
+        at, end = start, self.state.end
+        if file is not None:
+            file.seek(start)
+        while file is not None and at < end and (lines := file.readlines(_GROUP_BYTES)):
+            starts = list(accumulate(map(len, lines), initial=at))
+            at = starts.pop()
             # A field of the record may have the same name: only what our facts say counts.
-            if _USAGE in line and line.startswith(PREFIX):
-                usage = facts_to_add([line])[0].get("usage")
-                if usage is not None:
-                    yield usage
-            if at >= self.state.end:
-                return
+            ours = [
+                line
+                for line, begin in zip(lines, starts, strict=True)
+                if _USAGE in line and line.startswith(PREFIX) and begin < end
+            ]
+            found = (facts.get("usage") for facts in facts_to_add(ours))
+            yield [usage for usage in found if usage is not None]
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""

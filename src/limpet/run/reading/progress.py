@@ -18,7 +18,7 @@ from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.watcher import InFlight, StepSnapshot
 from limpet.run.reading.facts_reader import FactsReader
 from limpet.run.reading.failures_reader import Failed, FailuresReader
-from limpet.run.results.costs import add_counts, bounded
+from limpet.run.results.costs import add_all_counts, bounded
 from limpet.run.results.summary import Numbers, StepNumbers
 from limpet.run.run_file import Session
 
@@ -209,7 +209,7 @@ class Progress:
         """Return what the calls of this session used; records are read only once."""
         column = self.columns[name]
         counted, used = self.used.get(name, (bytes_at, {}))
-        for usage in column.usages(counted):
-            add_counts(used, usage)
+        for usages in column.usages(counted):
+            add_all_counts(used, usages)
         self.used[name] = (column.end, used)
         return bounded(used)

@@ -2,19 +2,19 @@
 
 How a note could lie, and what must not happen:
 
-| what happened after the note                            | what would be wrong                      |
-|---------------------------------------------------------|------------------------------------------|
-| a byte of a line that it covers flipped                 | a result that no longer counts is counted |
-| a line that it covers was cut, blanked or replaced      | the same                                 |
-| a cell that had failed succeeded, or the other way      | it is counted twice, or not              |
-| a score came before its answer was read                 | it is not counted                        |
-| an answer was damaged and given again, its score stands | the score is not counted                 |
-| a record was made again, with a higher generation       | the first one counts                     |
-| the last line is torn, or is cut off and written over   | it is counted, or the next is missed     |
-| the items, the selection, the trials or a step changed  | cells have other numbers and keys        |
-| a key appears twice                                     | it is counted twice                      |
-| the note itself is damaged, cut, gone, or of another run | anything                                 |
-| the index is gone                                       | nothing                                  |
+| what happened after the note                             | what would be wrong |
+|----------------------------------------------------------|--------------------------------|
+| a byte of a line that it covers flipped                  | it is counted, and no longer counts |
+| a line that it covers was cut, blanked or replaced       | the same |
+| a cell that had failed succeeded, or the other way       | it is counted twice, or not |
+| a score came before its answer was read                  | it is not counted |
+| an answer was damaged and given again, its score stands  | the score is not counted |
+| a record was made again, with a higher generation        | the first one counts |
+| the last line is torn, or is cut off and written over    | it is counted, or the next is missed |
+| the items, the selection, the trials or a step changed   | cells have other numbers and keys |
+| a key appears twice                                      | it is counted twice |
+| the note itself is damaged, cut, gone, or of another run | anything |
+| the index is gone                                        | nothing |
 """
 
 import asyncio

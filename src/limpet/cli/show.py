@@ -28,6 +28,7 @@ from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import NoSuchItemError, choose_run, is_matrix
 from limpet.run.reading.variants import VariantRun, variants_in
+from limpet.run.reading.worst_cells import worst_cells
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, check_fields, filter_of
 from limpet.run.results.groups import groups_by, sort_groups
@@ -77,7 +78,7 @@ def command(
         elif field is not None:
             _show_groups(reader, wanted, field, limit, as_json=as_json)
         elif as_json:
-            items = wanted.ordered(wanted.matching(reader.items()), limit)
+            items = wanted.ordered(_matching(reader, wanted), limit)
             for item in islice(items, limit):
                 put_json(item_data(item))
         else:
@@ -160,6 +161,13 @@ class _Counted:
             yield item
 
 
+def _matching(reader: RunReader, wanted: Filter) -> Iterator[ItemResult]:
+    if wanted.is_only_worst and wanted.sort is not None and wanted.worst is not None:
+        worst = worst_cells(reader, wanted.sort, wanted.worst, highest=wanted.descending)
+        return reader.items_at(worst)
+    return wanted.matching(reader.items())
+
+
 def _say_scores(reader: RunReader) -> None:
     """Print the means of the whole run below its items."""
     scores = score_words_of(reader)
@@ -170,7 +178,7 @@ def _say_scores(reader: RunReader) -> None:
 
 
 def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
-    matches = _Counted(wanted.matching(reader.items()))
+    matches = _Counted(_matching(reader, wanted))
     items = wanted.ordered(matches, limit)
     chosen = list(islice(items, limit))
     if chosen:

@@ -93,6 +93,12 @@ class Filter:
         conditions = (self.below, self.label, self.disagree, self.where, self.grep)
         return self.failed or self.worst is not None or any(conditions)
 
+    @property
+    def is_only_worst(self) -> bool:
+        """Whether scores alone say which items are wanted."""
+        conditions = (self.failed, self.below, self.label, self.disagree, self.where, self.grep)
+        return self.worst is not None and self.sort is not None and not any(conditions)
+
     def matching(self, items: "Iterable[ItemResult]") -> "Iterator[ItemResult]":
         """Yield the items for which all conditions hold, as they come."""
         return (item for item in items if self._holds(item))

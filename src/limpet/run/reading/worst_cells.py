@@ -1,0 +1,31 @@
+"""Which cells have the lowest score? Of a hundred thousand, only these are read."""
+
+import heapq
+import math
+
+from limpet.run.reading.noted_scores import parts_of
+from limpet.run.reading.run_results import RunResults
+from limpet.run.results.filters import ScoreName
+
+
+def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = False) -> list[int]:
+    """Return the numbers of the cells with the lowest scores, the lowest first.
+
+    Args:
+        run: The run.
+        name: The score; of several of an evaluator, the lowest counts.
+        most: How many at most. Cells without a score are none of them.
+        highest: Those with the highest scores instead, the highest first.
+    """
+    noted = run.noted_scores()
+    parts = parts_of(run.numbers()) if noted is None else noted[1]
+    lowest: dict[int, float] = {}
+    for kind, *names in parts:
+        if kind == "cells" and names[0] == name.evaluator and name.part in (None, names[1]):
+            found = (parts["cells", *names], parts["values", *names])
+            pairs = zip(*(memoryview(one.content).cast(one.typecode) for one in found), strict=True)
+            for cell, value in pairs:
+                if not math.isnan(value):
+                    lowest[cell] = min(value, lowest.get(cell, value))
+    sign = -1 if highest else 1
+    return [cell for _, cell in heapq.nsmallest(most, ((sign * v, c) for c, v in lowest.items()))]

@@ -25,6 +25,7 @@ from machine import describe, print_table, verdict
 import limpet
 from limpet.datasets.columns import Roles
 from limpet.datasets.items import PackedItems, pack
+from limpet.journal.index import ENTRY_BYTES
 from limpet.journal.layout import directory_at
 from limpet.run.planning.items_file import Contents, write_items
 from limpet.run.planning.items_seen import write_seen
@@ -153,7 +154,16 @@ def open_heads(run: Path) -> Heads:
 def look(run: Path, results: "multiprocessing.Queue[tuple[float, float]]") -> None:
     """Send the CPU seconds of a first look at a run, and the most memory of it in MB."""
     seconds = cpu(lambda: open_heads(run))
-    results.put((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    results.put((seconds, most_memory()))
+
+
+def most_memory() -> float:
+    """Return the most memory that this process had, in MB.
+
+    Not `ru_maxrss`: on Linux, that of a child begins with the memory of its parent.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def first_look(run: Path) -> tuple[float, float]:
@@ -198,12 +208,14 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
 
 
 def cut_off(path: Path, lines: int) -> bytes:
-    """Cut the last lines of a file off, and return them."""
+    """Cut the last lines of a column off, and their entries in its index; return the lines."""
     content = path.read_bytes()
     at = len(content)
     for _ in range(lines + 1):
         at = content.rfind(b"\n", 0, at)
     os.truncate(path, at + 1)
+    index = directory_at(path.parent).index(path)
+    os.truncate(index, max(0, index.stat().st_size - lines * ENTRY_BYTES))
     return content[at + 1 :]
 
 

@@ -186,7 +186,7 @@ def test_labels_inside_several_scores_are_in_the_summary(tmp_path):
 def test_means_by_item_are_the_same_however_many_items_are_read_at_once(tmp_path, monkeypatch):
     result = evaluate(tmp_path, [limpet.exact_match()], trials=3)
     whole = exported(tmp_path, by_item=True)
-    monkeypatch.setattr("limpet.run.reading.reader._LEAST_ITEMS", 1)
+    monkeypatch.setattr("limpet.run.reading.run_results._LEAST_ITEMS", 1)
     assert exported(tmp_path, by_item=True) == whole
     assert list(result.to_dataframe(by_item=True)) == whole[0]
     assert [row[0] for row in whole[1]] == [0, 1, 2, 3]

@@ -22,9 +22,9 @@ def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = 
     lowest: dict[int, float] = {}
     for kind, *names in parts:
         if kind == "cells" and names[0] == name.evaluator and name.part in (None, names[1]):
-            found = (parts["cells", *names], parts["values", *names])
-            pairs = zip(*(memoryview(one.content).cast(one.typecode) for one in found), strict=True)
-            for cell, value in pairs:
+            cells = memoryview(parts["cells", *names].content).cast("Q")
+            values = memoryview(parts["values", *names].content).cast("d")
+            for cell, value in zip(cells, values, strict=True):
                 if not math.isnan(value):
                     lowest[cell] = min(value, lowest.get(cell, value))
     sign = -1 if highest else 1

@@ -8,9 +8,11 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from limpet.run.results.usage_totals import Used
+
 T = TypeVar("T")
-_GIVEN = frozenset({"cell_items", "scale", "_step"})
-"""What new numbers have already."""
+_GIVEN = frozenset({"cell_items", "scale", "_step", "_waiting"})
+"""What new numbers have already, and what is settled before."""
 
 
 def state_of(value: Any) -> Any:
@@ -21,6 +23,8 @@ def state_of(value: Any) -> Any:
         return list(map(state_of, value))
     if isinstance(value, Mapping):  # its keys need not be texts
         return [[key, state_of(part)] for key, part in value.items()]
+    if isinstance(value, Used):
+        value.settle()
     return {name: state_of(part) for name, part in vars(value).items() if name not in _GIVEN}
 
 

@@ -34,9 +34,10 @@ class Used:
         """Add calls by the facts about them."""
         self._waiting += calls
         if len(self._waiting) >= _TOGETHER:
-            self._add_up()
+            self.settle()
 
-    def _add_up(self) -> None:
+    def settle(self) -> None:
+        """Add up the calls that wait for others."""
         calls, self._waiting = self._waiting, []
         used = [facts.get("usage", {}) for facts in calls]
         self._usage.add(used)
@@ -54,13 +55,13 @@ class Used:
 
     def quantiles(self) -> dict[str, dict[str, float]]:
         """Return quantiles of what the calls used and how long they took, where known."""
-        self._add_up()
+        self.settle()
         names = ("seconds", *_OF_EACH)
         return {name: quantiles(self._each[name]) for name in names if self._each[name]}
 
     def summary(self) -> dict[str, Any]:
         """Return the totals."""
-        self._add_up()
+        self.settle()
         models = {model: counts.totals() for model, counts in self._models.items()}
         return {"usage": self._usage.totals(), **({"models": models} if models else {})}
 

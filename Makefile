@@ -48,6 +48,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/run.py
 	@$(BIN)/python benchmarks/million.py
 	@$(BIN)/python benchmarks/reading.py
+	@$(BIN)/python benchmarks/report.py
 	@$(BIN)/python benchmarks/compare.py
 	@$(BIN)/python benchmarks/identity.py
 	@$(BIN)/python benchmarks/remote.py

@@ -1,4 +1,4 @@
-"""Take pictures of the pages of `limpet view`: light, dark and narrow, of a running run, too.
+"""Take pictures of the pages of `limpet view` and of a report: light, dark and narrow.
 
 Run it from the project's directory: `.venv/bin/python docs/pictures/take_pages.py [FOLDER]`.
 """
@@ -15,6 +15,7 @@ from demo_runs import make
 from playwright.async_api import async_playwright, expect
 
 import limpet
+from limpet.view.html_report import write_report
 from limpet.view.server import serving
 
 ROOT = Path(__file__).parent
@@ -27,12 +28,15 @@ VIEWS = {
     "compare": "#/compare?base=support-bot-v1&new=support-bot-v2",
     "label": "#/run?run=support-bot-v4",
 }
-KEPT = ("live-light", "items-light", "item-light", "live-dark", "label-light")
+KEPT = ("live-light", "items-light", "item-light", "live-dark", "label-light",
+        "report-light")  # fmt: skip
 """The pictures in the documents."""
 
 
 async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
     """Take all pictures; of those in `kept`, small ones, for the documents."""
+    report = runs.parent / "report.html"
+    write_report(runs / "support-bot-v2", report, runs / "support-bot-v1")
     async with serving(runs) as server, async_playwright() as playwright:
         options: Any = {"executable_path": "/usr/bin/chromium", "args": ["--no-sandbox"]}
         browser = await playwright.chromium.launch(**options)
@@ -45,12 +49,15 @@ async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
             await page.goto(server.address)
             await page.goto(f"http://127.0.0.1:{server.port}/{VIEWS['items']}")
             worst = await page.locator("tbody tr[data-name=row] th").first.inner_text()
-            for name, view in {**VIEWS, "live": "#/run?run=support-bot-v3"}.items():
+            others = {"live": "#/run?run=support-bot-v3", "report": "#/compare"}
+            for name, view in {**VIEWS, **others}.items():
                 if kept and f"{name}-{look}" not in kept:
                     continue
-                address = f"http://127.0.0.1:{server.port}/{view.format(id=worst)}"
-                await page.goto(address)
+                place = report.as_uri() if name == "report" else f"http://127.0.0.1:{server.port}/"
+                await page.goto(place + view.format(id=worst))
                 await page.locator("main table, main pre").first.wait_for()
+                if name == "report":
+                    await page.locator("details.flip summary").first.click()
                 if name == "item":
                     await page.locator("button.quiet").click()
                     await page.locator(".trace summary").nth(1).click()

@@ -7,6 +7,7 @@ import re
 import threading
 
 import pytest
+from browser.page_runs import HOSTILE, first_rows, make
 
 import limpet
 
@@ -16,54 +17,9 @@ from playwright.sync_api import expect
 expect.set_options(timeout=20_000)  # on a busy machine, a page may wait for its turn
 
 
-def rows(many):
-    return [
-        {
-            "id": f"q{n:03}",
-            "question": f"question {n}",
-            "answer": f"answer {n}",
-            "topic": "ab"[n % 2],
-        }
-        for n in range(many)
-    ]
-
-
-def closeness(output, expected):
-    number = int(expected.split()[1])
-    value = 1.0 if output == expected else (number % 10) / 20
-    return limpet.Score(value, "right" if output == expected else "wrong", f"because of {number}")
-
-
-async def answer(item):
-    await asyncio.sleep(0)
-    number = int(item.id[1:])
-    if number == 7:
-        raise ValueError("seven is not answered")
-    trace = [
-        {"kind": "agent", "name": "bot", "id": "1", "started": 0.0, "ended": 2.0},
-        {"kind": "tool", "name": "look_up", "id": "2", "parent": "1", "started": 0.5, "ended": 1.0,
-         "input": {"n": number}, "output": "found"},
-    ]  # fmt: skip
-    said = item.expected if number % 3 else f"another {number}"
-    return limpet.Output(said, limpet.Usage(10, 5, cost=0.001 * (number + 1)), trace)
-
-
-def make(run, workflow=answer, many=40, evaluators=None, dataset=None, **options):
-    return limpet.evaluate(
-        dataset or rows(many), workflow, evaluators or {"closeness": closeness},
-        run=limpet.Run(run, durability="flush"), version="1", early_stop=False, retry=0,
-        show=False, **options,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def plain(server):
     make(server.directory / "plain")
-
-
-def first_rows(page, many=3):
-    page.locator("tbody tr[data-name=row] th").first.wait_for()
-    return page.locator("tbody tr[data-name=row] th").all_inner_texts()[:many]
 
 
 def wait_for_answers(page, run, worker):
@@ -191,17 +147,6 @@ def test_two_runs_are_compared(page, server, plain):
     page.locator("details.flip summary").first.click()
     expect(page.locator("details.flip[open] ins").first).to_be_visible()
     assert page.url.endswith("#/compare?base=plain&new=better")
-
-
-HOSTILE = [
-    "<script>window.hacked = 1; alert(1)</script>",
-    "<img src=x onerror='window.hacked = 2'>",
-    "</script><script>window.hacked = 3</script>",
-    "javascript:window.hacked=4",
-    "a\u202eb\u2066c\u0000d\x1b[2J\x1b]0;title\x07",
-    "${window.hacked=5}{{constructor.constructor('window.hacked=6')()}}",
-    "__proto__",
-]
 
 
 def test_hostile_texts_do_nothing(page, server):

@@ -295,6 +295,26 @@ def _view(**given: Any) -> int:
     return _call("view", given)
 
 
+@cli.command("report")
+@_RUN
+@click.option("--against", metavar="BASE", shell_complete=_complete_run,
+              help="Compare it with this run.")
+@click.option("-o", "--output", type=_PATH, metavar="FILE",
+              help="The .html file to write.  [default: report.html]")
+@click.option("--markdown", type=_PATH, metavar="FILE", help="Write it for a pull request.")
+@click.option("--max-size", type=_COUNT, default=20, show_default=True, metavar="MB",
+              help="Leave out texts of a larger file.")
+def _report(**given: Any) -> int:
+    """Write a run as one HTML file, to mail or to keep.
+
+    It opens from disk in any browser and asks nobody for anything: scores, charts, failures, and
+    every item with its texts. If there is no room for all texts, those of failures, changes and the
+    lowest scores come first, and it says what is left out. With --markdown alone, only that is
+    written. Default RUN: the run in this directory, or else the latest in ./runs.
+    """
+    return _call("report", given)
+
+
 @cli.command("export")
 @_RUN
 @click.option("--to", "form", help="The format. Default: by the name of --output.",

@@ -15,8 +15,10 @@ import orjson
 
 from limpet.errors import JournalError
 from limpet.journal.files import open_to_read
+from limpet.json_values import encode
 
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
+_MOST_NEEDLES = 20
 _STARTED = b'"event":"started"'
 _KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
@@ -110,8 +112,8 @@ def unfinished(events: Path, start: int) -> list[Started]:
 
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the events of failed attempts at some items, oldest first."""
-    # Most lines belong to other items and are not parsed.
-    needles = [orjson.dumps(id_) for id_ in ids]
+    # Most lines belong to other items and are not parsed, unless there are many to look for.
+    needles = [encode(id_)[0] for id_ in ids] if len(ids) <= _MOST_NEEDLES else [b""]
     with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
         for line in file:
             if b'"event":"failed"' in line and any(needle in line for needle in needles):

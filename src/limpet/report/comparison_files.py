@@ -1,11 +1,9 @@
 """A comparison for a pull request (Markdown) and for a CI system (JUnit).
 
-Both hold what models wrote. In Markdown it stands in code elements with every character that could
-end one written as an entity, so that it can make no link, no mention and no table of its own.
+Both hold what models wrote.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -27,6 +25,7 @@ from limpet.report.comparison_words import (
     score_lines,
     score_row,
 )
+from limpet.report.markdown import bullets, code, document, folded, plain, table
 from limpet.report.words import shown
 from limpet.run.comparing.results import (
     Comparison,
@@ -38,12 +37,8 @@ from limpet.run.comparing.results import (
 from limpet.run.results.table_cells import without_controls
 from limpet.text import one_line
 
-_MOST_BYTES = 1_000_000
-"""GitHub takes a summary of a step up to 1 MiB."""
-_ACTIVE = re.compile(r"[^\w .,;()%+=→–…·×?'\-]|_")
-_WWW = re.compile(r"(?<=www)\.", re.IGNORECASE)
 _MARKS = {"not worse": "✅", "worse": "❌", "inconclusive": "❔"}
-_CUT = "\n… and more, which `limpet compare` prints\n"
+_CUT = "… and more, which `limpet compare` prints"
 
 
 def write_file(path: Path, text: str) -> None:
@@ -69,26 +64,18 @@ def write_file(path: Path, text: str) -> None:
 
 def as_markdown(comparison: Comparison) -> str:
     """Return a comparison in Markdown, under a megabyte."""
-    text, size = [], 0
-    for line in _markdown(comparison):
-        size += len(line.encode("utf-8", "backslashreplace")) + 1
-        if size > _MOST_BYTES - len(_CUT.encode()):
-            text.append(_CUT)
-            break
-        text.append(line)
-    return "\n".join(text) + "\n"
+    return document(["### limpet compare", "", *comparison_markdown(comparison)], _CUT)
 
 
-def _markdown(comparison: Comparison) -> Iterator[str]:
-    yield "### limpet compare"
-    yield ""
+def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+    """Yield the lines of a comparison in Markdown, without a heading."""
     for gate in comparison.gates:
-        yield f"- {_MARKS[gate.verdict]} {_plain(gate_words(gate))}"
+        yield f"- {_MARKS[gate.verdict]} {plain(gate_words(gate))}"
     yield from ([""] if comparison.gates else [])
-    yield f"base {_code(comparison.base.run)}: {_plain(about_words(comparison.base))}"
+    yield f"base {code(comparison.base.run)}: {plain(about_words(comparison.base))}"
     for run in comparison.new:
         yield ""
-        yield f"new {_code(run.run)}: {_plain(about_words(run.about))}"
+        yield f"new {code(run.run)}: {plain(about_words(run.about))}"
         yield ""
         yield from _run(run, comparison)
     if comparison.these_questions:
@@ -103,28 +90,28 @@ def _run(run: RunComparison, comparison: Comparison) -> Iterator[str]:
     if numbers:
         several = is_corrected(comparison)
         rows = [score_row(name, score, several=several) for name, score in numbers.items()]
-        yield from _table(heads, ([_code(row[0]), *map(_plain, row[1:])] for row in rows))
+        yield from table(heads, ([code(row[0]), *map(plain, row[1:])] for row in rows))
     lines = [line for name, score in numbers.items() for line in score_lines(name, score)]
     for name, labels in run.scores.items():
         if isinstance(labels, LabelComparison):
             rows = label_rows(labels)
-            yield from _table(
+            yield from table(
                 ["label", "base", "new", "change"],
-                ([_code(row[0]), *map(_plain, row[1:])] for row in rows),
+                ([code(row[0]), *map(plain, row[1:])] for row in rows),
             )
             lines += [*label_lines(name, labels), *change_lines(labels)]
-    yield from _list([*lines, *left_out_lines(run), *amount_lines(run)])
+    yield from bullets([*lines, *left_out_lines(run), *amount_lines(run)])
     if run.flips:
-        yield from _folded(
+        yield from folded(
             "biggest changes",
-            _table(
+            table(
                 ["score", "item", "change", "base", "new"],
                 (
                     [
-                        _code(flip.score),
-                        _code(item_words(flip)),
-                        _code(flip_words(flip)),
-                        *map(_code, answers(flip)),
+                        code(flip.score),
+                        code(item_words(flip)),
+                        code(flip_words(flip)),
+                        *map(code, answers(flip)),
                     ]
                     for flip in run.flips
                 ),
@@ -132,53 +119,22 @@ def _run(run: RunComparison, comparison: Comparison) -> Iterator[str]:
         )
     for name, score in numbers.items():
         if score.slices:
-            title = f"{_code(name)} by {_code(comparison.by or '')}"
-            yield from _folded(title, _slices(score))
+            title = f"{code(name)} by {code(comparison.by or '')}"
+            yield from folded(title, _slices(score))
 
 
 def _slices(score: ScoreComparison) -> Iterator[str]:
     heads = ["value", "items", "base", "new", "change", "95% interval", "p (BH)", "verdict"]
     rows = (
         [
-            _code(shown(one.value) or "–"),
+            code(shown(one.value) or "–"),
             f"{one.difference.n:,}",
-            *map(_plain, difference_cells(one.difference, one.p_bh or 0.0)),
+            *map(plain, difference_cells(one.difference, one.p_bh or 0.0)),
         ]
         for one in score.slices
         if one.difference is not None
     )
-    return _table(heads, rows)
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{' --- |' * len(heads)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
-
-
-def _list(lines: Iterable[str]) -> Iterator[str]:
-    yield from (f"- {_plain(line)}" for line in lines)
-    yield ""
-
-
-def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f"<details><summary>{title}</summary>"
-    yield ""
-    yield from lines
-    yield "</details>"
-    yield ""
-
-
-def _plain(text: str) -> str:
-    """Return text of which Markdown makes nothing, and which notifies nobody."""
-    escaped = _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
-    return _WWW.sub("&#46;", escaped.replace("&#64;", "&#64;&#8203;"))
-
-
-def _code(text: str) -> str:
-    return f"<code>{_plain(text)}</code>"
+    return table(heads, rows)
 
 
 # ---- JUnit --------------------------------------------------------------------------------------

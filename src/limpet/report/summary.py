@@ -21,21 +21,22 @@ from limpet.run.results.stop_words import stop_when_lines
 from limpet.text import count, money, one_line
 
 _MEAN = "mean (95%)"
-_HEADS = ("done", "failed", "not run", _MEAN, "note")
+SUMMARY_HEADS = ("done", "failed", "not run", _MEAN, "note")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
     """Return the steps of a run with the counts of their cells, and the means."""
-    rows = list(_rows(summary))
+    rows = list(summary_rows(summary))
     # Leave out empty columns: narrow terminals need the space.
-    shown = [name for name in _HEADS if any(row[name] for _, row in rows)]
+    shown = [name for name in SUMMARY_HEADS if any(row[name] for _, row in rows)]
     table = plain_table("step", *shown, numbers=[name for name in shown if name != "note"])
     for step, row in rows:
         table.add_row(Text(step), *(row[name] for name in shown))
     return table
 
 
-def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+def summary_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each step and each of its scores with what stands in the columns of the table."""
     asked, workflow = summary["n"], summary["workflow"]
     yield "workflow", _counts(workflow, asked)
     lost = sum(workflow["failed"].values())
@@ -50,7 +51,7 @@ def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
                 _MEAN: headline(numbers, part) if part in means else "",
                 "note": " · ".join(filter(None, notes)),
             }
-            yield f"  {one_line(part)}", {**dict.fromkeys(_HEADS, ""), **words}
+            yield f"  {one_line(part)}", {**dict.fromkeys(SUMMARY_HEADS, ""), **words}
 
 
 def _mean(numbers: Mapping[str, Any]) -> str:

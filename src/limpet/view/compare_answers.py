@@ -9,13 +9,14 @@ from limpet.report.comparison_data import comparison_data
 from limpet.run.calibrating.labelling import Labelling
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.options import CompareOptions
+from limpet.run.comparing.results import Comparison
 from limpet.run.reading.reader import RunReader
 from limpet.run.results.filters import ScoreName, split_name
 from limpet.text import count
 from limpet.view.opened_runs import OpenedRuns
-from limpet.view.shown_values import Shown
+from limpet.view.shown_values import PART, Shown
 
-_MOST_FLIPS = 100
+MOST_FLIPS = 100
 
 
 def compare_answer(runs: OpenedRuns, base: str, new: str) -> dict[str, Any]:
@@ -26,16 +27,39 @@ def compare_answer(runs: OpenedRuns, base: str, new: str) -> dict[str, Any]:
     """
     paths = [runs.path(address) for address in (base, new)]
     hidden = _Hidden(runs, paths)
-    most = _MOST_FLIPS + len(hidden.ids)
-    data = comparison_data(compare_runs(paths, CompareOptions(flips=most)))
-    shown = Shown()
+    options = CompareOptions(flips=MOST_FLIPS + len(hidden.ids))
+    comparison = compare_runs(paths, options)
+    with RunReader(paths[1]) as reader:
+        return comparison_answer(comparison, base, new, reader, hidden=hidden)
+
+
+def comparison_answer(
+    comparison: Comparison,
+    base: str,
+    new: str,
+    reader: RunReader,
+    *,
+    hidden: "_Hidden | None" = None,
+    limit: int = PART,
+) -> dict[str, Any]:
+    """Return the same of two runs that have been compared.
+
+    Args:
+        comparison: What came out.
+        base: The address of the base.
+        new: The address of the new run.
+        reader: Reads the new run.
+        hidden: What must not be seen.
+        limit: How many characters a text may have.
+    """
+    data = comparison_data(comparison)
+    shown = Shown(limit)
     data["base"]["run"] = base
     for one in data["new"]:
         one["run"] = new
-        with RunReader(paths[1]) as reader:
+        if hidden is not None:
             hidden.take_out(one, reader.evaluators)
-            wanted = {flip["id"] for flip in one["flips"]}
-            inputs = _inputs(reader, wanted)
+        inputs = _inputs(reader, {flip["id"] for flip in one["flips"]})
         for flip in one["flips"]:
             flip["input"] = shown(inputs.get(flip["id"]))
             for side in ("base", "new"):
@@ -65,7 +89,7 @@ class _Hidden:
             name: split_name(name, evaluators) or ScoreName(name)
             for name in (*data["scores"], *(flip["score"] for flip in data["flips"]))
         }
-        left = dict.fromkeys(names, _MOST_FLIPS)
+        left = dict.fromkeys(names, MOST_FLIPS)
         flips, data["flips"] = data["flips"], []
         for flip in flips:
             score = flip["score"]

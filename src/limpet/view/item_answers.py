@@ -44,21 +44,28 @@ def items_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
     places, left = _chosen(opened, query)
     begin, many = _number(query, "from", 0), min(_MOST_ROWS, _number(query, "count", 100))
     some = places[begin : begin + many]
-    table = heads.table
     rows = {(item.id, item.trial): item for item in heads.read(some)}
     score = score_of(heads, query.get("score"))
     return {
-        "total": len(heads),
+        **about_items(opened),
         "matching": len(places),
         "left_to_search": left,
         "from": begin,
+        "rows": [_row(heads, int(place), rows, score) for place in some],
+    }
+
+
+def about_items(opened: OpenedRun) -> dict[str, Any]:
+    """Return how many items there are, and what can be said of them."""
+    table = opened.heads.table
+    return {
+        "total": len(opened.heads),
         "trials": table.trials,
         "columns": _columns(table),
         "fields": fields_of(opened),
         "can_disagree": any(noted for noted in _votes(opened)),
-        "has_draw": bool(heads.labelling.queue),
-        "has_labels": any(True for _ in heads.labelling.labelled),
-        "rows": [_row(heads, int(place), rows, score) for place in some],
+        "has_draw": bool(opened.heads.labelling.queue),
+        "has_labels": any(True for _ in opened.heads.labelling.labelled),
     }
 
 
@@ -191,12 +198,19 @@ def _row(
     score: ScoreName | None,
 ) -> dict[str, Any]:
     id_, trial = heads.where(place)
-    said = heads.labelling.label((id_, trial), score)
     item = rows.get((id_, trial)) or ItemResult(id_, trial, None, None)
+    return row_answer(heads, place, item, score)
+
+
+def row_answer(
+    heads: HidingHeads, place: int, item: ItemResult, score: ScoreName | None
+) -> dict[str, Any]:
+    """Return a row of the table."""
+    said = heads.labelling.label((item.id, item.trial), score)
     error = item.error
     return {
-        "id": id_,
-        "trial": trial,
+        "id": item.id,
+        "trial": item.trial,
         "place": place,
         "status": item.status.value,
         "input": line_of(item.input),
@@ -207,7 +221,7 @@ def _row(
         "cost": item.usage.get("cost"),
         "error": None if error is None else line_of(_error_words(error)),
         "label": None if said is None else line_of(said.label),
-        "hidden": heads.is_hidden(id_),
+        "hidden": heads.is_hidden(item.id),
     }
 
 
@@ -237,11 +251,21 @@ def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
         return None
-    item, shown = whole.item, Shown(WHOLE if "whole" in query else PART)
+    shown = Shown(WHOLE if "whole" in query else PART)
+    answer = whole_answer(opened, whole, len(wholes), shown, query.get("score"))
+    raw = {name: shown(value) for name, value in whole_data(whole).items()}
+    return {**answer, "raw": raw}
+
+
+def whole_answer(
+    opened: OpenedRun, whole: WholeItem, trials: int, shown: Shown, score: str | None = None
+) -> dict[str, Any]:
+    """Return all about one item in one of its trials but everything as JSON."""
+    item = whole.item
     answer = {
         "id": item.id,
-        "trial": trial,
-        "trials": len(wholes),
+        "trial": item.trial,
+        "trials": trials,
         "status": item.status.value,
         "words": item.status.words,
         "in_flight": list(whole.in_flight),
@@ -263,11 +287,9 @@ def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
         "trace": trace_tree(item.trace, shown),
         "attempts": [_attempt(attempt, shown) for attempt in whole.failed_attempts],
         "earlier": len(whole.earlier),
-        **labelling_answer(opened, item, query.get("score")),
+        **labelling_answer(opened, item, score),
     }
-    cut = shown.cut
-    raw = {name: shown(value) for name, value in whole_data(whole).items()}
-    return {**answer, "raw": raw, "cut": cut}
+    return {**answer, "cut": shown.cut}
 
 
 def _scores(whole: WholeItem, shown: Shown) -> list[dict[str, Any]]:

@@ -265,7 +265,7 @@ def test_hostile_texts_do_nothing_on_the_screen_and_in_markdown(hostile, tmp_pat
 
 
 def test_markdown_stays_under_a_megabyte(hostile, tmp_path, monkeypatch):
-    monkeypatch.setattr("limpet.report.comparison_files._MOST_BYTES", 2_000)
+    monkeypatch.setattr("limpet.report.markdown._MOST_BYTES", 2_000)
     compare(*hostile, "--markdown", tmp_path / "x.md")
     page = (tmp_path / "x.md").read_bytes()
     assert len(page) <= 2_000

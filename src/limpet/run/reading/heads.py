@@ -7,6 +7,7 @@ only the rows that are looked at are read. What is new is added; nothing is read
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from limpet.run.reading.asked_cells import AskedCell
 from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.noted_scores import parts_of
@@ -110,6 +111,13 @@ class Heads:
         assert self._items is not None
         asked = self._items.asked
         return self._items.read((asked[number] for number in self._numbers_at(places)), whole=whole)
+
+    def cells(self, places: Iterable[int]) -> Iterator[tuple[int, AskedCell]]:
+        """Yield the cells at some places, each after its place; a place may have none."""
+        assert self._items is not None
+        for place in places:
+            for number in self._numbers_at([place]):
+                yield place, self._items.asked[number]
 
     def _numbers_at(self, places: Iterable[int]) -> Iterator[int]:
         assert self._growing is not None

@@ -1,9 +1,8 @@
 """Everything that a run's files say about one item."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 from limpet.journal.column import ColumnReader
@@ -16,6 +15,9 @@ from limpet.run.reading.items import ItemsReader
 from limpet.run.record_fields import BALLOTS, MADE_OF
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus
+
+_Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
+"""Failed attempts by id and trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,56 +55,95 @@ class WholeItem:
     ballots: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
-def whole_items(
-    items: ItemsReader, id_: str, layout: Layout, calls: Iterable[Started]
-) -> list[WholeItem]:
-    """Return everything about one item, once for each of its trials.
+class WholeItems:
+    """Reads everything about items: of one, or of many at once.
 
     Args:
         items: Reads the items.
-        id_: The item's id.
         layout: Where the run's files are.
         calls: The calls in flight.
     """
-    cells = _cells(items.asked, id_)
-    results = list(items.read(cells))
-    others = _others(items.asked.column, frozenset(cell.counting for cell in cells), id_)
-    gone = sorted(others.keys() - {cell.trial for cell in cells})
-    results += [ItemResult(id_, trial, None, None, status=CellStatus.NOT_ASKED) for trial in gone]
-    calls_of_item = [(call.step, call.key) for call in calls if call.id == id_]
-    whole: list[WholeItem] = []
-    for cell, item in zip_longest(cells, results):
+
+    def __init__(self, items: ItemsReader, layout: Layout, calls: Iterable[Started]) -> None:
+        self._items = items
+        self._layout = layout
+        self._calls: dict[str, list[tuple[str, str]]] = {}
+        for call in calls:
+            self._calls.setdefault(call.id, []).append((call.step, call.key))
+        self._ballots: dict[str, ColumnReader] = {}
+
+    def of(self, id_: str) -> list[WholeItem]:
+        """Return everything about one item, once for each of its trials."""
+        items = self._items
+        cells = _cells(items.asked, id_)
+        results = list(items.read(cells))
+        others = _others(items.asked.column, frozenset(cell.counting for cell in cells), id_)
+        gone = sorted(others.keys() - {cell.trial for cell in cells})
+        not_asked = CellStatus.NOT_ASKED
+        results += [ItemResult(id_, trial, None, None, status=not_asked) for trial in gone]
+        attempts = self._attempts({id_})
+        whole: list[WholeItem] = []
+        for cell, item in zip_longest(cells, results):
+            found = self._whole(cell, item, attempts)
+            earlier = tuple(_earlier(items, item, others.get(item.trial, [])))
+            whole.append(replace(found, earlier=earlier))
+        return whole
+
+    def at(self, cells: Sequence[AskedCell], ids: set[str]) -> Iterator[WholeItem]:
+        """Yield everything about some cells, whose items have these ids, but their earlier answers.
+
+        To find those, a column is searched from its beginning to its end.
+        """
+        attempts = self._attempts(ids)
+        for cell, item in zip(cells, self._items.read(cells), strict=True):
+            yield self._whole(cell, item, attempts)
+
+    def _whole(self, cell: AskedCell | None, item: ItemResult, attempts: _Attempts) -> WholeItem:
+        items = self._items
         keys = {} if cell is None else _score_keys(items, cell, item)
         scores = {by.name: by.column.entry(keys[by.name]) for by in items.evaluators if keys}
         present = {(name, key.hex()) for name, key in keys.items()}
         if cell is not None:
             present.add((items.asked.step, cell.key.hex()))
-        whole.append(
-            WholeItem(
-                item,
-                {name: entry for name, entry in scores.items() if entry is not None},
-                tuple(_attempts(items, item, layout.events)),
-                tuple(_earlier(items, item, others.get(item.trial, []))),
-                tuple(step for step, key in calls_of_item if (step, key) in present),
-                dict(_ballots(layout, scores)),
-            )
+        calls = self._calls.get(item.id, ())
+        return WholeItem(
+            item,
+            {name: entry for name, entry in scores.items() if entry is not None},
+            tuple(attempts.get((item.id, item.trial), ())),
+            in_flight=tuple(step for step, key in calls if (step, key) in present),
+            ballots=dict(self._ballots_of(scores)),
         )
-    return whole
 
+    def _attempts(self, ids: set[str]) -> _Attempts:
+        """Return the failed attempts, from the event log, which has times, or from the failures."""
+        logged: _Attempts = {}
+        for event in failed_attempts(self._layout.events, ids):
+            logged.setdefault((event.get("id"), event.get("trial")), []).append(event)
+        failures, known = self._items.failures, frozenset(logged)
+        for (step, _), failed in failures.latest.items():
+            name = failed.facts.get("id"), failed.facts.get("trial")
+            if name[0] in ids and name not in known:
+                for attempt in failures.record(failed).get("attempts", []):
+                    about = attempt if isinstance(attempt, Mapping) else {}
+                    logged.setdefault(name, []).append({"step": step, **about})
+        return logged
 
-def _ballots(
-    layout: Layout, scores: Mapping[str, Entry | None]
-) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Yield the ballots of each score that is made of several and has all of them on disk."""
-    for name, entry in scores.items():
-        keys = () if entry is None else entry.facts.get(MADE_OF, ())
-        if keys:
-            path = layout.column(name + BALLOTS)
-            known = dict(
-                ColumnReader(path, layout.index(path)).read_many(list(dict.fromkeys(keys)))
-            )
-            if all(key in known for key in keys):
-                yield name, [known[key].record for key in keys]
+    def _ballots_of(
+        self, scores: Mapping[str, Entry | None]
+    ) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+        """Yield the ballots of each score that is made of several and has all of them on disk."""
+        for name, entry in scores.items():
+            keys = () if entry is None else entry.facts.get(MADE_OF, ())
+            if keys:
+                known = dict(self._ballots_column(name).read_many(list(dict.fromkeys(keys))))
+                if all(key in known for key in keys):
+                    yield name, [known[key].record for key in keys]
+
+    def _ballots_column(self, evaluator: str) -> ColumnReader:
+        if evaluator not in self._ballots:
+            path = self._layout.column(evaluator + BALLOTS)
+            self._ballots[evaluator] = ColumnReader(path, self._layout.index(path))
+        return self._ballots[evaluator]
 
 
 def _cells(asked: AskedCells, id_: str) -> list[AskedCell]:
@@ -134,16 +175,3 @@ def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Ite
         if entry is not None:
             scores = {by.name: by.latest(item.id, item.trial, entry) for by in items.evaluators}
             yield Earlier(entry, {name: line for name, line in scores.items() if line is not None})
-
-
-def _attempts(items: ItemsReader, item: ItemResult, events: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the failed attempts, from the event log, which has times, or else from the failures."""
-    known = failed_attempts(events, {item.id})
-    logged = [event for event in known if event.get("trial") == item.trial]
-    if logged:
-        yield from logged
-        return
-    for (step, _), failed in items.failures.latest.items():
-        if (failed.facts.get("id"), failed.facts.get("trial")) == (item.id, item.trial):
-            for attempt in items.failures.record(failed).get("attempts", []):
-                yield {"step": step, **attempt} if isinstance(attempt, Mapping) else {"step": step}

@@ -18,7 +18,7 @@ from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.find_run import choose_run
-from limpet.run.reading.item_history import WholeItem, whole_items
+from limpet.run.reading.item_history import WholeItem, WholeItems
 from limpet.run.reading.noted_summary import noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.recorded import (
@@ -222,8 +222,12 @@ class RunReader(RunResults):
 
     def item(self, id_: str) -> list[WholeItem]:
         """Return everything about one item, once for each trial; empty if the id is unknown."""
+        return self.wholes().of(id_)
+
+    def wholes(self) -> WholeItems:
+        """Return what reads everything about items, as far as was read last."""
         calls = self._progress(self._read_events()).unfinished() if self.is_running else []
-        return whole_items(self._items, id_, self.layout, calls)
+        return WholeItems(self._items, self.layout, calls)
 
     def summary(self, numbers: Numbers | None = None) -> dict[str, Any]:
         """Return the current numbers of `summary.json`.

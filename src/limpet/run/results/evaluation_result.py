@@ -15,6 +15,7 @@ from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.run.results.filters import ScoreName, check_fields, filter_of
 from limpet.run.results.groups import groups_by
+from limpet.run.results.report_file import ReportFile
 from limpet.run.results.scale_data import scale_in
 from limpet.run.results.score_words import score_words, values_words
 from limpet.run.results.stop_words import stop_when_lines
@@ -278,6 +279,31 @@ class EvaluationResult:
                 reader, evaluator, labels, label_column=label_column
             )
         return found
+
+    def report(
+        self,
+        path: "str | os.PathLike[str]",
+        against: "str | os.PathLike[str] | EvaluationResult | None" = None,
+        *,
+        max_mb: float = 20,
+    ) -> ReportFile:
+        """Write the run as one HTML file, like `limpet report`. A notebook shows its link.
+
+        Args:
+            path: The `.html` file; one that exists is replaced.
+            against: A run to compare it with: its directory, its name under `./runs`, or its
+                result.
+            max_mb: How large the file may become, in megabytes; it says what is left out.
+
+        Raises:
+            LimpetError: The run was not kept, cannot be read or compared, or the file cannot be
+                written.
+            ValueError: `max_mb` is less than 0.2.
+        """
+        # The room of the pages is above this one, and only who asks for a report needs it.
+        pages = import_module("limpet.view.html_report")
+        made: ReportFile = pages.write_report(self, path, against, max_mb)
+        return made
 
     def _opened(self) -> "RunReader":
         """Return a reader of the run."""

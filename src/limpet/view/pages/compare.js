@@ -21,6 +21,7 @@ export function showCompare(root, source, query) {
     const state = JSON.stringify({ ...found, received: 0 });
     if (state === drawn) return;
     drawn = state;
+    if (!source.isLive) update(choice, el("p", {}, el("a", { href: to("run", { run: found.base.run }) }, found.base.run), " → ", el("a", { href: to("run", { run: found.new[0].run }) }, found.new[0].run)));
     update(place, comparison(found));
   }
   return { title: "Compare", refresh };
@@ -46,16 +47,18 @@ function notes(lines) {
 function scoreTable(one) {
   const scores = Object.entries(one.scores).filter(([, score]) => "delta" in score);
   if (!scores.length) return null;
-  const heads = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], ["p", "right"], ""];
+  // What counts is the interval with what is missing as bounds, and the p of all comparisons together.
+  const endsOf = (score) => score.bounds ?? score;
+  const heads = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], [scores.length > 1 ? "p (Holm)" : "p", "right"], ""];
   return table("Differences", heads, scores.map(([name, score]) => el("tr", { "data-name": name },
-    el("th", { scope: "row" }, name),
+    el("th", { scope: "row", class: name.length < 24 ? "nowrap" : "" }, name),
     el("td", { class: "right" }, fixed(score.base_mean, 3)), el("td", { class: "right" }, fixed(score.new_mean, 3)),
-    el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), isNumber(score.low) ? el("span", { class: "dim" }, ` (${range(score.low, score.high)})`) : null),
-    el("td", {}, isNumber(score.low) ? differenceBar(score) : null),
+    el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), isNumber(endsOf(score).low) ? el("span", { class: "dim" }, ` (${range(endsOf(score).low, endsOf(score).high)})`) : null),
+    el("td", {}, isNumber(endsOf(score).low) ? differenceBar({ ...score, ...endsOf(score) }) : null),
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
-    el("td", { class: "right" }, !isNumber(score.p) ? "–" : score.p < 0.001 ? "< 0.001" : number(Number(score.p.toPrecision(2)))),
-    el("td", { class: "dim message" }, [score.verdict, score.missing ? `${count(score.missing)} missing` : null,
-      isNumber(score.smallest_seen) ? `could have seen ≥ ${number(Number(score.smallest_seen.toPrecision(2)))}` : null].filter(Boolean).join(" · ")))));
+    el("td", { class: "right nowrap" }, !isNumber(score.p_holm) ? "–" : score.p_holm < 0.001 ? "< 0.001" : number(Number(score.p_holm.toPrecision(2)))),
+    el("td", { class: "dim message" }, [score.verdict, score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
+      score.verdict === "no difference seen" && isNumber(score.smallest_seen) ? `could have seen ≥ ${number(Number(score.smallest_seen.toPrecision(2)))}` : null].filter(Boolean).join(" · ")))));
 }
 
 const isNumber = (value) => value !== null && value !== undefined;

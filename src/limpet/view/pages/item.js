@@ -49,11 +49,11 @@ export function showItem(root, source, query) {
 }
 
 function body(item, near, page) {
-  const { back, again } = page;
+  const { back, source, again } = page;
   return [
     heading(item, near, page),
-    item.cut ? el("p", { class: "warn" }, `Long texts are cut: ${bytes(item.cut)} are not shown. `, el("button", { onclick: () => again({ whole: true }) }, "Show more")) : null,
-    el("div", { class: "sides" },
+    item.cut ? el("p", { class: "warn" }, `Long texts are cut: ${bytes(item.cut)} are not shown. `, source.isLive ? el("button", { onclick: () => again({ whole: true }) }, "Show more") : null) : null,
+    item.texts_left_out ? el("p", { class: "warn" }, "The texts of this item are not in this file: there was no room for them.") : el("div", { class: "sides" },
       side("input", longText(textOf(item.input))),
       item.expected === null || item.expected === undefined ? null : side("expected", longText(textOf(item.expected))),
       output(item, page)),

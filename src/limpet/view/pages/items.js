@@ -75,8 +75,10 @@ export function showItems(root, source, query) {
 
 function noteOf(found, run, query) {
   const all = plural(found.total, found.trials > 1 ? "answer" : "item");
+  const inFile = found.total - (found.not_searched || 0);
   return [found.matching === found.total ? all : `${count(found.matching)} of ${all}`,
-    found.left_to_search ? `, searched ${count(found.total - found.left_to_search)} of ${count(found.total)}` : null,
+    found.left_to_search ? `, searched ${count(inFile - found.left_to_search)} of ${count(inFile)}` : null,
+    found.not_searched ? `, ${count(found.not_searched)} not searched: their texts are not in this file` : null,
     FILTERS.some((name) => query.has(name)) ? [" · ", el("a", { href: to("items", { run, sort: query.get("sort") }) }, "no filters")] : null];
 }
 

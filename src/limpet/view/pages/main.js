@@ -15,7 +15,8 @@ const EVERY_MS = 1000;
 export function start(source, { first = "runs" } = {}) {
   const main = el("main", { id: "main" });
   const fault = el("p", { class: "fault bad", role: "alert", hidden: true });
-  fill(document.body, header(source), fault, main);
+  const notes = (source.notes || []).map((note) => el("p", { class: "fault warn" }, note));
+  fill(document.body, header(source), notes, fault, main);
   let shown = null;
   let timer = null;
 

@@ -39,7 +39,7 @@ function heading(about, run) {
       el("span", { class: "push" }),
       labelLink(about, run),
       el("a", { class: "button", href: to("items", { run }) }, "Items"),
-      el("a", { class: "button", href: to("compare", { new: run }) }, "Compare")),
+      about.can_compare === false ? null : el("a", { class: "button", href: to("compare", { new: run }) }, "Compare")),
     el("p", { class: "dim" }, facts.filter(Boolean).join(" · ")),
     about.stop_reason ? el("p", { class: "bad" }, about.stop_reason) : null,
     (about.remarks || []).map((remark) => el("p", { class: "warn" }, remark)),

@@ -1,0 +1,196 @@
+"""One HTML file with all about a run: it can be mailed, and opens from disk.
+
+It is made of the modules and style sheets of the live page and of the answers that its server
+would give, and asks nobody for anything.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import JournalError, LimpetError
+from limpet.journal.files import replace_file
+from limpet.run.comparing.compare import compare_runs
+from limpet.run.comparing.opened_run import AnyRun
+from limpet.run.comparing.options import CompareOptions
+from limpet.run.comparing.results import Comparison
+from limpet.run.reading.find_run import choose_run
+from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.results.report_file import ReportFile
+from limpet.text import one_line
+from limpet.version import VERSION
+from limpet.view.compare_answers import MOST_FLIPS, comparison_answer
+from limpet.view.opened_runs import Labels, OpenedRun
+from limpet.view.page_bundle import bundle, page
+from limpet.view.report_data import RunData, packed
+from limpet.view.server import PAGES, encoded
+from limpet.view.shown_values import PART
+
+MOST_MB = 20
+_LEAST_MB = 0.2
+"""The page without its data takes 0.15."""
+_REST = 4_000
+"""The title, what is said of the report itself, and the elements around tables."""
+_LEAST_FLIPS = 100
+_OF_BASE = 4
+"""The texts of the base may take so many parts less than all texts."""
+
+
+def write_report(
+    run: AnyRun,
+    path: str | os.PathLike[str],
+    against: AnyRun | None = None,
+    max_mb: float = MOST_MB,
+) -> ReportFile:
+    """Write the report of a run.
+
+    Args:
+        run: The run. It may still be running.
+        path: The file; one that exists is replaced.
+        against: A run to compare it with.
+        max_mb: How large it may become, in megabytes.
+
+    Raises:
+        LimpetError: The run cannot be read or compared, or the file cannot be written.
+        ValueError: The page alone is larger than `max_mb`.
+    """
+    if not max_mb >= _LEAST_MB:
+        raise ValueError(f"max_mb={max_mb!r}: must be {_LEAST_MB} or more")
+    path = Path(path)
+    _check(path)
+    with ExitStack() as readers:
+        new, base = (None if one is None else _opened(one, readers) for one in (run, against))
+        assert new is not None
+        blocks, left_out = _blocks(new, base, int(max_mb * 1_000_000))
+        title = f"{_name(new)} · Limpet"
+    content = page(escape(one_line(title)), _scripts(), _styles(), blocks)
+    try:
+        replace_file(path, content)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise LimpetError(f"{one_line(str(path))}: cannot be written: {why}") from error
+    return ReportFile(path, sum(map(len, content)), left_out)
+
+
+def _check(path: Path) -> None:
+    """Raise if a file cannot or should not be written there."""
+    shown = one_line(str(path))
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise LimpetError(f"{shown}: is not called .html", hint="browsers go by the name")
+    if path.is_symlink():
+        raise LimpetError(f"{shown}: is a link", hint="name the file itself")
+    if path.is_dir():
+        raise LimpetError(f"{shown}: is a directory", hint="name a file")
+    if path.exists() and not path.is_file():
+        raise LimpetError(f"{shown}: is not a file", hint="name a file")
+    if not path.parent.is_dir():
+        raise LimpetError(f"{one_line(str(path.parent))}: no such directory")
+
+
+def _opened(run: AnyRun, readers: ExitStack) -> OpenedRun:
+    place = run.run if isinstance(run, EvaluationResult) else str(Path(run))
+    if place is None:
+        raise LimpetError(
+            "this evaluation was not kept, so there is nothing to report on",
+            hint='name a directory for it: evaluate(…, run="runs/first")',
+        )
+    try:
+        # As of a page that is only read: labels are shown, none can be given, no score is hidden.
+        opened = OpenedRun(choose_run(place), Labels(read_only=True))
+    except JournalError as error:
+        raise LimpetError(str(error), hint=error.hint) from error
+    readers.enter_context(opened.reader)
+    return opened
+
+
+def _name(opened: OpenedRun) -> str:
+    return opened.path.resolve().name
+
+
+def _scripts() -> list[str]:
+    uplot, licence = (PAGES / "uplot" / name for name in ("uPlot.iife.min.js", "LICENSE"))
+    return [f"/*\n{licence.read_text()}*/\n{uplot.read_text()}", bundle("report")]
+
+
+def _styles() -> list[str]:
+    return [(PAGES / name).read_text() for name in ("uplot/uPlot.min.css", "style.css")]
+
+
+def _blocks(new: OpenedRun, base: OpenedRun | None, most: int) -> tuple[dict[str, bytes], str]:
+    """Return the blocks of data by name, and what was left out of them."""
+    opened = [new] if base is None else [new, base]
+    names = [_name(one) for one in opened]
+    compared, cut, flips = None, "", []
+    if base is not None:
+        if names[0] == names[1]:
+            names[1] += " (base)"
+        comparison = compare_runs([base.path, new.path], CompareOptions(flips=MOST_FLIPS))
+        compared, cut = _compared(comparison, names, new, most)
+        flips = _flips(comparison)
+    runs = [RunData(one, name) for one, name in zip(opened, names, strict=True)]
+    room = most - sum(map(len, page("", _scripts(), _styles(), {}))) - _REST
+    room -= len(packed(encoded(compared)))
+    orders = [one.importance(flips) for one in runs]
+    for one, order in zip(runs, orders, strict=True):
+        room = one.fit_numbers(order, room)
+    changed = len(set(flips))
+    for one, order in zip(runs[1:], orders[1:], strict=True):
+        share = room // _OF_BASE
+        room += one.add_texts(order[:changed].tolist(), share) - share
+    room = runs[0].add_texts(orders[0].tolist(), room)
+    for one, order in zip(runs[1:], orders[1:], strict=True):
+        one.add_texts(order[changed:].tolist(), room)
+    left_out = " ".join(filter(None, [_left_out(runs, most), cut]))
+    head = {
+        "version": VERSION,
+        "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "note": left_out,
+        "runs": [one.data() for one in runs],
+        "compare": compared,
+    }
+    blocks = {"head": packed(encoded(head))}
+    for number, one in enumerate(runs):
+        blocks[f"table-{number}"] = one.table
+        blocks |= {f"texts-{number}-{at}": chunk for at, chunk in enumerate(one.chunks)}
+    return blocks, left_out
+
+
+def _compared(
+    comparison: Comparison, names: Sequence[str], new: OpenedRun, most: int
+) -> tuple[dict[str, Any], str]:
+    """Return a comparison that takes a quarter of the room at most, and what was cut of it."""
+    data: dict[str, Any] = {}
+    for limit in (PART, PART // 16, PART // 256):
+        data = comparison_answer(comparison, names[1], names[0], new.reader, limit=limit)
+        if len(packed(encoded(data))) <= most // 4:
+            return data, "" if limit == PART else f"Texts of changes are cut at {limit:,} letters."
+    for run in data["new"]:
+        run["flips"] = run["flips"][:_LEAST_FLIPS]
+    return (
+        data,
+        f"The first {_LEAST_FLIPS:,} changes are in this file, with the beginning of each text.",
+    )
+
+
+def _flips(comparison: Comparison) -> list[tuple[str, int]]:
+    return [(flip.id, flip.trial) for run in comparison.new for flip in run.flips]
+
+
+def _left_out(runs: Sequence[RunData], most: int) -> str:
+    """Return what there was no room for, in words; empty: nothing."""
+    lines = []
+    for run in runs:
+        full = run.total - run.left_out - run.without_texts
+        if full < run.total:
+            line = f"{one_line(run.about['run'])}: the texts of {full:,} of {run.total:,} answers"
+            if run.left_out:
+                line += f", and the numbers of {run.total - run.left_out:,}"
+            lines.append(f"{line} are in this file.")
+    if not lines:
+        return ""
+    larger = f"With all of them it would be larger than {most / 1_000_000:g} MB"
+    return " ".join([*lines, f"{larger}: failures, changes and the worst came first."])

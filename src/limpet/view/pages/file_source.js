@@ -1,0 +1,145 @@
+// The data of a report, from blocks in its own file: each is JSON, packed by gzip, in base64. It
+// has the methods of ServerSource, and gives the same answers.
+
+import { moment } from "./format.js";
+import { FileTable } from "./file_table.js";
+import { TextSearch } from "./file_search.js";
+import { SourceError } from "./source.js";
+
+const MOST_CHUNKS = 8;
+const SEARCH_MS = 200;
+
+export class FileSource {
+  /** Read the blocks of a page; `text(name)` returns one. */
+  static async open(text = blocksOf(document)) {
+    const head = await unpacked(text("head"));
+    const runs = head.runs.map(async (data, number) =>
+      new RunInFile(data, await unpacked(text(`table-${number}`)), (at) => unpacked(text(`texts-${number}-${at}`))));
+    return new FileSource(head, await Promise.all(runs));
+  }
+
+  constructor(head, runs) {
+    this.isLive = false;
+    this.head = head;
+    this.byName = new Map(runs.map((run) => [run.about.run, run]));
+    this.first = runs[0];
+    this.views = [["run", "Run"], ["items", "Items"], ...(head.compare ? [["compare", "Compare"]] : [])];
+    this.about = `report of ${moment(head.made_at)}`;
+    const running = this.first.about.state === "running" ? "The run was still running when this was made: these are its numbers so far." : null;
+    this.notes = [running, head.note].filter(Boolean);
+  }
+
+  /** What the address of a view has. */
+  query(view) { return view === "compare" ? {} : { run: this.first.about.run }; }
+
+  of(name) {
+    const run = name ? this.byName.get(name) : this.first;
+    if (!run) throw new SourceError(`this report has no run ${name}`);
+    return run;
+  }
+
+  async runs() { throw new SourceError("a report has no list of runs"); }
+
+  async run(name) { return { ...this.of(name).about, can_compare: Boolean(this.head.compare) }; }
+
+  async items(name, query, from, many) { return this.of(name).items(query, from, many); }
+
+  async near(name, query, id, trial) { return this.of(name).near(query, id, trial); }
+
+  async item(name, id, trial) { return this.of(name).item(id, trial); }
+
+  async compare() {
+    if (!this.head.compare) throw new SourceError("this report compares nothing: limpet report RUN --against BASE does");
+    return this.head.compare;
+  }
+
+  async label() { throw new SourceError("a report takes no labels: limpet view does"); }
+}
+
+/** One run of the file. */
+class RunInFile {
+  constructor(data, table, read) {
+    Object.assign(this, { data, about: data.about, table: new FileTable(table), read });
+    this.rows = new Map(data.rows.map((row) => [row.place, row]));
+    // Where the texts of a place are: in which chunk, and there at which place.
+    this.texts = new Map();
+    let next = 0;
+    data.sizes.forEach((size, chunk) => {
+      for (let at = 0; at < size; at += 1, next += 1) this.texts.set(data.rows[next].place, [chunk, at]);
+    });
+    this.chunks = new Map();
+    this.latest = { name: null };
+  }
+
+  /** The items of a chunk. The latest chunks are kept. */
+  async chunk(number) {
+    const known = this.chunks.get(number) || this.read(number);
+    this.chunks.delete(number);
+    this.chunks.set(number, known);
+    if (this.chunks.size > MOST_CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
+    return known;
+  }
+
+  /** The places that a query wants, in its order, and how many are still to search. */
+  async chosen(query) {
+    const params = new URLSearchParams(query);
+    for (const name of ["run", "id", "trial"]) params.delete(name);
+    const name = params.toString();
+    if (this.latest.name !== name) {
+      this.latest = { name, search: TextSearch.of(params, this.table, this.rows), places: null };
+    }
+    const { latest } = this;
+    const left = latest.search ? await latest.search.goOn(this, SEARCH_MS) : 0;
+    if (!latest.places || latest.search) {
+      const found = latest.search?.found;
+      const holds = this.table.holds(params);
+      const labelled = params.get("labelled");
+      const isWanted = (place) => labelled === null || (this.rows.get(place)?.label != null) === (labelled === "1");
+      const places = [];
+      for (let place = 0; place < this.table.length; place += 1) if (holds[place] && (!found || found[place]) && isWanted(place)) places.push(place);
+      latest.places = this.table.ordered(places, params.get("sort") || "place");
+      if (!left) latest.search = null;
+    }
+    return { places: latest.places, left };
+  }
+
+  async items(query, from, many) {
+    const { places, left } = await this.chosen(query);
+    const rows = places.slice(from, from + many).map((place) => this.rows.get(place) || this.table.row(place));
+    const searches = TextSearch.isWanted(new URLSearchParams(query));
+    return {
+      ...this.data.items, has_draw: false, total: this.table.length, matching: places.length, left_to_search: left, from, rows,
+      not_searched: searches ? this.table.length - this.rows.size : 0,
+    };
+  }
+
+  async near(query, id, trial) {
+    const { places } = await this.chosen(query);
+    const place = this.table.place(id, trial);
+    const at = place === null ? -1 : places.indexOf(place);
+    const beside = (other) => (at >= 0 && other >= 0 && other < places.length ? this.table.where(places[other]) : null);
+    return { at: at < 0 ? null : at, matching: places.length, before: beside(at - 1), after: beside(at + 1) };
+  }
+
+  async item(id, trial) {
+    const place = this.table.place(id, trial);
+    if (place === null) throw new SourceError(`there is no such item in this ${this.data.left_out ? "report" : "run"}`);
+    const where = this.texts.get(place);
+    return where ? (await this.chunk(where[0]))[where[1]] : this.table.item(place);
+  }
+}
+
+function blocksOf(page) {
+  // By the elements: the page will be filled anew.
+  const blocks = new Map([...page.querySelectorAll('script[type="text/plain"]')].map((block) => [block.id, block]));
+  return (name) => blocks.get(name)?.textContent;
+}
+
+async function unpacked(text) {
+  if (!text) throw new SourceError("a part of the file is missing");
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) bytes[at] = letters.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}

@@ -1,0 +1,150 @@
+// The numbers of all items of a report, as columns: filtered and sorted as run/reading/head_query.py does.
+
+import { SourceError } from "./source.js";
+
+export class FileTable {
+  constructor(data) {
+    this.ids = data.ids;
+    this.trials = data.trials;
+    this.length = data.ids.length * data.trials;
+    this.rowOf = new Map(data.ids.map((id, row) => [id, row]));
+    // An address has no half characters: it names such an id with a whole one in its place.
+    data.ids.forEach((id, row) => { if (id.isWellFormed?.() === false) this.rowOf.set(id.toWellFormed(), row); });
+    this.isMissing = this.flags(data.not_answered);
+    this.isFailed = this.flags(data.failed);
+    this.failedScores = data.failed_scores.map(([name, places]) => [name, this.flags(places)]);
+    this.seconds = numbers(data.seconds);
+    this.costs = data.costs ? numbers(data.costs) : new Float64Array(this.length).fill(NaN);
+    this.scores = new Map(data.scores.map(([name, values]) => [name, numbers(values)]));
+    this.labels = new Map(data.labels);
+  }
+
+  flags(places) {
+    const flags = new Uint8Array(this.length);
+    for (const place of places) flags[place] = 1;
+    return flags;
+  }
+
+  where(place) {
+    return { id: this.ids[Math.floor(place / this.trials)], trial: place % this.trials };
+  }
+
+  place(id, trial) {
+    const row = this.rowOf.get(id);
+    return row === undefined || !(trial >= 0 && trial < this.trials) ? null : row * this.trials + trial;
+  }
+
+  /** For which places the conditions of a query hold that numbers answer. */
+  holds(query) {
+    const held = new Uint8Array(this.length).fill(1);
+    const keep = (test) => { for (let place = 0; place < held.length; place += 1) if (held[place] && !test(place)) held[place] = 0; };
+    if (query.has("failed")) keep((place) => this.isFailed[place] || this.failedScores.some(([, flags]) => flags[place]));
+    for (const [name, limit] of limits(query, "below")) { const values = this.scoresOf(name); keep((place) => values[place] < limit); }
+    for (const [name, limit] of limits(query, "above")) { const values = this.scoresOf(name); keep((place) => values[place] > limit); }
+    for (const [name, label] of pairs(query, "label")) {
+      const { names, numbers: of } = this.labelsOf(name);
+      const wanted = names.includes(label) ? names.indexOf(label) : names.length;
+      keep((place) => of[place] === wanted);
+    }
+    return held;
+  }
+
+  /** Places in an order; what has no value comes last. */
+  ordered(places, sort) {
+    // A score's name may begin with "-".
+    const isName = this.scores.has(sort) || this.labels.has(sort);
+    const descending = sort.startsWith("-") && !isName;
+    const name = descending ? sort.slice(1) : sort;
+    if (name === "place") return descending ? places.reverse() : places;
+    const values = this.valuesOf(name);
+    const sign = descending ? -1 : 1;
+    const has = places.filter((place) => !Number.isNaN(values[place]));
+    has.sort((a, b) => sign * (values[a] - values[b]));
+    return [...has, ...places.filter((place) => Number.isNaN(values[place]))];
+  }
+
+  valuesOf(name) {
+    if (name === "seconds") return this.seconds;
+    if (name === "cost") return this.costs;
+    if (this.scores.has(name)) return this.scores.get(name);
+    const { names, numbers: of } = this.labelsOf(name);
+    const ranks = new Map([...names].sort().map((label, rank) => [label, rank]));
+    return Float64Array.from(of, (number) => (number < 0 ? NaN : ranks.get(names[number])));
+  }
+
+  scoresOf(name) {
+    const found = this.scores.get(name);
+    if (!found) throw this.unknown(name);
+    return found;
+  }
+
+  labelsOf(name) {
+    const found = this.labels.get(name);
+    if (!found) throw this.unknown(name);
+    return found;
+  }
+
+  unknown(name) {
+    const known = [...new Set([...this.scores.keys(), ...this.labels.keys()])].join(", ") || "none yet";
+    return new SourceError(`no score is called '${name}'; known: ${known}`);
+  }
+
+  // ---- items of which only the numbers are here ---------------------------------------------------
+
+  row(place) {
+    const scores = {};
+    for (const name of new Set([...this.scores.keys(), ...this.labels.keys()])) {
+      const score = this.score(name, place);
+      if (score.value !== null || score.label !== null) own(scores, name, score);
+    }
+    const failed = {};
+    for (const [name, flags] of this.failedScores) if (flags[place]) own(failed, name, "failed");
+    return {
+      ...this.where(place), place, status: this.status(place), input: null, output: null, error: null,
+      scores, failed_scores: failed, seconds: orNull(this.seconds[place]), cost: orNull(this.costs[place]),
+    };
+  }
+
+  score(name, place) {
+    const values = this.scores.get(name);
+    const labels = this.labels.get(name);
+    return { value: values ? orNull(values[place]) : null, label: labels?.names[labels.numbers[place]] ?? null };
+  }
+
+  status(place) {
+    if (this.isFailed[place]) return "failed";
+    return this.isMissing[place] ? "not_run" : "completed";
+  }
+
+  item(place) {
+    const row = this.row(place);
+    return {
+      ...row, trials: this.trials, words: row.status.replaceAll("_", " "), in_flight: [], masked: [], by_current_version: true,
+      scores: Object.entries(row.scores).map(([name, score]) => ({ name, ...score })), texts_left_out: true,
+    };
+  }
+}
+
+const numbers = (values) => Float64Array.from(values, (value) => value ?? NaN);
+const orNull = (value) => (Number.isNaN(value) ? null : value);
+
+/** Set a property of any name, "__proto__" too. */
+function own(object, name, value) {
+  Object.defineProperty(object, name, { value, enumerable: true });
+}
+
+export function pairs(query, option) {
+  return query.getAll(option).map((text) => {
+    const at = option === "label" || option === "where" ? text.indexOf(":") : text.lastIndexOf(":");
+    if (at < 0) throw new SourceError(`${option}=${text}: must be NAME:VALUE`);
+    return [text.slice(0, at), text.slice(at + 1)];
+  });
+}
+
+function limits(query, option) {
+  // Of several with one name, the last counts.
+  return new Map(pairs(query, option).map(([name, text]) => {
+    if (text.trim() === "" || Number.isNaN(Number(text))) throw new SourceError(`${option}=${name}:${text}: must end in a number`);
+    return [name, Number(text)];
+  }));
+}

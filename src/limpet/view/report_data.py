@@ -1,0 +1,229 @@
+"""What of a run is in a report, and in which order?
+
+Numbers of all items, as columns, and the texts of as many as there is room for: failures, what
+changed, and the worst first. The texts are in chunks, so that a page opens an item without
+decoding all others.
+"""
+
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from limpet.run.reading.head_query import Places, failed_rows
+from limpet.run.reading.item_history import WholeItem
+from limpet.run.reading.score_table import ScoreTable
+from limpet.run.results.filters import parts_of
+from limpet.run.results.score_words import votes_disagree
+from limpet.view.item_answers import about_items, row_answer, whole_answer
+from limpet.view.label_questions import score_of
+from limpet.view.opened_runs import OpenedRun
+from limpet.view.run_answers import RunAnswers
+from limpet.view.score_claims import score_claims
+from limpet.view.server import encoded
+from limpet.view.shown_values import PART, Shown
+
+_CHUNK_ITEMS, _CHUNK_BYTES = 200, 2**20
+"""A chunk ends with so many items, or so many bytes: a page decodes it when one of them opens."""
+_BATCH = 20_000
+"""So many items are looked up together: for each batch, the event log is read once."""
+_OF_NUMBERS = 0.7
+"""The share of the room that the numbers of all items may take."""
+_TAGS = 64
+"""The element around a chunk."""
+_DIGITS = 6
+
+
+class RunData:
+    """One run of a report.
+
+    Args:
+        opened: The run.
+        name: What the page calls it.
+
+    Attributes:
+        about: What the page says of it.
+        table: The numbers of its items, packed.
+        chunks: The texts of its items, packed.
+    """
+
+    def __init__(self, opened: OpenedRun, name: str) -> None:
+        self.about = RunAnswers().answer(opened, name, can_label=False)
+        self._opened = opened
+        self._table = opened.heads.table
+        self._items = np.arange(len(self._table.ids))
+        self._rows: list[dict[str, Any]] = []
+        self._sizes: list[int] = []
+        self.table = b""
+        self.chunks: list[bytes] = []
+
+    @property
+    def total(self) -> int:
+        """How many items the run has, each trial counted."""
+        return len(self._opened.heads)
+
+    @property
+    def left_out(self) -> int:
+        """How many of them are not in the report, not even with their numbers."""
+        return self.total - len(self._items) * self._table.trials
+
+    @property
+    def without_texts(self) -> int:
+        """How many are there with their numbers alone."""
+        return self.total - self.left_out - len(self._rows)
+
+    def data(self) -> dict[str, Any]:
+        """Return all about the run but its table and its chunks."""
+        return {
+            "about": self.about,
+            "items": about_items(self._opened),
+            "left_out": self.left_out,
+            "rows": self._rows,
+            "sizes": self._sizes,
+        }
+
+    def importance(self, first: Sequence[tuple[str, int]] = ()) -> Places:
+        """Return all places: `first` (ids and trials), what failed, the worst of each score."""
+        table, heads = self._table, self._opened.heads
+        rank = np.full(len(heads), np.inf)
+        better = {one["name"]: one["higher_is_better"] for one in score_claims(heads.summary())}
+        for name, scores in table.scores.items():
+            values = scores.reshape(-1) * (1 if better.get(str(name), True) else -1)
+            order = np.argsort(values, kind="stable")
+            order = order[: np.count_nonzero(~np.isnan(values))]
+            rank[order] = np.minimum(rank[order], np.arange(len(order)))
+        rank[failed_rows(table)] = -1
+        places = [place for id_, trial in first if (place := heads.place(id_, trial)) is not None]
+        rank[places] = -2
+        return np.argsort(rank, kind="stable")
+
+    def fit_numbers(self, order: Places, room: int) -> int:
+        """Leave out the last items of an order if the numbers of all need more than their share.
+
+        Returns:
+            How many bytes are left of the room.
+        """
+        trials = self._table.trials
+        ranked = np.array(list(dict.fromkeys((order // trials).tolist())), np.intp)
+        while True:
+            self.table = packed(encoded(_columns(self._table, self._items)))
+            share = _OF_NUMBERS * room / len(self.table)
+            if share >= 1 or not len(self._items):
+                return room - len(self.table) - len(packed(encoded(self.data())))
+            self._items = np.sort(ranked[: max(0, int(0.95 * share * len(self._items)))])
+
+    def add_texts(self, order: Iterable[int], room: int) -> int:
+        """Add the texts of items, in an order, until the room is used up.
+
+        Returns:
+            How many bytes are left of it.
+        """
+        trials = self._table.trials
+        new_place = np.full(len(self._table.ids), -1)
+        new_place[self._items] = np.arange(len(self._items))
+        wanted = [place for place in order if new_place[place // trials] >= 0]
+        for wholes in _chunks(self._opened, self._wholes(wanted)):
+            rows = []
+            for (place, whole), _ in wholes:
+                row, trial = divmod(place, trials)
+                rows.append(_row(self._opened, int(new_place[row]) * trials + trial, whole))
+            bodies = [body for _, body in wholes]
+            while bodies:
+                chunk = packed(b"[" + b",".join(bodies) + b"]")
+                size = len(chunk) + len(packed(encoded(rows))) + _TAGS
+                if size <= room:
+                    break
+                some = int(len(bodies) * min(0.95 * room / size, 0.95))
+                bodies, rows = bodies[:some], rows[:some]
+            else:
+                return 0
+            self.chunks.append(chunk)
+            self._rows += rows
+            self._sizes.append(len(rows))
+            room -= size
+            if len(rows) < len(wholes):
+                return 0
+        return room
+
+    def _wholes(self, places: Sequence[int]) -> Iterator[tuple[int, WholeItem]]:
+        """Yield everything about items, each after its place; a place may have none."""
+        heads, wholes = self._opened.heads, self._opened.reader.wholes()
+        for at in range(0, len(places), _BATCH):
+            cells = dict(heads.cells(places[at : at + _BATCH]))
+            ids = {heads.where(place)[0] for place in cells}
+            yield from zip(cells, wholes.at([*cells.values()], ids), strict=True)
+
+
+def packed(data: bytes) -> bytes:
+    """Return bytes as gzip in base64, which no HTML can be in."""
+    made = zlib.compressobj(6, wbits=31)
+    return b64encode(made.compress(data) + made.flush())
+
+
+_Found = tuple[int, WholeItem]
+
+
+def _chunks(opened: OpenedRun, found: Iterable[_Found]) -> Iterator[list[tuple[_Found, bytes]]]:
+    chunk: list[tuple[_Found, bytes]] = []
+    size = 0
+    for one in found:
+        body = _body(opened, one[1])
+        if chunk and (len(chunk) == _CHUNK_ITEMS or size + len(body) > _CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append((one, body))
+        size += len(body)
+    if chunk:
+        yield chunk
+
+
+def _body(opened: OpenedRun, whole: WholeItem) -> bytes:
+    """Return all about an item. Of one with very many texts, each is cut shorter."""
+    body = b""
+    for limit in (PART, PART // 16, PART // 256):
+        answer = whole_answer(opened, whole, opened.heads.table.trials, Shown(limit))
+        if not (answer["label"] or answer["labels"]):
+            del answer["labelling"]  # a form that nobody can fill in
+        body = encoded(answer)
+        if len(body) <= _CHUNK_BYTES:
+            break
+    return body
+
+
+def _row(opened: OpenedRun, place: int, whole: WholeItem) -> dict[str, Any]:
+    item = whole.item
+    records = (record for score in item.scores.values() for _, record in parts_of(score))
+    row = row_answer(opened.heads, place, item, score_of(opened.heads, None))
+    return {**row, "disagree": True} if any(map(votes_disagree, records)) else row
+
+
+def _columns(table: ScoreTable, items: NDArray[np.intp]) -> dict[str, Any]:
+    """Return what items can be filtered and sorted by. Names may be anything, so are no keys."""
+
+    def numbers(of: NDArray[Any]) -> list[Any]:
+        values = of[items].reshape(-1)
+        return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124
+
+    def places(of: NDArray[np.bool_]) -> list[int]:
+        return np.flatnonzero(of[items]).tolist()
+
+    def rounded(of: NDArray[Any]) -> list[Any]:
+        return numbers(np.round(of, _DIGITS))
+
+    return {
+        "ids": [table.ids[row] for row in items.tolist()],
+        "trials": table.trials,
+        "not_answered": places(~table.answered),
+        "failed": places(table.failed),
+        "failed_scores": [[name, places(of)] for name, of in table.failed_scores.items()],
+        "seconds": rounded(table.seconds),
+        "costs": None if np.isnan(table.costs).all() else numbers(table.costs),
+        "scores": [[str(name), numbers(of)] for name, of in table.scores.items()],
+        "labels": [
+            [str(name), {"names": of.names, "numbers": of.numbers[items].reshape(-1).tolist()}]
+            for name, of in table.labels.items()
+        ],
+    }

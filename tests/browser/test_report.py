@@ -191,7 +191,10 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
         [blocks, QUERIES],
     )
     context.close()
-    ours = ("received", "not_searched", "raw", "earlier", "can_compare")
+    ours = (
+        "received", "not_searched", "raw", "earlier", "can_compare", "labelled", "unlabelled",
+        "labelling", "can_label", "cannot_label",
+    )  # fmt: skip
 
     def plain(value):
         if isinstance(value, dict):

@@ -15,6 +15,11 @@ from scored_runs import make, rows, scored_by
 
 import limpet
 from limpet.journal import files
+from limpet.run.calibrating.judged import output_of
+from limpet.run.calibrating.labelling import Labelling
+from limpet.run.calibrating.people_file import Drawn
+from limpet.run.reading import RunReader
+from limpet.run.results.filters import ScoreName
 from limpet.view import report_data
 from limpet.view.html_report import write_report
 from limpet.view.page_bundle import bundle
@@ -222,6 +227,24 @@ def test_a_secret_is_masked_as_it_is_on_disk(tmp_path, monkeypatch):
 def test_what_people_may_know_of_the_machine_is_not_more_than_the_runs_name(runs, tmp_path):
     made = write_report(runs["new"], tmp_path / "x.html", runs["base"])
     assert str(runs["new"].parent) not in json.dumps(blocks_of(made.path))
+
+
+def test_labels_are_shown_and_none_can_be_given(tmp_path):
+    run = make(tmp_path / "run", "1101")
+    for person, id_ in (("", "q1"), ("ann", "q2")):
+        with RunReader(run) as reader:
+            output = output_of(reader.item(id_)[0].item)
+            labelling = Labelling(reader.layout, person)
+            labelling.refresh()
+            labelling.add(Drawn(id_, 0, output), ScoreName("correct"), "yes", "I asked", hides=True)
+    blocks = blocks_of(write_report(run, tmp_path / "x.html").path)
+    bodies = {body["id"]: body for body in blocks["texts-0-0"]}
+    assert (bodies["q1"]["label"]["label"], bodies["q1"]["label"]["note"]) == ("yes", "I asked")
+    assert [one["person"] for one in bodies["q2"]["labels"]] == ["ann"]
+    assert not any(body["can_label"] or body["hidden"] for body in bodies.values())
+    assert ["labelling" in bodies[id_] for id_ in ("q0", "q1", "q2")] == [False, True, True]
+    rows_by_id = {row["id"]: row for row in blocks["head"]["runs"][0]["rows"]}
+    assert rows_by_id["q1"]["label"] == "yes"
 
 
 def test_every_module_can_be_part_of_the_script():

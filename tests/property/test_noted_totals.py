@@ -161,11 +161,14 @@ def heads_of(heads):
     return [*table.ids], {str(name): column.tolist() for name, column in columns.items()}, labels
 
 
-def assert_reads_the_same(copy, bare, heads=None):
-    """Assert that a reader with the note says what one without it says."""
+def assert_reads_the_same(copy, bare, heads=None, indexes="*.idx"):
+    """Assert that a reader with the note says what one without it says.
+
+    Without `items.jsonl`, an index knows of an item whose only line is damaged: then it stays.
+    """
     shutil.rmtree(bare, ignore_errors=True)
     shutil.copytree(copy, bare)
-    for hint in (*(bare / "index").glob("*.idx"), bare / "index" / "totals"):
+    for hint in (*(bare / "index").glob(indexes), bare / "index" / "totals"):
         hint.unlink(missing_ok=True)
     expected = read_one_by_one(bare)
     with RunReader(copy) as reader, RunReader(bare) as other:
@@ -212,12 +215,15 @@ def test_whatever_happened_after_a_note_is_read_as_without_it(
             grow(run, copy, so_far)
             assert_reads_the_same(copy, bare, heads)
             note(copy)
+    indexes = "*.idx"
     for name, how, at in damages:
         damage(copy / name, how, at)
-        assert_reads_the_same(copy, bare)
+        if name == "items.jsonl":
+            indexes = "none"
+        assert_reads_the_same(copy, bare, indexes=indexes)
     note(copy)
     grow(run, copy, (1, 1, 1, 1))  # as if all of it had been repaired
-    assert_reads_the_same(copy, bare)
+    assert_reads_the_same(copy, bare, indexes=indexes)
 
 
 @given(st.sampled_from([*HISTORIES]), shares, st.sampled_from(FILES), st.sampled_from(LIVE), share)

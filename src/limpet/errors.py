@@ -4,7 +4,8 @@ LimpetError
 ├── RateLimitError      the provider refused the call: slow down, try again
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      it will not work the next time either: fix the input or the code
-│   └── InvalidReplyError  a model's reply cannot be used: cut off, refused, not as asked
+│   ├── InvalidReplyError  a model's reply cannot be used: cut off, refused, not as asked
+│   └── WorkerDiedError    the process that ran the call died, alone with it: it kills its worker
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
@@ -94,6 +95,10 @@ class InvalidReplyError(PermanentError):
 
     reply: str = ""
     usage: Any = None
+
+
+class WorkerDiedError(PermanentError):
+    """The process that ran a call died, several times and at last alone with it."""
 
 
 class QuotaExhaustedError(LimpetError):

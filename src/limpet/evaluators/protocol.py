@@ -8,10 +8,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from limpet.text import one_line
 from limpet.types import COLUMNS, Item, Output, Scale, Score
+
+KindT = TypeVar("KindT")
 
 Scores = Mapping[str, Score]
 """Scores by name, in order: a single one named "score", or those of a dict."""
@@ -45,6 +47,31 @@ class Scored:
     def __getattr__(self, name: str) -> NoReturn:
         # Called only for missing attributes: the run leaves out what is not declared.
         raise not_given(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return filled, (Scored, given_to(self))
+
+
+def filled(kind: type[KindT], values: Mapping[str, Any]) -> KindT:
+    """Return an object that has only the given attributes."""
+    instance = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def given_to(thing: Scored | Item) -> dict[str, Any]:
+    """Return the attributes that an object has."""
+    missing = object()
+    values = {field.name: _slot(thing, field.name, missing) for field in fields(thing)}
+    return {name: value for name, value in values.items() if value is not missing}
+
+
+def _slot(thing: Any, name: str, missing: object) -> Any:
+    try:
+        return object.__getattribute__(thing, name)
+    except AttributeError:
+        return missing
 
 
 def not_given(thing: Scored | Item, name: str) -> AttributeError:

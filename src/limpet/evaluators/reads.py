@@ -5,11 +5,11 @@ that: if it could read more, its scores would not notice when that changes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from limpet.copies import own_copy
 from limpet.errors import DatasetError
-from limpet.evaluators.protocol import Scored, not_given, scale_of
+from limpet.evaluators.protocol import Scored, filled, given_to, not_given, scale_of
 from limpet.text import hint_near, one_line, quoted
 from limpet.types import Item
 
@@ -19,7 +19,6 @@ ITEM = frozenset({"id", "input", "expected", "row"})
 """What an evaluator that takes the whole item reads."""
 _OF_ITEM = ("id", "input", "expected")
 _FIELD = "row."
-KindT = TypeVar("KindT")
 
 
 def checked_reads(reads: Any, who: str) -> frozenset[str]:
@@ -125,7 +124,7 @@ def given(item: Item, output: Any, trace: Any, reads: Collection[str]) -> Scored
     values["where"] = f"item {item.id!r}"
     if reads_item(reads):
         values["item"] = own_copy(item) if ITEM.issubset(reads) else _part_of(item, reads)
-    return _filled(Scored, values)
+    return filled(Scored, values)
 
 
 def _part_of(item: Item, reads: Collection[str]) -> Item:
@@ -135,15 +134,7 @@ def _part_of(item: Item, reads: Collection[str]) -> Item:
     else:
         fields = [part[len(_FIELD) :] for part in reads if part.startswith(_FIELD)]
         values["row"] = _Fields(item.row, fields)
-    return _filled(_ItemPart, values)
-
-
-def _filled(kind: type[KindT], values: Mapping[str, Any]) -> KindT:
-    """Return an object that has only the given attributes."""
-    instance = object.__new__(kind)
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)
-    return instance
+    return filled(_ItemPart, values)
 
 
 class _ItemPart(Item):
@@ -153,6 +144,9 @@ class _ItemPart(Item):
 
     def __getattr__(self, name: str) -> NoReturn:
         raise not_given(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return filled, (_ItemPart, given_to(self))
 
 
 class _Fields(dict[str, Any]):

@@ -16,6 +16,8 @@ from limpet.pacing.pacer import Cost, Pacer
 from limpet.pacing.signals import Signal, classify
 from limpet.pacing.ticket import Observation, Ticket
 
+_WORKER = object()
+
 
 class Leave:
     """The tickets of one attempt of a cell.
@@ -45,8 +47,8 @@ class Leave:
         self._failed: Ticket | None = None
         self._charged = True
         self._gave_up = False
-        # The calls that wait, with what they wait for.
-        self._waiting: dict[asyncio.Task[Any] | None, Pacer] = {}
+        # The calls that wait, with what they wait for; and the attempt itself, for a worker.
+        self._waiting: dict[Any, Pacer | None] = {}
         self._waiting_since = 0.0
         self._waited_s = 0.0
 
@@ -76,7 +78,7 @@ class Leave:
         """Cancel the calls that have not started: the attempt fails, and is made again."""
         self._gave_up = True
         for task in self._waiting:
-            if task is not None:
+            if isinstance(task, asyncio.Future):
                 task.cancel()
 
     def share(self, leave: "Leave") -> None:
@@ -98,6 +100,31 @@ class Leave:
             self._failed, self._charged = ticket, ticket.settle(classify(error))
         else:
             ticket.void()
+
+    def settle_call(self, ticket: Ticket, signal: Signal) -> None:
+        """Settle the ticket of a call that failed elsewhere, like `end`."""
+        if self._open.pop(ticket, None) is not None:
+            self._failed, self._charged = ticket, ticket.settle(signal)
+
+    # ---- waits ----------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Stop the attempt's time until `resume`: it waits for a worker."""
+        if not self._waiting:
+            self._waiting_since = asyncio.get_running_loop().time()
+        self._waiting[_WORKER] = None
+
+    def resume(self, lost_s: float = 0.0) -> None:
+        """Let the attempt's time go on, if it is paused.
+
+        Args:
+            lost_s: Seconds before this that do not count either: a worker died.
+        """
+        self._waited_s += lost_s
+        if _WORKER in self._waiting:
+            del self._waiting[_WORKER]
+            if not self._waiting:
+                self._waited_s += asyncio.get_running_loop().time() - self._waiting_since
 
     @contextmanager
     def _paused(self, pacer: Pacer) -> Iterator[None]:
@@ -190,7 +217,9 @@ class Leave:
         return self._waited_s + shared_s + (now - self._waiting_since if self._waiting else 0.0)
 
 
-def _is_down(pacer: Pacer) -> bool:
+def _is_down(pacer: Pacer | None) -> bool:
+    if pacer is None:  # a worker
+        return False
     return pacer.state.blocked == "down"  # one that refuses calls will accept them again
 
 

@@ -55,6 +55,11 @@ class PacerRegistry:
 _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default=None)
 
 
+def current_pacers() -> PacerRegistry | None:
+    """Return the pacers of the run; None outside of one."""
+    return _current.get()
+
+
 @contextmanager
 def pacing_with(registry: PacerRegistry) -> Iterator[None]:
     """Use these pacers for `endpoint` within the block."""

@@ -19,6 +19,7 @@ from limpet.errors import (
     RateLimitError,
     SetupError,
     TransientError,
+    WorkerDiedError,
 )
 from limpet.foreign import is_interrupt
 from limpet.pacing import shapes
@@ -89,6 +90,8 @@ class FailureKind(StrEnum):
     """Fail at once: a retry cannot help."""
     INVALID_REPLY = "invalid_reply"
     """Fail at once: a model's reply cannot be used, and was asked for again already."""
+    WORKER_DIED = "worker_died"
+    """Fail at once: the process that ran the call died, alone with it."""
     QUOTA = "quota"
     """Stop the run: nothing works until the account is topped up or the quota resets."""
     SETUP = "setup"
@@ -104,6 +107,7 @@ _GRAVEST_FIRST = (
     FailureKind.SETUP,
     FailureKind.QUOTA,
     FailureKind.PERMANENT,
+    FailureKind.WORKER_DIED,
     FailureKind.INVALID_REPLY,
     FailureKind.MISTAKE,
     FailureKind.RATE_LIMIT,
@@ -288,6 +292,8 @@ def _kind_by_type(exc: BaseException) -> FailureKind | None:
             return FailureKind.RATE_LIMIT
         case InvalidReplyError():
             return FailureKind.INVALID_REPLY
+        case WorkerDiedError():
+            return FailureKind.WORKER_DIED
         case PermanentError() | CallCancelledError():
             return FailureKind.PERMANENT
         case QuotaExhaustedError():

@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
+from limpet.engines.main_module import refuse_while_importing
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluators
 from limpet.evaluators.protocol import scale_of
@@ -17,6 +18,7 @@ from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
+from limpet.run.engines import engines_of
 from limpet.run.executing.session import EvaluationSession
 from limpet.run.goals import as_goals
 from limpet.run.options import (
@@ -109,6 +111,8 @@ def evaluate(
               `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
             - `watcher`: A function that is called with an `ItemResult` when an item's answer or
               failure is on disk, or a `Watcher`, which is notified of everything that happens.
+            - `engine`: Where functions run: "processes" for as many local processes as there are
+              processors, or `{"processes": 4, "memory": "2GB"}`; None: in this process.
             - `show`: Whether to show the plan, the progress and the summary (True): on a terminal,
               or in a notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
 
@@ -213,6 +217,7 @@ def _view(prepared: Arguments) -> SessionView:
 def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
     """Check the arguments, and read the dataset."""
     options = prepared.options
+    refuse_while_importing()
     check_options(options, RunOptions.__annotations__, "evaluate")
     whole_number_from(1, trials=prepared.trials)
     run = as_run(prepared.run)
@@ -230,6 +235,7 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
     evaluators = as_evaluators(prepared.evaluators)
     check_needs(evaluators, dataset.columns, dataset.roles.expected)
     check_groups(evaluators, dataset.columns)
+    engines = engines_of(flow, evaluators, options.get("engine"), prepared.step_engines)
     redo = as_redo(options.get("redo"))
     names = [evaluator.name for evaluator in evaluators]
     redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)
@@ -259,6 +265,7 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=executor_options(options),
+        engines=engines,
         **{
             **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},
             "names": replace(prepared.names, id=dataset.roles.id or "id"),

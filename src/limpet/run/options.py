@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from limpet.arguments import function, positive_number, true_or_false, whole_number_from
+from limpet.engines.spec import as_engine
 from limpet.executors.options import CostOf, ExecutorOptions
 from limpet.executors.retry import Backoff, Classify
 from limpet.fingerprints.declared import DependsOn, as_declared
@@ -148,6 +149,7 @@ class RunOptions(MapOptions, total=False):
     early_stop: bool
     stop_when: Mapping[str, float] | None
     watcher: Watcher | OnItem | None
+    engine: str | Mapping[str, Any] | None
     show: bool
 
 
@@ -177,6 +179,7 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: s
     true_or_false(early_stop=options.get("early_stop", True))
     check_goals(options.get("stop_when"))
     as_watcher(options.get("watcher"))
+    as_engine(options.get("engine"))
     true_or_false(show=options.get("show", True))
 
 

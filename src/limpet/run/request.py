@@ -1,11 +1,12 @@
 """What is an evaluation asked to do?"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from limpet.datasets.selection import Selection
+from limpet.engines.spec import Engine
 from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
@@ -41,6 +42,7 @@ class Extras:
         stop_grace_s: How long calls in flight may continue after an interrupt.
         configuration: Written to `run.json`.
         made_by: Which file the command line ran, and how; None: a script called `evaluate`.
+        step_engines: The engines of single steps, by the step's name, as for `evaluate`.
         resumes_redos: Whether unfinished redos are resumed even if `on_change` is "keep": a file
             may say that for every session, and then it is no decision to cancel them.
     """
@@ -53,6 +55,7 @@ class Extras:
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
     made_by: Mapping[str, Any] | None = None
+    step_engines: Mapping[str, Any] = field(default_factory=dict)
     resumes_redos: bool = False
 
 
@@ -72,6 +75,7 @@ class Request(Extras):
         goals: The half-widths at which it stops; empty: it does all items.
         dataset_files: The files that the dataset was read from.
         options: The options of the executors.
+        engines: The engine of each step that runs elsewhere, by the step's name.
     """
 
     items: Sequence[Item]
@@ -96,6 +100,7 @@ class Request(Extras):
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions
+    engines: Mapping[str, Engine]
 
     @property
     def scales(self) -> dict[str, Scale]:

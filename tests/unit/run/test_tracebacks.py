@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import limpet
-from limpet.run.executing.tracebacks import user_traceback
+from limpet.engines.tracebacks import user_traceback
 
 
 def caught(function, *arguments):

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 import limpet
-from limpet.run.executing.opened_step import OpenedStep
+from limpet.engines.opened_step import OpenedStep
 from limpet.workflows.python import FunctionWorkflow
 
 ROWS = [{"id": str(n), "question": f"q{n}"} for n in range(6)]

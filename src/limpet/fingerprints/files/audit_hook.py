@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar, Token, copy_context
 from importlib.util import source_from_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from limpet.fingerprints.files.file_reads import Call, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
@@ -81,20 +81,59 @@ class Watch:
         name = self.project.name_of(path)
         if name is None:
             return
-        if writes:
-            self.written.setdefault(name, self.project.digest_at(path) or ABSENT)
-            return
         digest = self.project.digest_at(path)
-        if digest is None or _is_imported(name, path):
+        if writes or not (digest is None or is_imported(name, path)):
+            self._note(name, digest, call, writes=writes, by=by)
+
+    def replay(self, read: "ReadElsewhere", call: Call | None) -> None:
+        """Record a file that was opened in another process for this session."""
+        name = self.project.name_of(read.path)
+        if name is None:
+            return
+        digest = self.project.digest_at(read.path) if read.digest is None else read.digest
+        if read.writes or digest is not None:
+            by = None if read.by is None else frozenset(read.by)
+            self._note(name, digest, call, writes=read.writes, by=by, thread=read.thread)
+
+    def _note(
+        self,
+        name: str,
+        digest: str | None,
+        call: Call | None,
+        *,
+        writes: bool,
+        by: Readers,
+        thread: object = None,
+    ) -> None:
+        if writes or digest is None:
+            self.written.setdefault(name, digest or ABSENT)
             return
         if call is not None:
-            call.read(name, digest)
+            call.read(name, digest, thread)
         for step in self.steps.values():
             # A step that uses a function that reads it may find it in a cache.
             if by is None:
                 step.read(name, digest, None)
             elif not (call and call.is_of(step)) and not by.isdisjoint(step.code):
                 step.read_elsewhere(name, digest)
+
+
+class ReadElsewhere(NamedTuple):
+    """A file that another process opened.
+
+    Attributes:
+        path: Its path, absolute.
+        digest: The digest of its content then; None: it is a folder.
+        writes: Whether it was opened for writing.
+        by: The functions that were running, by file and line; None if unknown.
+        thread: In which thread that was.
+    """
+
+    path: str
+    digest: str | None
+    writes: bool
+    by: tuple[tuple[str, int], ...] | None
+    thread: object
 
 
 class Early:
@@ -116,14 +155,14 @@ class Early:
             return
         if writes:
             self.written.add(path)
-        elif path not in self.read and not _is_imported(path, path):
+        elif path not in self.read and not is_imported(path, path):
             digest = self._project.digest_at(path)
             if digest is not None:
                 self.read[path] = (digest, _importing_module())
 
 
 _call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
-_listening: list[Watch | Early] = []
+_listening: list[Any] = []
 _own = threading.local()
 _is_hooked = False
 missed: deque[str] = deque(maxlen=100)
@@ -140,6 +179,30 @@ def importing() -> Iterator[None]:
         yield
     finally:
         _listening.remove(early)
+
+
+class Listener(Protocol):
+    """Hears of files that are opened."""
+
+    def record(self, path: str, call: Any, *, writes: bool, by: Readers) -> None: ...
+
+
+def attribute(listener: Listener, call: object) -> None:
+    """Attribute reads in this context to a call of this listener, from now on."""
+    _call.set((listener, call))  # type: ignore[arg-type]  # it is passed back to its listener
+
+
+def replay(reads: Iterable[ReadElsewhere]) -> None:
+    """Record files that another process opened, for the call of this context."""
+    current = _call.get()
+    with unwatched():
+        for read in reads:
+            if current == () and not read.writes:
+                continue
+            for listener in list(_listening):
+                if isinstance(listener, Watch):
+                    call = current[1] if current and current[0] is listener else None
+                    listener.replay(read, call)
 
 
 class unattributed:  # noqa: N801 - used like a function; as a generator it would take thrice the time
@@ -167,7 +230,7 @@ def stop_listening(watch: Watch) -> None:
         _listening.remove(watch)
 
 
-def listen(listener: Watch | Early) -> None:
+def listen(listener: "Watch | Early | Listener") -> None:
     """Start recording."""
     global _is_hooked  # noqa: PLW0603 - a hook lives as long as the process
     if not _is_hooked:
@@ -257,7 +320,7 @@ def _is_limpet() -> bool:
     return opener.startswith(_LIMPET)
 
 
-def _is_imported(name: str, path: str) -> bool:
+def is_imported(name: str, path: str) -> bool:
     """Return whether a path is the source of a module, or is read by an import: that is code."""
     if name.endswith(".py"):
         modules = (module for module in list(sys.modules.values()) if is_module(module))

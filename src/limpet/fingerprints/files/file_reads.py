@@ -80,7 +80,7 @@ class Call:
     def is_of(self, step: "StepReads") -> bool:
         return self._step is step
 
-    def read(self, name: str, digest: str) -> None:
+    def read(self, name: str, digest: str, thread: object = None) -> None:
         if self.ended >= 0:  # by a task that outlives the call
             self._step.read(name, digest, None)
             return
@@ -88,7 +88,7 @@ class Call:
             self.files.setdefault(name, digest)
         elif name not in self.files:
             self.is_cut = True
-        self._step.read(name, digest, self)
+        self._step.read(name, digest, self, thread)
 
 
 class StepReads:
@@ -113,7 +113,7 @@ class StepReads:
         self.afresh: set[str] = set()
         self.elsewhere: set[str] = set()
         self._known: dict[str, Read] = {}
-        self._readers: dict[tuple[str, int], Call] = {}
+        self._readers: dict[tuple[str, object], Call] = {}
         for name, digest in known:
             self.read_elsewhere(name, digest)
 
@@ -122,10 +122,19 @@ class StepReads:
         known = self._known.get(name)
         return None if known is None else known.digest
 
-    def read(self, name: str, digest: str, call: Call | None) -> None:
-        """Record that a file was read, by a call or for all calls."""
+    def read(
+        self, name: str, digest: str, call: Call | None, thread: object = None
+    ) -> None:
+        """Record that a file was read, by a call or for all calls.
+
+        Args:
+            name: The file.
+            digest: The digest of its content.
+            call: The call that read it; None: it counts for all calls.
+            thread: The thread of another process that read it; None: this thread.
+        """
         if call is not None:
-            self._check_read_again(name, call)
+            self._check_read_again(name, call, thread or threading.get_native_id())
         if self.knows(name) == digest:
             return
         pattern, word = (None, None) if call is None else derived_from(name, call.words())
@@ -137,10 +146,10 @@ class StepReads:
         self.elsewhere.add(name)
         self.read(name, digest, None)
 
-    def _check_read_again(self, name: str, call: Call) -> None:
+    def _check_read_again(self, name: str, call: Call, thread: object) -> None:
         if name in self.afresh:
             return
-        place = (name, threading.get_native_id())
+        place = (name, thread)
         before = self._readers.setdefault(place, call)
         if before is not call and call.began_after(before):
             self.afresh.add(name)

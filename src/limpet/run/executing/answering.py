@@ -13,10 +13,12 @@ from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
 from limpet.run.executing.recorder import message_of
-from limpet.run.executing.returned_values import Remarks, read_output
+from limpet.engines.places import Places
+from limpet.engines.returned_values import read_output
+from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.step_queue import StepQueue
-from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
-from limpet.run.executing.tracebacks import logging_failure
+from limpet.run.executing.step_runner import StepRunner, output_of
+from limpet.engines.tracebacks import logging_failure
 from limpet.run.planning.work_items import Call
 from limpet.run.record_fields import CUT_OFF, METADATA, answer_record, digests_of
 from limpet.run.request import Request
@@ -37,6 +39,7 @@ class AnsweringStep:
         name: The step's name.
         who: The step's name in messages.
         target: The workflow.
+        place: Where it runs.
         executor: The step's executor; None before `run`.
     """
 
@@ -47,9 +50,11 @@ class AnsweringStep:
         runner: StepRunner,
         request: Request,
         remarks: Remarks,
+        places: Places,
         pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
         self.target = request.workflow
+        self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, remarks)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._runner = runner
         self._remarks = remarks
@@ -73,13 +78,18 @@ class AnsweringStep:
         )
         self._lost, target = recorder.lost, self.target
         self.executor = self._runner.executor(
-            recorder, self._answer, target.endpoint, self._completed, target.concurrency
+            recorder,
+            self._answer,
+            target.endpoint,
+            self._completed,
+            target.concurrency,
+            self.place,
         )
         await self._runner.run(recorder, self.executor, calls)
 
     async def _answer(self, call: Call) -> Output:
         item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
-        return await run_cell(self.who, self.target.call, item, self._read_returned)
+        return await self.place.call(item)
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._remarks)

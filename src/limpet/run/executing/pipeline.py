@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 from limpet.errors import LimpetError
 from limpet.journal.column import Column
@@ -20,8 +21,9 @@ from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.feeding import Feeding
 from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
-from limpet.run.executing.opened_step import OpenedStep
-from limpet.run.executing.returned_values import Remarks
+from limpet.engines.opened_step import OpenedStep
+from limpet.engines.places import Places
+from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
@@ -33,6 +35,7 @@ from limpet.run.planning.work_items import Call, WorkItem
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.request import Request, secrets_of
 from limpet.run.run_file import WORKFLOW
+from limpet.secrets.known import certain_secrets
 from limpet.secrets.masking import Masking
 from limpet.text import one_line
 
@@ -85,13 +88,15 @@ class Pipeline:
         )
         remarks = Remarks(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
-        self._answering = AnsweringStep(runner, request, remarks, pass_on)
+        places = Places(request.engines, self._tell_of_worker)
+        self._answering = AnsweringStep(runner, request, remarks, places, pass_on)
         self._scoring = [
             ScoringStep(
                 runner,
                 evaluator,
                 version_of(evaluator.name),
                 remarks,
+                places,
                 lookup.answers.given_up,
                 request.prices,
             )
@@ -153,11 +158,14 @@ class Pipeline:
             if not await self._open(step):
                 return False
         # The set-up may have loaded secrets.
-        self._masking.look_again(secrets_of(self._request.workflow, *self._request.evaluators))
+        secrets = secrets_of(self._request.workflow, *self._request.evaluators)
+        for step in (self._answering, *self._scoring):
+            secrets += [*step.place.secrets, *certain_secrets(step.place.environment)]
+        self._masking.look_again(secrets)
         return self.stop_reason is None
 
     async def _open(self, step: AnsweringStep | ScoringStep) -> bool:
-        held = OpenedStep(step.target, step.who, functools.partial(self._break_off, step))
+        held = OpenedStep(step.place, step.who, functools.partial(self._break_off, step))
         self._stopping.opening = held
         try:
             with self._files.setting_up(step.name):
@@ -170,6 +178,12 @@ class Pipeline:
             self._stopping.opening = None
         self._opened.push_async_callback(held.close)
         return self.stop_reason is None  # False if it was interrupted meanwhile
+
+    def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
+        self._journal.log_event(event, **facts)
+        if event == "worker_lost" and self.stop_reason is None:
+            message = "the worker %s %s; %s of its calls run again"
+            logger.warning(message, facts["worker"], facts["why"], facts["cells"])
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
         """Stop calling a step that stopped working. The other steps may continue."""

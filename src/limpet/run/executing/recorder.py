@@ -25,7 +25,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import cell_status, masked_record
 from limpet.run.executing.guards import Guards
-from limpet.run.executing.tracebacks import logging_failure, user_traceback
+from limpet.engines.tracebacks import logging_failure, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import MASKED

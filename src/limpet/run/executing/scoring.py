@@ -14,9 +14,11 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import score_record
-from limpet.run.executing.returned_values import Remarks, read_scores
+from limpet.engines.places import Places
+from limpet.engines.returned_values import read_scores
+from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.step_queue import StepQueue
-from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
+from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.scorings import Scoring, scoring_of
 from limpet.run.planning.work_items import WorkItem
 from limpet.run.record_fields import MADE_OF, SAW_MASKED, SCORED
@@ -36,6 +38,7 @@ class ScoringStep:
         evaluator: The evaluator.
         fingerprint: Its fingerprint.
         remarks: Reports what was left out.
+        places: Where the steps run.
         left: Cells that failed before and are not retried, by step and key, with the generation
             in which they failed.
         prices: What a million tokens cost, by model.
@@ -44,6 +47,7 @@ class ScoringStep:
         name: The step's name.
         who: The step's name in messages.
         target: The evaluator.
+        place: Where it runs.
         queue: The answers to score.
         executor: The step's executor; None before `run`.
     """
@@ -54,6 +58,7 @@ class ScoringStep:
         evaluator: Evaluator,
         fingerprint: str,
         remarks: Remarks,
+        places: Places,
         left: Mapping[tuple[str, str], int],
         prices: Prices | None,
     ) -> None:
@@ -63,6 +68,9 @@ class ScoringStep:
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._runner = runner
         self.target = evaluator
+        self.place = places.of(
+            evaluator.name, evaluator, "the evaluator", self._read_returned, remarks
+        )
         self._fingerprint = fingerprint
         self._remarks = remarks
         self._left = left
@@ -103,7 +111,9 @@ class ScoringStep:
             costs=self.target.endpoint is not None,
         )
         endpoint = self.target.endpoint
-        self.executor = self._runner.executor(recorder, self._score, endpoint)
+        self.executor = self._runner.executor(
+            recorder, self._score, endpoint, place=self.place
+        )
         try:
             await self._runner.run(recorder, self.executor, self.queue)
         finally:
@@ -115,8 +125,7 @@ class ScoringStep:
         needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
         ballots = self._ballots.of(scoring, needed)
         with casting_into(ballots):
-            call = run_cell("the evaluator", self.target.call, scored, self._read_returned)
-            output: Output = await call
+            output = await self.place.call(scored)
         if len(ballots.keys) > 1:
             scoring.facts[MADE_OF] = ballots.keys
         return output

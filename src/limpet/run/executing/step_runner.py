@@ -6,14 +6,13 @@ Shared are the journal, the pacers, the guards and the stop.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
-from limpet.errors import PermanentError
+from limpet.engines.places import Place
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.executors.inputs import Inputs
 from limpet.executors.options import ExecutorOptions
-from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
@@ -29,14 +28,10 @@ from limpet.run.progress.watcher import FixedPace
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
-from limpet.text import text_of
 from limpet.types import Cell, Output
 
 _FREE_CONCURRENCY = 32  # of a step without an endpoint
 _PACE_EVERY_S = 2.0
-
-InputT = TypeVar("InputT")
-OutputT = TypeVar("OutputT")
 
 
 class StepRunner:
@@ -136,6 +131,7 @@ class StepRunner:
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
         concurrency: int | None = None,
+        place: Place | None = None,
     ) -> AsyncExecutor[Any, Any]:
         """Return the executor of a step.
 
@@ -145,6 +141,7 @@ class StepRunner:
             endpoint: The endpoint that paces the calls; None: no pacer.
             on_complete: Called with each finished input once it is on disk.
             concurrency: How many calls run at once without an endpoint; None: the usual number.
+            place: Where the step runs.
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
         is_auto = options.get("concurrency") == "auto"
@@ -159,10 +156,12 @@ class StepRunner:
         executor = recorder.executor(function, options)
         executor.quiet = True  # an index among the inputs of this session means nothing to anybody
         if endpoint is not None or recorder.step == WORKFLOW:
-            self._watch_pace(recorder.step, executor)
+            self._watch_pace(recorder.step, executor, place)
         return executor
 
-    def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
+    def _watch_pace(
+        self, step: str, executor: AsyncExecutor[Any, Any], place: Place | None
+    ) -> None:
         most = f"{executor.concurrency} at a time"
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
         pacer = executor.pacer
@@ -172,7 +171,9 @@ class StepRunner:
             endpoint = self._masking.ours.text(pacer.key)
             self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer))
         if self._watcher is not None:
-            self._watcher.paced(step, pacer or FixedPace(fixed))
+            pace: Any = pacer or FixedPace(fixed)
+            is_elsewhere = place is not None and place.words
+            self._watcher.paced(step, PaceOnWorkers(pace, place) if is_elsewhere else pace)
 
     async def run(
         self,
@@ -198,35 +199,20 @@ class StepRunner:
             unsubscribe()
 
 
-async def run_cell(
-    who: str,
-    call: Callable[[InputT], Awaitable[Any]],
-    value: InputT,
-    read: Callable[[Any], OutputT],
-) -> OutputT:
-    """Call the function of a cell, and read what it returns.
+class PaceOnWorkers:
+    """What limits the pace of a step, and how many workers run it."""
 
-    Every call of a workflow or an evaluator goes through this function. An engine that runs calls
-    elsewhere, in processes or on other machines, belongs here.
+    def __init__(self, pace: Any, place: Any) -> None:
+        self._pace = pace
+        self._place = place
 
-    Args:
-        who: The step's name in messages.
-        call: The `call` of a workflow or an evaluator.
-        value: The argument, a copy of the caller's.
-        read: Reads the returned value at once, before other code can change it.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pace, name)
 
-    Raises:
-        PermanentError: The function tried to end the process; only its cell fails.
-    """
-    try:
-        return read(await call(value))
-    except (Exception, asyncio.CancelledError):
-        raise
-    except BaseException as error:
-        if is_interrupt(error):
-            raise
-        why = f"{type(error).__name__}: {text_of(error)}"
-        raise PermanentError(f"{who} raised {why}") from readable(error)
+    @property
+    def words(self) -> str:
+        """Both, in words."""
+        return ", ".join(filter(None, (self._pace.words, self._place.words)))
 
 
 def _most_in_flight(options: ExecutorOptions) -> int:

@@ -10,7 +10,7 @@ from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.run.executing.opened_step import OpenedStep
+from limpet.engines.opened_step import OpenedStep
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import text_of

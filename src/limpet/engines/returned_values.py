@@ -5,17 +5,13 @@ that later changes to the object do not reach it. If usage, trace or metadata ar
 part is dropped with a warning, and the answer is kept.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
-from limpet.errors import JournalError
 from limpet.evaluators.score_values import as_scores
 from limpet.foreign import is_interrupt
-from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
-from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
 from limpet.usage import usage_of
@@ -25,28 +21,13 @@ _MOST_NESTED = 10
 _DEEPEST = 8
 _MOST_NAMED = 3
 
-logger = logging.getLogger("limpet.run")
 
-
-class Remarks:
-    """Reports what was left out of results, once per kind, in the log and in `events.jsonl`."""
-
-    def __init__(self, journal: Journal, masking: Masking) -> None:
-        self._journal = journal
-        self._masking = masking
-        self._said: set[str] = set()
+class Remarks(Protocol):
+    """Hears what was left out of results."""
 
     def say(self, what: str, why: str) -> None:
-        """Report that something was left out, and why, unless it was reported before."""
-        if what in self._said:
-            return
-        self._said.add(what)
-        why = self._masking.ours.text(why)
-        logger.warning("left out %s, kept the result: %s (reported once)", what, why)
-        try:
-            self._journal.log_event("left_out", what=what, why=why)
-        except JournalError:  # appending the record reports the disk's failure
-            logger.debug("could not write to events.jsonl", exc_info=True)
+        """Report that something was left out, and why."""
+        ...
 
 
 def read_output(returned: Any, remarks: Remarks) -> Output:

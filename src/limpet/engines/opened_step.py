@@ -8,14 +8,22 @@ it fails.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from limpet.errors import LimpetError, SetupError
-from limpet.evaluators.protocol import Evaluator
-from limpet.run.executing.tracebacks import safe_traceback
+from limpet.engines.tracebacks import safe_traceback
 from limpet.text import one_line, text_of
-from limpet.workflows.protocol import Workflow
 
 logger = logging.getLogger("limpet.run")
+
+
+class Openable(Protocol):
+    """A workflow, an evaluator, or the place where one runs."""
+
+    name: str
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class OpenedStep:
@@ -27,7 +35,7 @@ class OpenedStep:
         on_broken: Called when something its set-up started has failed, before the step is closed.
     """
 
-    def __init__(self, step: Workflow | Evaluator, who: str, on_broken: Callable[[], None]) -> None:
+    def __init__(self, step: Openable, who: str, on_broken: Callable[[], None]) -> None:
         self._step = step
         self._who = who
         self._on_broken = on_broken

@@ -33,7 +33,9 @@ _MOST_LINE, _MOST_MESSAGE, _MOST_CHARACTERS = 300, 500, 6_000
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _USER, _LIBRARY, _OURS = "user", "library", "ours"
-_PACKAGE = str(Path(__file__).parents[2]) + os.sep
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+CARRIED = "__limpet_traceback__"
+"""The attribute of an exception from another process that holds its traceback there, as text."""
 _LITERALS = (
     # api_key="…", headers["Authorization"] = '…', ("password", "…")
     re.compile(
@@ -115,6 +117,8 @@ class _Formatter:
                 break
             self._seen.add(id(current))
             links.append((current, link))
+            if _own(current, "__dict__").get(CARRIED):  # with its causes
+                break
             current, link = _before(current)
         for current, link in reversed(links):
             yield from self._single(current, levels)
@@ -122,6 +126,10 @@ class _Formatter:
                 yield from ("", link, "")
 
     def _single(self, error: BaseException, levels: int) -> Iterator[str]:
+        if carried := _own(error, "__dict__").get(CARRIED):
+            self.frames += 1
+            yield from str(carried).splitlines()
+            return
         frames, left_out = _frames_of(error)
         self.frames += len(frames)
         if frames:

@@ -1,0 +1,1 @@
+"""Where does a cell's function run: in this process, or in others?"""

@@ -1,0 +1,298 @@
+"""How does a worker run the cells that it is given?
+
+It knows nothing of where it runs, nor of how its messages travel. It opens each step once, runs
+many cells at once on its event loop, and collects what ends: results wait a few milliseconds for
+others, and travel together. Each cell runs in a context of its own, as in a run's own process.
+"""
+
+import asyncio
+import contextvars
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from limpet.engines.file_reports import FileReports
+from limpet.engines.leave_elsewhere import Questions, RemotePacers, cell, observed
+from limpet.engines.main_module import import_main
+from limpet.engines.messages import (
+    ANSWER,
+    BEGUN,
+    CANCEL,
+    CELL,
+    CLOSE,
+    CLOSED,
+    DONE,
+    LOG,
+    NO_MEMORY,
+    OPEN,
+    OPENED,
+    READS,
+    Message,
+    NotPlainMessageError,
+    packed,
+)
+from limpet.engines.opened_step import OpenedStep
+from limpet.engines.packed_errors import packed_error
+from limpet.engines.packed_values import packed_output, unpacked_argument
+from limpet.engines.returned_values import read_output, read_scores
+from limpet.engines.run_cell import run_cell
+from limpet.engines.sent_steps import MainModule, SentStep, received_step
+from limpet.errors import LimpetError, SetupError
+from limpet.executors.forks import end_if_forked
+from limpet.fingerprints.files.audit_hook import attribute, listen
+from limpet.foreign import readable
+from limpet.pacing.leave import Leave, take_leave
+from limpet.pacing.registry import pacing_with
+from limpet.pacing.ticket import Observation, observe_into
+from limpet.text import one_line, text_of
+
+_LINGER_S = 0.005
+_MOST_TOGETHER = 100
+_LARGE = 256 * 1024
+_CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
+
+
+class _Step:
+    """A step that is open in this worker."""
+
+    def __init__(self, name: str, who: str, step: Any, held: OpenedStep) -> None:
+        self.who = who
+        self.step = step
+        self.held = held
+        self.is_workflow = name == "workflow"
+        self.name = name
+        self.cells: set[asyncio.Task[None]] = set()
+
+
+class _Remarks:
+    """Collects what was left out of a result."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    def say(self, what: str, why: str) -> None:
+        self.said.append((what, why))
+
+
+class Bench:
+    """Runs cells in this process.
+
+    Args:
+        send: Sends packed messages to the driver.
+        end: Ends this process at once, because it is of no more use.
+        limits_memory: Whether a `MemoryError` says that the worker's limit is reached.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[list[bytes]], None],
+        end: Callable[[], None],
+        *,
+        limits_memory: bool = False,
+    ) -> None:
+        self._send = send
+        self._end = end
+        self._limits_memory = limits_memory
+        self._loop = asyncio.get_running_loop()
+        self._home = os.getpid()
+        self._environment = dict(os.environ)
+        self._steps: dict[str, _Step] = {}
+        self._cells: dict[int, asyncio.Task[None]] = {}
+        self._begun: list[int] = []
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._questions = Questions(self.say)
+        self._reports = FileReports()
+        self._tasks: set[asyncio.Task[None]] = set()
+        listen(self._reports)
+        with pacing_with(RemotePacers(self._questions)):  # type: ignore[arg-type]  # as one sees it
+            self._context = contextvars.copy_context()
+
+    # ---- messages -------------------------------------------------------------------------------
+
+    def hear(self, message: Message) -> None:
+        """Do what the driver says."""
+        match message:
+            case (str(kind), int(number), str(step), bytes(argument)) if kind == CELL:
+                self._start(number, step, argument)
+            case (str(kind), int(number)) if kind == CANCEL:
+                if (task := self._cells.get(number)) is not None:
+                    task.cancel()
+                else:  # it ended already, or never began
+                    self.flush()
+            case (str(kind), int(question), granted) if kind == ANSWER:
+                self._questions.answered(question, granted)
+            case (str(kind), str(name), str(who), bytes(step), main) if kind == OPEN:
+                self._begin(self._open(SentStep(name, who, step, main and MainModule(*main))))
+            case (str(kind), str(name)) if kind == CLOSE:
+                self._begin(self._close(name))
+
+    def _begin(self, work: Any) -> None:
+        task = self._loop.create_task(work, context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def say(self, message: Message) -> None:
+        """Send a message at once, after all that waits."""
+        self._out.append(packed(message))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits: what was read first, as the results after it may depend on it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        messages = [packed((READS, number, reads)) for number, reads in self._reports.take().items()]
+        messages += [packed((LOG, "limpet.run", 30, f"a file that was read could not be recorded: {what}"))
+                     for what in self._reports.missed()]
+        if begun := [number for number in self._begun if number in self._cells]:
+            messages.append(packed((BEGUN, begun)))
+        self._begun.clear()
+        messages += self._out
+        self._out, self._out_bytes = [], 0
+        if messages:
+            self._send(messages)
+
+    def _put(self, message: bytes) -> None:
+        self._out.append(message)
+        self._out_bytes += len(message)
+        if len(self._out) >= _MOST_TOGETHER or self._out_bytes > _LARGE or not self._cells:
+            self.flush()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(_LINGER_S, self.flush)
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    async def _open(self, sent: SentStep) -> None:
+        try:
+            attribute(self._reports, 0)
+            step = await self._opened(sent)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the driver raises it
+            self._say_opened(sent.name, error, ())
+            return
+        self._steps[sent.name] = step
+        secrets = step.step.secrets if not isinstance(step.step.secrets, str) else ()
+        self._say_opened(sent.name, None, [text for text in secrets if type(text) is str])
+
+    async def _opened(self, sent: SentStep) -> _Step:
+        try:
+            if sent.main is not None:
+                import_main(sent.main)
+            thing = received_step(sent)
+        except LimpetError:
+            raise
+        except BaseException as error:
+            raise SetupError(
+                f"{sent.who} cannot be loaded in a worker: "
+                f"{type(error).__name__}: {one_line(text_of(error))}",
+                hint="the traceback says where; finished results are kept",
+            ) from readable(error)
+        held = OpenedStep(thing, sent.who, self._end)
+        await held.open()
+        return _Step(sent.name, sent.who, thing, held)
+
+    def _say_opened(self, name: str, error: BaseException | None, secrets: Any) -> None:
+        set_since = {
+            name: value
+            for name, value in os.environ.items()
+            if self._environment.get(name) != value
+        }
+        told = None if error is None else packed_error(error)
+        self.say((OPENED, name, told, list(secrets), set_since))
+
+    async def _close(self, name: str) -> None:
+        step = self._steps.pop(name, None)
+        failure = None
+        if step is not None:
+            if step.cells:
+                await asyncio.wait(step.cells, timeout=_CLOSING_S)
+            await step.held.close()
+        self.say((CLOSED, name, failure))
+
+    # ---- cells ----------------------------------------------------------------------------------
+
+    def _start(self, number: int, name: str, argument: bytes) -> None:
+        step = self._steps.get(name)
+        if step is None:
+            return  # it is being closed: the driver has given the cell up
+        task = self._loop.create_task(
+            self._run(number, step, argument), context=self._context.copy()
+        )
+        self._cells[number] = task
+        step.cells.add(task)
+        task.add_done_callback(lambda ended: self._cancelled(number, step, ended))
+
+    def _cancelled(self, number: int, step: _Step, task: asyncio.Task[None]) -> None:
+        step.cells.discard(task)
+        if self._cells.pop(number, None) is not None:  # cancelled before it began
+            self._put(packed((DONE, number, None, packed_error(asyncio.CancelledError()), None)))
+
+    async def _run(self, number: int, step: _Step, argument: bytes) -> None:
+        self._begun.append(number)
+        self._linger()
+        cell.set(number)
+        attribute(self._reports, number)
+        observation, leave, remarks = Observation(), Leave(), _Remarks()
+        observe_into(observation)
+        take_leave(leave)
+        value, error = None, None
+        try:
+            read: Callable[[Any], Any] = (
+                (lambda returned: read_output(returned, remarks))
+                if step.is_workflow
+                else (lambda returned: read_scores(returned, step.name, remarks))
+            )
+            value = await run_cell(step.who, step.step.call, unpacked_argument(argument), read)
+        except BaseException as raised:  # noqa: BLE001 - the driver raises it
+            error = readable(raised)
+        end_if_forked(self._home, error)
+        if self._limits_memory and _is_memory_error(error):
+            self._give_up(number)
+            return
+        more = _more(observation, leave, remarks)
+        del self._cells[number]
+        self._reports.forget(number)
+        self._put(self._done(number, value, error, more))
+
+    @staticmethod
+    def _done(number: int, value: Any, error: BaseException | None, more: Any) -> bytes:
+        if error is not None:
+            return packed((DONE, number, None, packed_error(error), more))
+        try:
+            return packed((DONE, number, packed_output(value), None, more))
+        except (NotPlainMessageError, RecursionError):
+            return packed((DONE, number, packed_output(value, careful=True), None, more))
+
+    def _give_up(self, number: int) -> None:
+        """End this worker: its memory is used up, and nobody knows by which of its cells."""
+        self.say((NO_MEMORY, number))
+        self._end()
+
+
+def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[str, Any] | None:
+    more: dict[str, Any] = {}
+    headers, usage = observed(observation)
+    if headers is not None:
+        more["headers"] = headers
+    if usage is not None:
+        more["usage"] = usage
+    if leave.makes_own:
+        more["makes_own"] = True
+    if remarks.said:
+        more["remarks"] = remarks.said
+    return more or None
+
+
+def _is_memory_error(error: BaseException | None) -> bool:
+    for _ in range(20):
+        if error is None or isinstance(error, MemoryError):
+            return error is not None
+        error = error.__cause__ or error.__context__
+    return False

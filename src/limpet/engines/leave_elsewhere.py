@@ -1,0 +1,210 @@
+"""How does a call inside a worker get the driver's leave to start?
+
+The driver has the pacers: a limit holds for all workers together only if one place grants each
+call. So `limpet.pacing.endpoint` in a worker asks the driver, waits for its answer, and tells it
+how the call ended and what it observed.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from limpet.engines.messages import ASK, Message
+from limpet.pacing import shapes
+from limpet.pacing.leave import Leave, current_leave
+from limpet.pacing.limits import Limit, number
+from limpet.pacing.registry import current_pacers
+from limpet.pacing.signals import FailureKind, Signal
+from limpet.pacing.ticket import Observation, Ticket
+
+MAY_START, ENDED, FORGET = "may_start", "ended", "forget"
+_OK, _TIMEOUT, _VOID, _SIGNAL = "ok", "timeout", "void", "signal"
+
+cell: ContextVar[int] = ContextVar("limpet_cell", default=0)
+"""The number of the cell that runs in this context."""
+
+
+def observed(observation: Observation) -> tuple[dict[str, str] | None, dict[str, float] | None]:
+    """Return the headers and the usage that a call observed, as plain values."""
+    headers, usage = observation.headers, observation.usage
+    counts = None
+    if isinstance(usage, Mapping):
+        amounts = {str(name): number(amount) for name, amount in usage.items()}
+        counts = {name: amount for name, amount in amounts.items() if amount is not None}
+    return None if headers is None else shapes.lower_cased(headers), counts
+
+
+# ---- in a worker --------------------------------------------------------------------------------
+
+
+class Questions:
+    """What the cells of a worker ask the driver.
+
+    Args:
+        send: Sends a message to the driver at once.
+    """
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._open: dict[int, asyncio.Future[Any]] = {}
+
+    async def may_start(self, key: str, cost: Any) -> int:
+        """Wait for leave to call an endpoint; return its number."""
+        question = next(self._numbers)
+        answer = self._open[question] = asyncio.get_running_loop().create_future()
+        self._send((ASK, cell.get(), question, MAY_START, key, cost))
+        try:
+            granted = await answer
+        except asyncio.CancelledError:
+            self._send((ASK, cell.get(), question, FORGET))
+            raise
+        finally:
+            self._open.pop(question, None)
+        if not granted:
+            raise asyncio.CancelledError
+        return question
+
+    def tell(self, question: int, how: str, observation: Observation, signal: Any = None) -> None:
+        """Tell how a call ended."""
+        self._send((ASK, cell.get(), question, ENDED, how, *observed(observation), signal))
+
+    def answered(self, question: int, granted: object) -> None:
+        """Pass on the driver's answer."""
+        answer = self._open.get(question)
+        if answer is not None and not answer.done():
+            answer.set_result(granted)
+
+
+class RemotePacers:
+    """The driver's pacers, as seen by `endpoint` in a worker."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self._pacers: dict[str, RemotePacer] = {}
+
+    def get(self, key: str) -> "RemotePacer":
+        """Return the one pacer for this key."""
+        return self._pacers.setdefault(key, RemotePacer(key, self._questions))
+
+
+class RemotePacer:
+    """One of the driver's pacers."""
+
+    def __init__(self, key: str, questions: Questions) -> None:
+        self.key = key
+        self._questions = questions
+
+    async def acquire(self, cost: Any = 1, *, owner: object = None) -> "RemoteTicket":
+        """Wait until a call may start."""
+        del owner  # the driver knows the cell
+        plain = dict(cost) if isinstance(cost, Mapping) else cost
+        return RemoteTicket(await self._questions.may_start(str(self.key), plain), self)
+
+    def end(self, question: int, how: str, observation: Observation, signal: Any = None) -> None:
+        """Tell the driver how a call ended."""
+        self._questions.tell(question, how, observation, signal)
+
+
+class RemoteTicket:
+    """Leave for one call, which the driver gave."""
+
+    own_wait_s = None
+
+    def __init__(self, question: int, pacer: RemotePacer) -> None:
+        self._question = question
+        self.pacer = pacer
+        self.observation = Observation()
+
+    def ok(self) -> None:
+        self.pacer.end(self._question, _OK, self.observation)
+
+    def failed(self, *, timeout: bool = False) -> bool:
+        del timeout
+        self.pacer.end(self._question, _TIMEOUT, self.observation)
+        return True
+
+    def settle(self, signal: Signal) -> bool:
+        limits = [(one.name, one.limit, one.remaining, one.reset_s) for one in signal.limits]
+        told = (
+            str(signal.kind),
+            signal.retry_after_s,
+            signal.overloaded,
+            signal.outage,
+            limits,
+            signal.at_once,
+        )
+        self.pacer.end(self._question, _SIGNAL, self.observation, told)
+        return True
+
+    def void(self) -> None:
+        self.pacer.end(self._question, _VOID, self.observation)
+
+
+# ---- in the driver ------------------------------------------------------------------------------
+
+
+class Desk:
+    """Answers what one cell asks. Its methods run in the context of the cell's attempt.
+
+    Args:
+        answer: Sends an answer to the worker: the question, and whether its call may start.
+    """
+
+    def __init__(self, answer: Callable[[int, bool], None]) -> None:
+        self._answer = answer
+        self._leave: Leave = current_leave()
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._tickets: dict[int, Ticket | None] = {}
+
+    def hear(self, question: int, kind: str, *more: Any) -> None:
+        """Take a question, or news of one."""
+        if kind == MAY_START:
+            task = asyncio.get_running_loop().create_task(self._ask(question, *more))
+            self._asking[question] = task
+            task.add_done_callback(lambda _: self._asking.pop(question, None))
+        elif kind == FORGET:
+            if (asking := self._asking.get(question)) is not None:
+                asking.cancel()
+            self._end(question, _VOID)
+        elif kind == ENDED:
+            self._end(question, *more)
+
+    async def _ask(self, question: int, key: str, cost: Any) -> None:
+        pacers = current_pacers()
+        try:
+            if pacers is None:
+                self._tickets[question] = None
+            else:
+                self._tickets[question] = await self._leave.acquire(pacers.get(key), cost)
+        except asyncio.CancelledError:
+            self._answer(question, False)  # noqa: FBT003 - the answer
+            raise
+        self._answer(question, True)  # noqa: FBT003 - the answer
+
+    def _end(
+        self, question: int, how: str, headers: Any = None, usage: Any = None, signal: Any = None
+    ) -> None:
+        ticket = self._tickets.pop(question, None)
+        if ticket is None:
+            return
+        ticket.observation.headers, ticket.observation.usage = headers, usage
+        if how == _SIGNAL:
+            kind, wait_s, overloaded, outage, limits, at_once = signal
+            known = tuple(Limit(*limit) for limit in limits)
+            meant = Signal(FailureKind(kind), wait_s, overloaded, outage, known, at_once)
+            self._leave.settle_call(ticket, meant)
+        else:
+            errors = {_OK: None, _TIMEOUT: TimeoutError(), _VOID: asyncio.CancelledError()}
+            self._leave.end(ticket, errors[how])
+
+    def close(self) -> None:
+        """Give back what the cell still holds: it ended, or its worker died."""
+        for task in list(self._asking.values()):
+            task.cancel()
+        for question in list(self._tickets):
+            self._end(question, _VOID)
+
+

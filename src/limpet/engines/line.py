@@ -1,0 +1,58 @@
+"""What connects a driver to one worker?
+
+A crew gives cells to its workers by their lines, and does not know where they are: in processes of
+this machine, or behind a gateway to others.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from limpet.engines.messages import Message
+
+
+class Lost(NamedTuple):
+    """How a worker was lost.
+
+    Attributes:
+        why: In words that follow its name: "was killed by SIGSEGV".
+        details: More about it, in several lines: where its threads were.
+        blames_nobody: Whether it was killed for the memory of all, so that no cell is to blame.
+    """
+
+    why: str
+    details: str = ""
+    blames_nobody: bool = False
+
+
+class Line(Protocol):
+    """The way to one worker.
+
+    Attributes:
+        name: The worker's name: its host and the id of its process.
+    """
+
+    name: str
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Send messages. Does not wait; a worker that is gone gets nothing."""
+        ...
+
+    def is_working(self) -> bool:
+        """Return whether a silent worker is seen to be at work, as far as that can be seen."""
+        ...
+
+    def kill(self, why: str) -> None:
+        """End the worker at once, because of something in words. It is then lost."""
+        ...
+
+    async def close(self) -> None:
+        """End the worker in good order, and wait for its end."""
+        ...
+
+
+OnMessage = Callable[[Message], None]
+"""Called with each message of a worker."""
+OnLost = Callable[[Lost], None]
+"""Called once when a worker is gone, after all its messages."""
+StartLine = Callable[[OnMessage, OnLost], Awaitable[Line]]
+"""Starts a worker, and returns the line to it."""

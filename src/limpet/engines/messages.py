@@ -1,0 +1,125 @@
+"""What do a driver and its workers say to each other, and how is that written to a pipe?
+
+A message is a tuple of plain values, and begins with its name. Several travel together in a frame:
+eight bytes of length, then each message with its own length before it.
+
+What a worker says is not trusted. It may repeat what a model wrote, and code that a model wrote may
+have taken it over. So its messages hold strings, numbers, bytes, lists, tuples and dicts, and
+nothing else: pickle is only the encoding, and a message that names a class or a function is
+refused, by the sender and by the receiver. See `docs/decisions/0015-engines.md`.
+"""
+
+import io
+import pickle
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, NoReturn
+
+Message = tuple[Any, ...]
+"""A message: its name, and what it says."""
+
+# To a worker.
+OPEN, CELL, CANCEL, ANSWER, CLOSE, END = "open", "cell", "cancel", "answer", "close", "end"
+# From a worker.
+OPENED, BEGUN, DONE, ASK, CLOSED = "opened", "begun", "done", "ask", "closed"
+READS, TEXT, LOG, ALIVE, NO_MEMORY = "reads", "text", "log", "alive", "no_memory"
+
+_LENGTH = struct.Struct("!Q")
+_PART = struct.Struct("!Q")
+
+
+class NotPlainMessageError(ValueError):
+    """A message holds something else than plain values."""
+
+
+class Returned(NamedTuple):
+    """What a worker says of a cell that ended.
+
+    Attributes:
+        value: What its function returned, read and packed; None if it failed.
+        error: What it raised, packed; None if it returned.
+        more: What else it observed, by name: `headers`, `usage`, `remarks`, `makes_own`.
+    """
+
+    value: Any
+    error: Any
+    more: Any
+
+
+class _PlainPickler(pickle.Pickler):
+    def reducer_override(self, thing: Any) -> NoReturn:
+        raise NotPlainMessageError(f"{type(thing).__name__} is not plain")
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise NotPlainMessageError(f"a message names {module}.{name}")
+
+    def persistent_load(self, _: Any) -> NoReturn:
+        raise NotPlainMessageError("a message refers to something outside")
+
+
+def packed(message: Message) -> bytes:
+    """Return a message as bytes.
+
+    Raises:
+        NotPlainMessageError: It holds something that is not plain.
+    """
+    into = io.BytesIO()
+    _PlainPickler(into, protocol=5).dump(message)
+    return into.getvalue()
+
+
+def unpacked(data: bytes) -> Message:
+    """Return a message.
+
+    Raises:
+        NotPlainMessageError: It holds something that is not plain, or is no message.
+    """
+    try:
+        message = _PlainUnpickler(io.BytesIO(data)).load()
+    except NotPlainMessageError:
+        raise
+    except Exception as error:
+        raise NotPlainMessageError(f"no message: {error}") from error
+    if type(message) is not tuple or not message:
+        raise NotPlainMessageError(f"no message: a {type(message).__name__}")
+    return message
+
+
+def frame(messages: Iterable[bytes]) -> bytes:
+    """Return packed messages as one frame."""
+    body = b"".join([piece for data in messages for piece in (_PART.pack(len(data)), data)])
+    return _LENGTH.pack(len(body)) + body
+
+
+class Frames:
+    """Cuts what arrives into messages."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Yield the messages that are complete.
+
+        Raises:
+            NotPlainMessageError: What arrived is not a message.
+        """
+        self._data += data
+        while len(self._data) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._data)
+            end = _LENGTH.size + length
+            if len(self._data) < end:
+                return
+            body = bytes(memoryview(self._data)[_LENGTH.size : end])
+            del self._data[:end]
+            yield from _parts(body)
+
+
+def _parts(body: bytes) -> Iterator[Message]:
+    at = 0
+    while at < len(body):
+        (length,) = _PART.unpack_from(body, at)
+        at += _PART.size
+        yield unpacked(body[at : at + length])
+        at += length

@@ -1,0 +1,186 @@
+"""Where does each step of a session run: here, or on a crew of workers?"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from limpet.engines.crew import Crew, OnEvent
+from limpet.engines.packed_errors import unpacked_error
+from limpet.engines.packed_values import packed_argument, unpacked_output
+from limpet.engines.process_line import ProcessLines
+from limpet.engines.returned_values import Remarks
+from limpet.engines.run_cell import run_cell
+from limpet.engines.sent_steps import sent_step
+from limpet.engines.spec import Engine
+from limpet.evaluators.protocol import Evaluator, Scored
+from limpet.pacing.leave import asks_for_each_call
+from limpet.pacing.ticket import observe
+from limpet.types import Item, Output
+from limpet.workflows.protocol import Workflow
+
+Read = Callable[[Any], Output]
+"""Reads what a step returned."""
+
+
+class Place(Protocol):
+    """Where a step runs.
+
+    Attributes:
+        name: The name of the workflow or evaluator.
+        secrets: What must not be written, as far as the step said so when it was opened.
+        environment: Variables that it set elsewhere when it was opened.
+        words: Where it runs, in words; empty: here.
+    """
+
+    name: str
+    secrets: list[str]
+    environment: Mapping[str, str]
+
+    @property
+    def words(self) -> str: ...
+    async def open(self) -> None: ...
+    async def call(self, value: Any) -> Output: ...
+    async def close(self) -> None: ...
+
+
+class Here:
+    """A step that runs in this process.
+
+    Args:
+        step: The workflow or the evaluator.
+        who: Its name in messages.
+        read: Reads what it returns.
+    """
+
+    words = ""
+
+    def __init__(self, step: Workflow | Evaluator, who: str, read: Read) -> None:
+        self.name = step.name
+        self.secrets: list[str] = []
+        self.environment: Mapping[str, str] = {}
+        self._step: Any = step
+        self._who = who
+        self._read = read
+
+    async def open(self) -> None:
+        await self._step.open()
+
+    async def call(self, value: Any) -> Output:
+        """Return what the step returns for an item, read."""
+        return await run_cell(self._who, self._step.call, value, self._read)
+
+    async def close(self) -> None:
+        await self._step.close()
+
+
+class Elsewhere:
+    """A step that runs on a crew.
+
+    Args:
+        key: The step's name: `workflow`, or that of the evaluator.
+        step: The workflow or the evaluator.
+        who: Its name in messages.
+        remarks: Hears what was left out of results.
+        crew: Who runs it.
+    """
+
+    def __init__(self, key: str, step: Any, who: str, remarks: Remarks, crew: "LocalCrew") -> None:
+        self.name = step.name
+        self.secrets: list[str] = []
+        self.environment: Mapping[str, str] = {}
+        self._key = key
+        self._step = step
+        self._who = who
+        self._remarks = remarks
+        self._crew = crew
+
+    @property
+    def words(self) -> str:
+        return self._crew.words
+
+    async def open(self) -> None:
+        sent = sent_step(self._key, self._who, self._step)
+        try:
+            self.secrets, self.environment = await self._crew.open(sent)
+        except BaseException:
+            await self._crew.close(self._key)
+            raise
+
+    async def call(self, value: Any) -> Output:
+        """Return what the step returns for an item, read in its worker."""
+        returned = await self._crew.call(self._key, _named(value), packed_argument(value))
+        if (more := returned.more) is not None:
+            if "headers" in more or "usage" in more:
+                observe(headers=more.get("headers"), usage=more.get("usage"))
+            if "makes_own" in more:
+                asks_for_each_call()
+            for what, why in more.get("remarks", ()):
+                self._remarks.say(what, why)
+        if returned.error is not None:
+            raise unpacked_error(returned.error)
+        return unpacked_output(returned.value)
+
+    async def close(self) -> None:
+        await self._crew.close(self._key)
+
+
+def _named(value: Item | Scored) -> str:
+    return f"item {value.id!r}" if isinstance(value, Item) else value.where
+
+
+class LocalCrew:
+    """A crew of local processes, which begins with its first step and ends with its last."""
+
+    def __init__(self, engine: Engine, on_event: OnEvent) -> None:
+        self._engine = engine
+        self._lines = ProcessLines(engine.memory)
+        self._crew = Crew(engine.workers, self._lines.start, on_event)
+        self._open: set[str] = set()
+
+    @property
+    def words(self) -> str:
+        """How many of its workers are ready."""
+        ready, size = self._crew.ready, self._engine.workers
+        return self._engine.words if ready == size else f"{ready} of {self._engine.words}"
+
+    async def open(self, sent: Any) -> tuple[list[str], dict[str, str]]:
+        if not self._open:
+            self._lines.open()
+        self._open.add(sent.name)
+        return await self._crew.open(sent)
+
+    async def call(self, step: str, who: str, argument: bytes) -> Any:
+        return await self._crew.call(step, who, argument)
+
+    async def close(self, step: str) -> None:
+        if step not in self._open:
+            return
+        self._open.discard(step)
+        try:
+            await self._crew.close_step(step)
+        finally:
+            if not self._open:
+                await self._lines.close()
+
+
+class Places:
+    """The places of a session's steps.
+
+    Args:
+        engines: The engine of each step that runs elsewhere, by the step's name.
+        on_event: Told of workers that start and are lost.
+    """
+
+    def __init__(self, engines: Mapping[str, Engine], on_event: OnEvent) -> None:
+        self._engines = engines
+        self._on_event = on_event
+        self._crews: dict[Engine, LocalCrew] = {}
+
+    def of(self, key: str, step: Any, who: str, read: Read, remarks: Remarks) -> Place:
+        """Return where a step runs. Steps with the same engine share its workers."""
+        engine = self._engines.get(key)
+        if engine is None:
+            return Here(step, who, read)
+        crew = self._crews.get(engine)
+        if crew is None:
+            crew = self._crews[engine] = LocalCrew(engine, self._on_event)
+        return Elsewhere(key, step, who, remarks, crew)

@@ -1,0 +1,293 @@
+"""How does a local process become a worker, and what ends it?
+
+It leads a session and a process group of its own: no signal from the terminal reaches it, and what
+it started can be killed with it. A guard process kills the groups of a driver that was killed
+itself.
+
+What says that a worker is gone is its exit, not the end of its pipe, which a child of it may hold
+open. What it said before is read to the end first: a result that was sent counts.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from limpet.engines.line import Lost, OnLost, OnMessage
+from limpet.engines.messages import (
+    END,
+    NO_MEMORY,
+    Frames,
+    Message,
+    NotPlainMessageError,
+    frame,
+    packed,
+)
+from limpet.errors import SetupError
+from limpet.text import text_of
+from limpet.workflows.process_guard import ProcessGuard
+
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from limpet.engines.worker import main; main()"
+)
+_DRAIN_S = 1.0
+_EXIT_S = 2.0
+_WORKING_S = 0.1  # of processor time in a second
+_MOST_CRASH_BYTES = 32 * 1024
+
+
+class ProcessLines:
+    """Starts workers as processes of this machine.
+
+    Args:
+        memory: How many bytes each may use; None: any number.
+    """
+
+    def __init__(self, memory: int | None = None) -> None:
+        self._memory = memory
+        self._guard = ProcessGuard()
+
+    def open(self) -> None:
+        self._guard.open()
+
+    async def close(self) -> None:
+        await self._guard.close()
+
+    async def start(self, on_message: OnMessage, on_lost: OnLost) -> "ProcessLine":
+        """Start a worker.
+
+        Raises:
+            SetupError: The system starts no more processes.
+        """
+        line = ProcessLine(self._memory, self._guard, on_message, on_lost)
+        try:
+            await line.open()
+        except OSError as error:
+            raise SetupError(
+                f"a worker process cannot be started: {text_of(error)}",
+                hint="use fewer processes: engine: {processes: 2}",
+            ) from error
+        return line
+
+
+class ProcessLine:
+    """The way to one local process."""
+
+    def __init__(
+        self, memory: int | None, guard: ProcessGuard, on_message: OnMessage, on_lost: OnLost
+    ) -> None:
+        self._memory = memory
+        self._guard = guard
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._process: subprocess.Popen[bytes] | None = None
+        self._down: Any = None
+        self._up: Any = None
+        self._crash = -1
+        self._why: str | None = None
+        self._is_out_of_memory = False
+        self._waiting: list[bytes] = []
+        self._is_closing = False
+        self._cpu_s = 0.0
+        self.name = ""
+
+    async def open(self) -> None:
+        self._loop = loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._read_all: asyncio.Future[None] = loop.create_future()
+        down_read, down_write = os.pipe()
+        up_read, up_write = os.pipe()
+        self._crash, crash_write = os.pipe()
+        theirs = (down_read, up_write, crash_write)
+        level = logging.getLogger().level
+        numbers = (*theirs, os.getpid(), self._memory or 0, level)
+        command = [
+            sys.executable,
+            *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
+            "-c",
+            _PROGRAM,
+            json.dumps([entry or os.getcwd() for entry in sys.path]),  # noqa: PTH109 - strings
+            *map(str, numbers),
+        ]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - it takes a millisecond
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=theirs,
+                start_new_session=True,
+            )
+        except OSError:
+            for fd in (down_write, up_read, self._crash):
+                os.close(fd)
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        self.name = f"{socket.gethostname()}:{self._process.pid}"
+        self._guard.started(self._process.pid)
+        self._finalizer = weakref.finalize(self, _kill_group, self._process)
+        watch = threading.Thread(target=self._wait, name="limpet-worker", daemon=True)
+        watch.start()
+        self._up, _ = await loop.connect_read_pipe(
+            lambda: _Up(self._heard, self._read_all, self.kill), os.fdopen(up_read, "rb", buffering=0)
+        )
+        self._down, _ = await loop.connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(down_write, "wb", buffering=0)
+        )
+
+    # ---- messages -------------------------------------------------------------------------------
+
+    def send(self, messages: Sequence[Message]) -> None:
+        # What is said in one turn of the loop travels together.
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting += [packed(message) for message in messages]
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting and self._down is not None and not self._down.is_closing():
+            self._down.write(frame(waiting))
+
+    def _heard(self, message: Message) -> None:
+        if message[0] == NO_MEMORY:
+            self._is_out_of_memory = True
+        self._on_message(message)
+
+    def is_working(self) -> bool:
+        # Code that holds the interpreter, like a long regular expression, silences a worker.
+        used_s = _cpu_s(self._process)
+        before_s, self._cpu_s = self._cpu_s, used_s
+        return used_s - before_s > _WORKING_S
+
+    # ---- its end --------------------------------------------------------------------------------
+
+    def kill(self, why: str) -> None:
+        self._why = self._why or why
+        _signal_group(self._process)
+
+    async def close(self) -> None:
+        self._is_closing = True
+        if not self._gone.done():
+            self.send([(END,)])
+            await asyncio.wait({self._gone}, timeout=_EXIT_S)
+        if not self._gone.done():
+            _signal_group(self._process)
+            await asyncio.wait({self._gone}, timeout=_EXIT_S)
+
+    def _wait(self) -> None:
+        """Wait until the process exited, on a thread; what is left of its group dies with it."""
+        process = self._process
+        assert process is not None
+        with contextlib.suppress(ChildProcessError):  # somebody else waited for it
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        _signal_group(process)  # before it is reaped: its number could be somebody else's then
+        process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._exited)
+
+    def _exited(self) -> None:
+        assert self._process is not None
+        self._finalizer.detach()
+        self._guard.ended(self._process.pid)
+        task = self._loop.create_task(self._drain())
+        task.add_done_callback(lambda _: None)
+        self._draining = task
+
+    async def _drain(self) -> None:
+        """Read what the worker said before it died, then say that it is lost."""
+        await asyncio.wait({self._read_all}, timeout=_DRAIN_S)
+        for pipe in (self._up, self._down):
+            if pipe is not None and not pipe.is_closing():
+                pipe.close() if pipe is self._up else pipe.abort()
+        details = self._crash_report()
+        if not self._gone.done():
+            self._gone.set_result(None)
+        if not self._is_closing:
+            self._on_lost(Lost(self._words(), details))
+
+    def _crash_report(self) -> str:
+        """Return where the threads of a process were that a signal ended."""
+        os.set_blocking(self._crash, False)
+        try:
+            return os.read(self._crash, _MOST_CRASH_BYTES).decode(errors="replace")
+        except BlockingIOError:
+            return ""
+        finally:
+            os.close(self._crash)
+
+    def _words(self) -> str:
+        assert self._process is not None
+        if self._why is not None:
+            return self._why
+        if self._is_out_of_memory:
+            return f"reached its memory limit of {_size(self._memory or 0)}"
+        status = self._process.returncode
+        if status is None or status >= 0:
+            return f"exited with status {status}"
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"was killed by {name}"
+
+
+class _Up(asyncio.Protocol):
+    """Hears what a worker says."""
+
+    def __init__(
+        self, heard: OnMessage, read_all: asyncio.Future[None], kill: Callable[[str], None]
+    ) -> None:
+        self._frames = Frames()
+        self._heard = heard
+        self._kill = kill
+        self._read_all = read_all
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._frames.feed(data):
+                self._heard(message)
+        except NotPlainMessageError as error:
+            self._kill(f"was killed because it sent something else than messages: {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if not self._read_all.done():
+            self._read_all.set_result(None)
+
+
+def _signal_group(process: "subprocess.Popen[bytes] | None") -> None:
+    if process is None or process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a worker whose crew was dropped without being closed, also when the driver exits."""
+    _signal_group(process)
+
+
+def _cpu_s(process: "subprocess.Popen[bytes] | None") -> float:
+    """Return the processor time of a process; 0 where the system does not tell."""
+    try:
+        assert process is not None
+        stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:g} GB" if count >= 1e9 else f"{count / 1e6:g} MB"  # noqa: PLR2004 - units

@@ -1,0 +1,199 @@
+"""How does a step reach another process, and if it cannot, why?
+
+By pickle: a function or a class travels as the name of its module and its own, and an object as its
+class and its attributes. A worker imports the modules, and gets the same code and arguments.
+
+What has no name cannot be sent: a lambda, a function inside a function, a lock, an open connection.
+The error says what it is, and where in the step.
+
+A script's own functions belong to its `__main__`. A worker runs the script again under another
+name, as `multiprocessing` does, so its `if __name__ == "__main__":` does not hold there.
+"""
+
+import io
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from limpet.errors import LimpetError
+from limpet.evaluators.functions import FunctionEvaluator
+from limpet.text import one_line, text_of
+
+_DEEPEST = 5
+_MOST_LOOKED_AT = 200
+_MOVE = (
+    "define it at the top level of a module; what it needs from outside, pass as arguments of a "
+    "class with __call__; or leave the engine out for this step"
+)
+
+
+class MainModule(NamedTuple):
+    """The script that this process runs, and how to run it again.
+
+    Attributes:
+        name: Its name as a module, if it was started as one (`python -m`).
+        path: Its file otherwise.
+    """
+
+    name: str | None
+    path: str | None
+
+
+class SentStep(NamedTuple):
+    """A step as it travels.
+
+    Attributes:
+        name: Its name: `workflow`, or that of an evaluator.
+        who: Its name in messages.
+        step: The workflow or the evaluator, pickled.
+        main: The script that it is defined in; None: it is defined in modules.
+    """
+
+    name: str
+    who: str
+    step: bytes
+    main: MainModule | None
+
+
+def sent_step(name: str, who: str, step: Any) -> SentStep:
+    """Return a step as it travels.
+
+    Raises:
+        LimpetError: It cannot be sent. The message says what of it cannot, the hint what to do.
+    """
+    into = io.BytesIO()
+    pickler = _StepPickler(into, protocol=5)
+    try:
+        pickler.dump(step)
+    except _NoScriptError as error:
+        raise LimpetError(
+            f"{who}: {error} is defined in a notebook or an interactive session, which another "
+            "process cannot import",
+            hint="move it to a module, a file of its own, and import it from there; or leave the "
+            "engine out",
+        ) from None
+    except Exception as error:
+        what = _culprit(step, ()) or one_line(text_of(error))
+        raise LimpetError(f"{who} cannot be sent to another process: {what}", hint=_MOVE) from error
+    return SentStep(name, who, into.getvalue(), pickler.main)
+
+
+def received_step(sent: SentStep) -> Any:
+    """Return the step that was sent, in a worker. Imports its modules."""
+    return pickle.loads(sent.step)  # noqa: S301 - the driver's own
+
+
+class _NoScriptError(Exception):
+    pass
+
+
+class _StepPickler(pickle.Pickler):
+    main: MainModule | None = None
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, (FunctionType, type)):
+            if thing.__module__ == "__main__" and "<locals>" not in thing.__qualname__:
+                self.main = _main_module(thing.__qualname__)
+            if isinstance(thing, FunctionType) and (found := _holder(thing)) is not None:
+                return found
+        elif type(thing).__module__ == "__main__":
+            self.main = _main_module(type(thing).__qualname__)
+        return NotImplemented
+
+
+def _main_module(name: str) -> MainModule:
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return MainModule(spec.name, None)
+    path = getattr(main, "__file__", None)
+    if not path or not Path(path).is_file() or hasattr(sys.modules.get("IPython"), "ps1"):
+        raise _NoScriptError(one_line(name))
+    return MainModule(None, str(Path(path).absolute()))
+
+
+def _holder(function: FunctionType) -> Any:
+    """Return how to find a function whose name a decorator gave to something else; None: it needs
+    no help, or there is none.
+    """  # noqa: D205 - one sentence
+    found = _named(function.__module__, function.__qualname__)
+    if found is None or found is function:
+        return None
+    for depth, inside in enumerate(_within(found)):
+        if inside is function:
+            return _inside, (function.__module__, function.__qualname__, depth)
+    return None
+
+
+def _named(module: str, qualified: str) -> Any:
+    thing: Any = sys.modules.get(module)
+    for name in qualified.split("."):
+        thing = getattr(thing, name, None)
+    return thing
+
+
+def _within(thing: Any) -> Iterator[Any]:
+    """Yield what a decorated function holds, from the outside in."""
+    for _ in range(_DEEPEST):
+        held = vars(thing).get("_function") if isinstance(thing, FunctionEvaluator) else None
+        thing = held or getattr(thing, "__wrapped__", None) or getattr(thing, "func", None)
+        if thing is None:
+            return
+        yield thing
+
+
+def _inside(module: str, qualified: str, depth: int) -> Any:
+    """Return the function that a decorated one holds, in a worker."""
+    __import__(module)
+    return list(_within(_named(module, qualified)))[depth]
+
+
+# ---- what cannot be sent ------------------------------------------------------------------------
+
+
+def _culprit(thing: Any, path: tuple[str, ...]) -> str | None:
+    """Return which part of a step cannot be sent, in words; None if it is not found."""
+    if len(path) >= _DEEPEST or _can_be_sent(thing):
+        return None
+    for name, part in list(_parts(thing))[:_MOST_LOOKED_AT]:
+        if (found := _culprit(part, (*path, name))) is not None:
+            return found
+    return _described(thing, path)
+
+
+def _can_be_sent(thing: Any) -> bool:
+    try:
+        _StepPickler(io.BytesIO(), protocol=5).dump(thing)
+    except Exception:  # noqa: BLE001 - any reason is one
+        return False
+    return True
+
+
+def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(thing, dict):
+        yield from ((f"[{one_line(repr(key))}]", part) for key, part in thing.items())
+    elif isinstance(thing, (list, tuple, set)):
+        yield from ((f"[{number}]", part) for number, part in enumerate(thing))
+    elif isinstance(thing, (FunctionType, type)):
+        return
+    elif isinstance(inner := getattr(thing, "__dict__", None), dict):
+        yield from ((f".{name}", part) for name, part in inner.items())
+
+
+def _described(thing: Any, path: tuple[str, ...]) -> str:
+    where = "".join(part for part in path if not part.startswith("._")).lstrip(".")
+    where = f" (in {where})" if where else ""
+    name = getattr(thing, "__qualname__", None)
+    if isinstance(thing, FunctionType) and name is not None:
+        if thing.__name__ == "<lambda>":
+            return f"a lambda has no name{where}"
+        if "<locals>" in name:
+            outer, _, inner = name.rpartition(".<locals>.")
+            return f"{inner} is defined inside the function {outer.replace('.<locals>', '')}{where}"
+        return f"{thing.__module__}.{name} is not what this name stands for{where}"
+    if isinstance(thing, type) and name is not None:
+        return f"the class {name} cannot be found by its name{where}"
+    return f"an object of type {type(thing).__module__}.{type(thing).__qualname__}{where}"

@@ -1,0 +1,111 @@
+"""Which engine does a user ask for?"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from limpet.arguments import whole_number_from
+from limpet.fingerprints.steps import CodeStep
+from limpet.text import one_line
+
+_MUST = 'must be "processes" or a mapping, like {"processes": 4, "memory": "2GB"}'
+_KEYS = ("processes", "memory")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_LEAST_MEMORY = 100 * 10**6
+MOST_PROCESSES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where the functions of cells run: in processes of this machine.
+
+    Attributes:
+        processes: How many there are; None: as many as this process may use processors.
+        memory: How many bytes each may use; None: any number.
+    """
+
+    processes: int | None = None
+    memory: int | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return self.processes or available_processors()
+
+    @property
+    def words(self) -> str:
+        """The engine in words: "2 processes"."""
+        number = self.workers
+        return f"{number:,} process{'' if number == 1 else 'es'}"
+
+
+def as_engine(value: Any) -> Engine | None:
+    """Return the engine that a value asks for; None: this process.
+
+    Raises:
+        TypeError: It is of another type.
+        ValueError: It names an unknown engine, or has a wrong number.
+    """
+    if value is None or isinstance(value, Engine):
+        return value
+    if value == "processes":
+        return Engine()
+    if value == "ray" or (isinstance(value, Mapping) and "ray" in value):
+        raise ValueError("engine='ray': this version runs on processes of one machine only")
+    if isinstance(value, str):
+        raise ValueError(f"engine={one_line(repr(value))}: {_MUST}")  # noqa: TRY004 - a wrong name
+    if not isinstance(value, Mapping):
+        raise TypeError(f"engine={one_line(repr(value))}: {_MUST}")
+    for key in value:
+        if key not in _KEYS:
+            raise ValueError(f"engine: unknown key {one_line(repr(key))}; it has {', '.join(_KEYS)}")
+    processes, memory = value.get("processes"), value.get("memory")
+    if processes is not None:
+        whole_number_from(1, processes=processes)
+        if processes > MOST_PROCESSES:
+            raise ValueError(f"processes={processes:,}: must be at most {MOST_PROCESSES:,}")
+    return Engine(processes, None if memory is None else as_bytes(memory))
+
+
+def as_bytes(size: Any) -> int:
+    """Return a size as a number of bytes: `2GB`, `500 MB`, `1GiB`, or the number itself.
+
+    Raises:
+        ValueError: It is no size, or less than a worker itself needs.
+    """
+    must = "must be a size, like 2GB"
+    if isinstance(size, bool) or not isinstance(size, (int, str)):
+        raise ValueError(f"memory={one_line(repr(size))}: {must}")  # noqa: TRY004 - a wrong size
+    count = size
+    if isinstance(size, str):
+        found = _SIZE.fullmatch(size)
+        if found is None:
+            raise ValueError(f"memory={one_line(repr(size))}: {must}")
+        unit = (found[2] or "").lower()
+        base = 1024 if unit.endswith("i") else 1000
+        count = int(float(found[1]) * base ** _UNITS[unit.removesuffix("i")])
+    assert isinstance(count, int)
+    if count < _LEAST_MEMORY:
+        raise ValueError(f"memory={one_line(repr(size))}: must be at least 100MB")
+    return count
+
+
+def available_processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def runs_user_code(step: Any) -> bool:
+    """Return whether a step is the user's own Python, which an engine for all steps runs.
+
+    Built-in evaluators take microseconds, and judges and remote workflows only wait: they stay in
+    the driver.
+    """
+    module = type(step).__module__
+    is_library = module.startswith("limpet.evaluators.libraries.")
+    return not is_library and (isinstance(step, CodeStep) or not module.startswith("limpet."))

@@ -1,0 +1,215 @@
+"""A worker process: reads what the driver says from one pipe, and answers on another.
+
+It ends when the driver does, whatever its own code is doing: a thread looks at the pipe and at the
+parent's id. That thread also shows that the process is alive: the driver kills one that is stopped,
+or whose interpreter is stuck.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import functools
+import gc
+import io
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any, NoReturn
+
+from limpet.engines.bench import Bench
+from limpet.engines.messages import ALIVE, END, LOG, TEXT, Frames, frame, packed
+from limpet.executors.forks import ending_forked_children
+
+ALIVE_EVERY_S = 1.0
+_PARENT_EVERY_S = 0.25
+_STACK_BYTES = 2 * 2**20  # the usual 8 MB of each thread would count as used
+
+
+class Pipe:
+    """Writes frames to the driver, from any thread."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = threading.Lock()
+
+    def send(self, messages: list[bytes]) -> None:
+        data = memoryview(frame(messages))
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._fd, data) :]
+            except OSError:  # the driver is gone
+                end_at_once()
+
+    def show_life(self) -> None:
+        """Send a sign of life, unless something is being sent."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            self.send([packed((ALIVE,))])
+
+
+def end_at_once() -> NoReturn:
+    """End this process and what it started."""
+    with contextlib.suppress(OSError):
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+class _Down(asyncio.Protocol):
+    """Hears what the driver says."""
+
+    def __init__(self, bench: Bench, ended: asyncio.Event) -> None:
+        self._frames = Frames()
+        self._bench = bench
+        self._ended = ended
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._frames.feed(data):
+            if message[0] == END:
+                self._ended.set()
+            else:
+                self._bench.hear(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        end_at_once()
+
+
+class Stream(io.TextIOBase):
+    """Standard output or error of a worker: the driver writes it where its own goes."""
+
+    def __init__(self, name: str, pipe: Pipe, fd: int) -> None:
+        super().__init__()
+        self.name = name
+        self._pipe = pipe
+        self._descriptor = fd
+        self._pid = os.getpid()
+        self._text = ""
+        self._lock = threading.RLock()
+        self.buffer = io.BufferedWriter(_Raw(self))  # for code that writes bytes
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # a constant in the stubs
+        return "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        with self._lock:
+            self._text += text
+            if "\n" in text or len(self._text) > io.DEFAULT_BUFFER_SIZE:
+                self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        with self._lock:
+            text, self._text = self._text, ""
+        if not text:
+            return
+        if os.getpid() != self._pid:  # a fork of the user's: its messages are not the worker's
+            os.write(self._descriptor, text.encode(errors="replace"))
+            return
+        self._pipe.send([packed((TEXT, self.name, text))])
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data).decode(errors="replace"))
+        return len(data)
+
+
+class LogHandler(logging.Handler):
+    """Passes log records on to the driver."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = self.format(record)
+            self._pipe.send([packed((LOG, record.name, record.levelno, text))])
+        except Exception:  # noqa: BLE001 - as logging does
+            self.handleError(record)
+
+
+def main() -> None:
+    """Serve the driver until it says so, or is gone."""
+    down, up, crash, parent, memory, level = map(int, sys.argv[1:])
+    sys.argv[1:] = []
+    for fd in (down, up, crash):
+        os.set_inheritable(fd, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
+    faulthandler.enable(crash)
+    pipe = Pipe(up)
+    stdout, stderr = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Stream("stdout", pipe, 1), Stream("stderr", pipe, 2)
+    logging.getLogger().addHandler(LogHandler(pipe))
+    logging.getLogger().setLevel(level)
+    threading.Thread(target=_live, args=(pipe, parent), name="limpet-alive", daemon=True).start()
+    if memory:
+        _limit_memory(memory)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(None)
+    gc.freeze()
+    with ending_forked_children(loop):
+        loop.run_until_complete(_serve(pipe, down, limits_memory=bool(memory)))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.stdout, sys.stderr = stdout, stderr
+
+
+async def _serve(pipe: Pipe, down: int, *, limits_memory: bool) -> None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    bench = Bench(pipe.send, end_at_once, limits_memory=limits_memory)
+    reading = functools.partial(_Down, bench, ended)
+    await loop.connect_read_pipe(reading, os.fdopen(down, "rb", buffering=0))
+    await ended.wait()
+    bench.flush()
+
+
+def _live(pipe: Pipe, parent: int) -> None:
+    """Show signs of life, and end with the driver."""
+    shown = time.monotonic()
+    while True:
+        time.sleep(_PARENT_EVERY_S)
+        if os.getppid() != parent:
+            end_at_once()
+        if time.monotonic() - shown >= ALIVE_EVERY_S:
+            shown = time.monotonic()
+            pipe.show_life()
+
+
+def _limit_memory(memory: int) -> None:
+    """Let the system refuse this process more memory."""
+    import resource  # noqa: PLC0415 - not everywhere
+
+    threading.stack_size(_STACK_BYTES)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))
+
+
+if __name__ == "__main__":
+    main()

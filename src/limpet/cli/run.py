@@ -38,6 +38,7 @@ from limpet.cli.run_ending import (
 from limpet.config import Config
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
+from limpet.engines.spec import as_engine
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.live_display import busy
@@ -68,6 +69,7 @@ def command(
     retry_failed: bool | None,
     early_stop: bool | None,
     goals: tuple[str, ...],
+    engine: str | None,
     limit: int | None,
     trials: int | None,
     settings: tuple[str, ...],
@@ -101,6 +103,7 @@ def command(
         quiet,
         as_json,
         base,
+        _read_engine(engine),
     )
     with stdout_for_data() as out:
         made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
@@ -149,6 +152,14 @@ def _read_against(
     return against
 
 
+def _read_engine(engine: str | None) -> str | None:
+    try:
+        as_engine(engine)
+    except ValueError as error:
+        raise click.UsageError(f"--{error}") from None
+    return engine
+
+
 def _check_matrix(only: Sequence[str], against: "Against | None", *, has_matrix: bool) -> None:
     if not has_matrix and only:
         raise click.UsageError(f"--only {only[0]}: the file has no matrix")
@@ -172,6 +183,7 @@ class _Flags(NamedTuple):
     quiet: bool
     as_json: bool
     against: "Against | None" = None
+    engine: str | None = None
 
     @property
     def forces(self) -> bool:
@@ -241,6 +253,8 @@ def _options(prepared: Arguments, flags: _Flags) -> RunOptions:
         options["early_stop"] = flags.early_stop
     if flags.goals:
         options["stop_when"] = read_goals(flags.goals, list(prepared.evaluators))
+    if flags.engine is not None:
+        options["engine"] = flags.engine
     return options
 
 

@@ -119,7 +119,14 @@ class Config:
             trace_filter=output.trace_filter,
             bare_outputs=bool(output.bare),
             configuration=self.public,
+            step_engines=self._engines(),
         )
+
+    def _engines(self) -> dict[str, Any]:
+        """Return the engines of single steps, by the step's name."""
+        sections: dict[str, Any] = {"workflow": self._content.workflow, **self._evaluators}
+        engines = {name: getattr(section, "engine", None) for name, section in sections.items()}
+        return {name: engine for name, engine in engines.items() if engine is not None}
 
 
 def load_config(

@@ -311,7 +311,7 @@ def _shown(reference: str) -> str:
 
 def options_of(content: EvalFile) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
-    options = _given(content, "timeout", "on_change", "early_stop", "stop_when")
+    options = _given(content, "timeout", "on_change", "early_stop", "stop_when", "engine")
     if content.prices is not None:
         options["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in content.prices.items()

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from limpet.config.environment import Substituted, typed
 from limpet.config.imports import checked_reference
+from limpet.engines.spec import as_engine
 from limpet.fingerprints.declared import flaw_of_variable
 from limpet.secrets.known import flaw_of_declared
 from limpet.transport.address import flaw_of_header
@@ -126,6 +127,18 @@ def _range(value: Any) -> tuple[float, float] | None:
         raise PydanticCustomError("flaw", must) from None
 
 
+def _engine(value: Any) -> Any:
+    given: Any = typed(value)
+    if isinstance(value, dict):
+        given = {name: typed(part) for name, part in value.items()}
+    try:
+        as_engine(given)
+    except (TypeError, ValueError) as error:
+        flaw = str(error).removeprefix(f"engine={given!r}: ").removeprefix("engine: ")
+        raise PydanticCustomError("flaw", "{flaw}", {"flaw": flaw}) from None
+    return given
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 Name = Annotated[str, AfterValidator(_name)]
 Path = Annotated[str, AfterValidator(_path)]
@@ -164,6 +177,21 @@ Argv = Annotated[
 Statuses = Annotated[list[int], _OrVariable()]
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 ScoreRange = Annotated[tuple[float, float], PlainValidator(_range), WithJsonSchema(_PAIR)]
+_ENGINE = {
+    "anyOf": [
+        {"enum": ["processes"]},
+        {
+            "type": "object",
+            "properties": {
+                "processes": {"type": "integer", "minimum": 1},
+                "memory": {"type": ["string", "integer"], "examples": ["2GB"]},
+            },
+            "additionalProperties": False,
+        },
+        VARIABLE,
+    ]
+}
+EngineOf = Annotated[Any, PlainValidator(_engine), WithJsonSchema(_ENGINE)]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
     _OrVariable(),

@@ -6,6 +6,7 @@ others, and travel together. Each cell runs in a context of its own, as in a run
 """
 
 import asyncio
+import contextlib
 import contextvars
 import os
 from collections.abc import Callable, Mapping
@@ -17,11 +18,13 @@ from limpet.engines.main_module import import_main
 from limpet.engines.messages import (
     ANSWER,
     BEGUN,
+    BLOCKED,
     CANCEL,
     CELL,
     CLOSE,
     CLOSED,
     DONE,
+    FREE,
     LOG,
     NO_MEMORY,
     OPEN,
@@ -105,6 +108,8 @@ class Bench:
         self._questions = Questions(self.say)
         self._reports = FileReports()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_answered = True
+        self._is_blocked = False
         listen(self._reports)
         with pacing_with(RemotePacers(self._questions)):  # type: ignore[arg-type]  # as one sees it
             self._context = contextvars.copy_context()
@@ -165,6 +170,29 @@ class Bench:
     def _linger(self) -> None:
         if self._timer is None:
             self._timer = self._loop.call_later(_LINGER_S, self.flush)
+
+    def ping(self) -> Message | None:
+        """Return which cell blocks the event loop, as a message; called by another thread.
+
+        The time of its neighbours must not run out meanwhile: they can do nothing about it.
+        """
+        if not self._is_answered:
+            if self._is_blocked:
+                return None
+            self._is_blocked = True
+            running = asyncio.current_task(self._loop)
+            numbers = (number for number, task in list(self._cells.items()) if task is running)
+            return BLOCKED, next(numbers, 0)
+        self._is_answered = False
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._pong)
+        return None
+
+    def _pong(self) -> None:
+        self._is_answered = True
+        if self._is_blocked:
+            self._is_blocked = False
+            self.say((FREE,))
 
     # ---- steps ----------------------------------------------------------------------------------
 

@@ -29,11 +29,13 @@ from limpet.engines.messages import (
     ANSWER,
     ASK,
     BEGUN,
+    BLOCKED,
     CANCEL,
     CELL,
     CLOSE,
     CLOSED,
     DONE,
+    FREE,
     LOG,
     OPEN,
     OPENED,
@@ -91,6 +93,7 @@ class _Worker:
         self.is_spare = self.is_busy = False
         self.completed = 0
         self.heard_at = 0.0
+        self.paused: list[_Cell] = []
 
     @property
     def name(self) -> str:
@@ -395,10 +398,17 @@ class Crew:
                 cell.leave.resume()
                 cell.done.set_result(Returned(*returned))
         elif kind == BEGUN:
-            for number in message[1]:
-                if (cell := worker.cells.get(number)) is not None:
-                    cell.begun_at = self._loop.time()
+            self._begun(worker, message[1])
+        elif kind == BLOCKED:
+            worker.paused = [cell for at, cell in worker.cells.items() if at != message[1] != 0]
+            for cell in worker.paused:
+                cell.leave.pause()
+            self._begun(worker, [message[1]])  # it could not say so itself
+        elif kind == FREE:
+            for cell in worker.paused:
+                if cell.worker is worker and cell.begun_at is not None:
                     cell.leave.resume()
+            worker.paused = []
         elif kind == ASK:
             self._asked(worker, *message[1:])
         elif kind == READS:
@@ -413,6 +423,12 @@ class Crew:
         elif kind == LOG:
             _, name, level, text = message
             logging.getLogger(name).log(level, "%s", text)
+
+    def _begun(self, worker: _Worker, numbers: list[int]) -> None:
+        for number in numbers:
+            if (cell := worker.cells.get(number)) is not None and cell.begun_at is None:
+                cell.begun_at = self._loop.time()
+                cell.leave.resume()
 
     def _asked(self, worker: _Worker, number: int, question: int, *more: Any) -> None:
         cell = worker.cells.get(number)

@@ -93,6 +93,14 @@ def as_bytes(size: Any) -> int:
     return count
 
 
+def words_of(engines: Mapping[str, Engine]) -> str:
+    """Return which steps run where, in words: "workflow and correct on 2 processes"."""
+    steps: dict[Engine, list[str]] = {}
+    for step, engine in engines.items():
+        steps.setdefault(engine, []).append(step)
+    return ", ".join(f"{' and '.join(names)} on {one.words}" for one, names in steps.items())
+
+
 def available_processors() -> int:
     """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):

@@ -166,31 +166,32 @@ def main() -> None:
     sys.stdout, sys.stderr = Stream("stdout", pipe, 1), Stream("stderr", pipe, 2)
     logging.getLogger().addHandler(LogHandler(pipe))
     logging.getLogger().setLevel(level)
-    threading.Thread(target=_live, args=(pipe, parent), name="limpet-alive", daemon=True).start()
     if memory:
         _limit_memory(memory)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(None)
     gc.freeze()
     with ending_forked_children(loop):
-        loop.run_until_complete(_serve(pipe, down, limits_memory=bool(memory)))
+        loop.run_until_complete(_serve(pipe, down, parent, limits_memory=bool(memory)))
     sys.stdout.flush()
     sys.stderr.flush()
     sys.stdout, sys.stderr = stdout, stderr
 
 
-async def _serve(pipe: Pipe, down: int, *, limits_memory: bool) -> None:
+async def _serve(pipe: Pipe, down: int, parent: int, *, limits_memory: bool) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     bench = Bench(pipe.send, end_at_once, limits_memory=limits_memory)
+    life = threading.Thread(target=_live, args=(pipe, parent, bench), daemon=True)
+    life.start()
     reading = functools.partial(_Down, bench, ended)
     await loop.connect_read_pipe(reading, os.fdopen(down, "rb", buffering=0))
     await ended.wait()
     bench.flush()
 
 
-def _live(pipe: Pipe, parent: int) -> None:
-    """Show signs of life, and end with the driver."""
+def _live(pipe: Pipe, parent: int, bench: Bench) -> None:
+    """Show signs of life, tell what blocks the loop, and end with the driver."""
     shown = time.monotonic()
     while True:
         time.sleep(_PARENT_EVERY_S)
@@ -199,6 +200,8 @@ def _live(pipe: Pipe, parent: int) -> None:
         if time.monotonic() - shown >= ALIVE_EVERY_S:
             shown = time.monotonic()
             pipe.show_life()
+        if (blocked := bench.ping()) is not None:
+            pipe.send([packed(blocked)])
 
 
 def _limit_memory(memory: int) -> None:

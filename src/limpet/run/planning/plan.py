@@ -114,6 +114,7 @@ class Plan:
         of: How many items the dataset has; None: all are selected.
         redo: What becomes of the redos of earlier sessions that are not done.
         scales: What the scores of each evaluator mean, where that is not the usual.
+        engine: Which steps run in other processes, in words; empty: none.
         stop_when: The half-width of each score at which it stops earlier; empty: it does not.
     """
 
@@ -125,6 +126,7 @@ class Plan:
     redo: EarlierRedo = ""
     scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
     stop_when: Mapping[str, float] = field(default_factory=dict)
+    engine: str = ""
 
     @property
     def calls(self) -> int:
@@ -158,6 +160,8 @@ class Plan:
         if self.stop_when and self.calls:
             goals = " and ".join(f"{name} ± {width:g}" for name, width in self.stop_when.items())
             text += f"; fewer if {goals} is reached before"
+        if self.engine and self.calls:
+            text += f"; {self.engine}"
         return f"{text}; {_REDOS[self.redo]}" if self.redo else text
 
     def _repr_html_(self) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from limpet.engines.spec import words_of
 from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project, project_of
 from limpet.fingerprints.keys import digest
@@ -116,7 +117,9 @@ class Planner:
             self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
         goals = {str(goal.name): goal.half_width for goal in self._request.goals}
-        plan = replace(lookup.plan, redo=self._redo, stop_when=goals)
+        plan = replace(
+            lookup.plan, redo=self._redo, stop_when=goals, engine=words_of(self._request.engines)
+        )
         lookup.plan = with_expected_costs(plan, self._layout)
         return lookup
 

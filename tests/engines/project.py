@@ -21,6 +21,7 @@ import pytest
 from e2e import ready_limpet
 
 import limpet
+
 ONE, PROCESSES = "one", "processes"
 
 

@@ -6,7 +6,6 @@ import re
 import pytest
 
 import limpet
-
 from tests.engines.project import ONE, PROCESSES, Project, both_engines, needs_engines
 
 CODE = '''
@@ -157,7 +156,9 @@ ERRORS = {
     "keyword only, 500": lambda: KeywordOnly("down", response=Response(500)),
     "keyword only, 400": lambda: KeywordOnly("bad", response=Response(400)),
     "keyword only, 401": lambda: KeywordOnly("who", response=Response(401)),
-    "rate limit by name": lambda: RateLimitError("slow", response=Response(429, {"retry-after": "0.01"})),
+    "rate limit by name": lambda: RateLimitError(
+        "slow", response=Response(429, {"retry-after": "0.01"})
+    ),
     "aiohttp 404": lambda: status(404),
     "aiohttp 429": lambda: status(429, {"Retry-After": "0"}),
     "aiohttp 503": lambda: status(503),

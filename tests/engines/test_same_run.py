@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import limpet
-
 from tests.engines.project import (
     BOTH,
     ONE,
@@ -22,7 +21,7 @@ from tests.engines.project import (
 )
 from tests.numbers.command import limpet as command
 
-CODE = '''
+CODE = """
 SEEN = []
 
 
@@ -51,7 +50,7 @@ def length(output, item):
 
 async def several(output, expected):
     return {"same": output == expected, "tone": "kind" if output else "rude", "n": len(output)}
-'''
+"""
 EVALUATORS = {"correct": "exact_match", "length": "APP:length", "several": "APP:several"}
 STEPS = ("workflow", "length")
 

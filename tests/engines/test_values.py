@@ -153,7 +153,7 @@ VALUES = {
     "an output": lambda: limpet.Output("said", usage={"total_tokens": 3}, trace=[{"kind": "tool"}],
                                        metadata={"at": (1, 2), "b": b"x", "n": float("nan")}),
     "an output in an output": lambda: limpet.Output({"a": Point(1)}, metadata=Point(2)),
-    "an output with a usage that is none": lambda: limpet.Output("said", usage={"total_tokens": "?"}),
+    "an output with a usage that is none": lambda: limpet.Output("said", usage={"n": "?"}),
     "an output with a trace that is none": lambda: limpet.Output("said", trace=5),
     "an output with an object of a client as usage": lambda: limpet.Output(
         "said", usage=types.SimpleNamespace(prompt_tokens=1, completion_tokens=2)

@@ -1,0 +1,80 @@
+"""A file that a call reads in a worker counts as it does in one process."""
+
+import pytest
+
+from tests.engines.project import ONE, PROCESSES, Project, both_engines, needs_engines
+
+CODE = """
+def read(name):
+    return (HERE / name).read_text()
+
+
+{at_import}
+
+
+class answer:
+    def setup(self):
+        self.prompt = read("setup.txt")
+
+    def __call__(self, item):
+        note(item)
+        read("call.txt")
+        read(f"docs/{{item.id}}.txt")
+        return item.expected
+
+
+def score(output, item):
+    note(item, "score")
+    return len(read("rubric.txt"))
+"""
+# What is edited, and how many answers and scores are made again: of four items.
+EDITS = {
+    "nothing": (None, 0, 0),
+    "a file of every call": ("call.txt", 4, 0),
+    "a file of the set-up": ("setup.txt", 4, 0),
+    "a file of the import": ("import.txt", 4, 0),
+    "the file of one item": ("docs/q2.txt", 1, 0),
+    "a file of the evaluator": ("rubric.txt", 0, 4),
+    "a file that nobody reads": ("nobody.txt", 0, 0),
+}
+
+
+def make(folder):
+    code = CODE.format(at_import='PROMPT = read("import.txt")')
+    project = Project(folder, code, rows=4, evaluators={"score": "APP:score"}, more="pace: 2\n")
+    (folder / "pyproject.toml").write_text("")  # this folder is the project
+    (folder / "docs").mkdir()
+    names = ["call.txt", "setup.txt", "import.txt", "rubric.txt", "nobody.txt"]
+    for name in [*names, *(f"docs/q{n}.txt" for n in range(4))]:
+        (folder / name).write_text(f"first content of {name}")
+    return project
+
+
+def again(project, edit, first, then):
+    """Return how many answers and scores a second session makes."""
+    done = project.run(engine=first)
+    assert done.returncode == 0, done.stderr
+    assert (len(project.counts()), len(project.counts("score"))) == (4, 4)
+    project.forget_calls()
+    if edit:
+        (project.folder / edit).write_text("second content")
+    done = project.run(engine=then)
+    assert done.returncode == 0, done.stderr
+    if edit and project.calls:
+        assert edit in done.stderr or "score" in {call.step for call in project.calls}
+    return sum(project.counts().values()), sum(project.counts("score").values())
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@both_engines
+def test_an_edited_file_costs_what_read_it(tmp_path, engine, edit):
+    name, answers, scores = EDITS[edit]
+    assert again(make(tmp_path), name, engine, engine) == (answers, scores)
+
+
+@needs_engines
+@pytest.mark.parametrize("edit", ["nothing", "a file of every call"])
+@pytest.mark.parametrize(("first", "then"), [(ONE, PROCESSES), (PROCESSES, ONE)])
+def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, edit):
+    name, answers, scores = EDITS[edit]
+    assert again(make(tmp_path), name, first, then) == (answers, scores)

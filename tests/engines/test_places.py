@@ -1,0 +1,340 @@
+"""What surrounds a call: environment, folders, imports, scripts; and what cannot be sent."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import limpet
+from tests.engines.project import ONE, Project, both_engines, chosen, needs_engines
+
+CODE = """
+import helper_of_engines
+
+
+def answer(item):
+    note(item)
+    return {
+        "cwd": os.getcwd(),
+        "variable": os.environ.get("LIMPET_TEST_TONE"),
+        "path": [one for one in sys.path if "engines" in one or "extra" in one],
+        "argv": len(sys.argv) > 0,
+        "helper": helper_of_engines.WORD,
+        "name": __name__,
+        "umask": os.umask(os.umask(0o22)) if False else None,
+        "locale": sys.getfilesystemencoding(),
+        "hash seed": os.environ.get("PYTHONHASHSEED"),
+        "utf8": sys.flags.utf8_mode,
+        "optimised": sys.flags.optimize,
+    }
+
+
+def leaks(item):
+    return "the key is " + os.environ["LIMPET_TEST_API_KEY"]
+
+
+def raises_it(item):
+    raise ValueError("refused: " + os.environ["LIMPET_TEST_API_KEY"])
+"""
+KEY = "sk-Proj-0123456789-abcdefghij"
+
+
+def make(folder, **more):
+    project = Project(folder, CODE, rows=2, **more)
+    (folder / "helper_of_engines.py").write_text("WORD = 'helped'\n")
+    return project
+
+
+@both_engines
+def test_folder_variables_and_imports_are_those_of_the_driver(tmp_path, engine):
+    project = make(tmp_path)
+    (tmp_path / "extra").mkdir()
+    env = {"LIMPET_TEST_TONE": "kind", "PYTHONPATH": str(tmp_path / "extra")}
+    done = project.run(engine=engine, env=env)
+    assert done.returncode == 0, done.stderr
+    found = project.result.items[0].output
+    assert found["cwd"] == str(tmp_path)
+    assert found["variable"] == "kind"
+    assert found["helper"] == "helped"
+    assert found["name"] == project.module
+    assert str(tmp_path / "extra") in found["path"]
+
+
+@both_engines
+def test_a_variable_of_an_env_file_is_there(tmp_path, engine):
+    project = make(tmp_path)
+    (tmp_path / "mine.env").write_text("LIMPET_TEST_TONE='from a file'\n")
+    assert project.run("--env-file", "mine.env", engine=engine).returncode == 0
+    assert project.result.items[0].output["variable"] == "from a file"
+
+
+@both_engines
+def test_a_variable_that_a_script_set_before_the_run_is_there(tmp_path, engine, monkeypatch):
+    monkeypatch.setenv("LIMPET_TEST_TONE", "set by the script")
+    project = make(tmp_path)
+    result = project.evaluate(engine)
+    assert {item.output["variable"] for item in result.items} == {"set by the script"}
+    assert result.items[0].output["cwd"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("workflow", ["leaks", "raises_it"])
+@both_engines
+def test_a_secret_is_masked_wherever_it_comes_from(tmp_path, engine, workflow):
+    project = make(tmp_path, workflow=workflow, more="retry: 0\nearly_stop: false\n")
+    done = project.run(engine=engine, env={"LIMPET_TEST_API_KEY": KEY})
+    assert KEY not in done.stdout + done.stderr
+    for file in project.path.rglob("*"):
+        if file.is_file():
+            assert KEY.encode() not in file.read_bytes(), file
+    item = project.result.items[0]
+    said = item.output if workflow == "leaks" else item.error["message"]
+    assert "[redacted]" in said
+
+
+@needs_engines
+def test_a_secret_is_in_nobodys_command_line(tmp_path):
+    """Anybody on the machine may read it there."""
+    code = """
+def answer(item):
+    lines = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                lines.append((entry / "cmdline").read_bytes())
+            except OSError:
+                pass
+    (HERE / "lines").write_bytes(b"".join(lines))
+    return item.expected
+"""
+    project = Project(tmp_path, code, rows=1)
+    project.run(engine="processes", env={"LIMPET_TEST_API_KEY": KEY})
+    assert KEY.encode() not in (tmp_path / "lines").read_bytes()
+
+
+@both_engines
+def test_a_module_that_is_missing_is_one_error_before_the_first_call(tmp_path, engine):
+    project = make(tmp_path)
+    (tmp_path / "helper_of_engines.py").unlink()
+    done = project.run(engine=engine)
+    assert done.returncode == 2
+    assert "helper_of_engines" in done.stderr
+    assert project.calls == []
+
+
+# ---- scripts ------------------------------------------------------------------------------------
+
+SCRIPT = """
+import os
+import sys
+import threading
+
+import limpet
+
+with open("starts.txt", "a") as file:
+    file.write("x")
+OPTIONS = {options!r}
+WORD = "said"
+LOCK = threading.Lock()
+
+
+def answer(item):
+    with open("calls.txt", "a") as file:
+        file.write(f"workflow {{item.id}} {{os.getpid()}}\\n")
+    return WORD + " " + item.input
+
+
+class Agent:
+    def __init__(self, word="agent"):
+        self.word = word
+
+    def __call__(self, item):
+        return self.word + " " + item.input
+
+
+def closure(word):
+    def inner(item):
+        return word + " " + item.input
+
+    return inner
+
+
+def locked(item):
+    with LOCK:
+        return WORD + " " + item.input
+
+
+class Locked(Agent):
+    def __init__(self):
+        super().__init__("locked")
+        self.the_lock = threading.Lock()
+
+
+def main():
+    rows = [dict(id=f"q{{n}}", question=f"Say {{n}}", answer="") for n in range(3)]
+    try:
+        result = limpet.evaluate(
+            rows, {workflow}, {evaluators}, run="runs/trial", show=False, **OPTIONS
+        )
+    except (limpet.LimpetError, TypeError, ValueError) as error:
+        print("REFUSED", error, getattr(error, "hint", ""))
+        sys.exit(2)
+    print([item.output for item in result.items], [len(item.scores) for item in result.items])
+
+
+{guard}main()
+"""
+GUARD = 'if __name__ == "__main__":\n    '
+THINGS = {
+    "a function": ("answer", "said", "answer"),
+    "a class": ("Agent", "agent", "Agent"),
+    "an object": ("Agent('given')", "given", "Agent"),
+    "a lambda": ("lambda item: 'lambda ' + item.input", "lambda", "lambda"),
+    "a closure": ("closure('closed')", "closed", "inner"),
+    "a function with a lock outside": ("locked", "said", "LOCK"),
+    "an object with a lock inside": ("Locked()", "locked", "Lock"),
+}
+
+
+def script(folder, engine, workflow="answer", evaluators="[]", guard=GUARD):
+    text = SCRIPT.format(
+        options=chosen(engine), workflow=workflow, evaluators=evaluators, guard=guard
+    )
+    (folder / "script.py").write_text(textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=250,
+        check=False,
+    )  # fmt: skip
+
+
+def assert_answered_or_refused(done, word, named, scores=0):
+    """It works as in one process, or says what cannot be sent: never anything in between."""
+    if done.returncode == 0:
+        expected = [f"{word} Say {n}" for n in range(3)]
+        assert done.stdout.strip() == f"{expected} {[scores] * 3}"
+    else:
+        assert done.returncode == 2, done.stderr
+        assert done.stdout.startswith("REFUSED"), done.stdout
+        assert named.lower() in done.stdout.lower()
+        assert "pickle" not in done.stdout.lower().split("refused")[0]
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("thing", THINGS)
+@both_engines
+def test_what_a_script_defines_is_answered_or_refused_by_its_name(tmp_path, engine, thing):
+    workflow, word, named = THINGS[thing]
+    done = script(tmp_path, engine, workflow)
+    assert_answered_or_refused(done, word, named)
+    if thing in {"a function", "a class"} or engine == ONE:
+        assert done.returncode == 0, done.stdout + done.stderr  # it can be imported: it works
+    assert (tmp_path / "starts.txt").read_text().count("x") < 10
+
+
+@both_engines
+def test_a_script_without_a_guard_runs_once_or_is_told_so(tmp_path, engine):
+    """A worker that imports it would start the whole again, without end."""
+    done = script(tmp_path, engine, guard="")
+    assert_answered_or_refused(done, "said", "__main__")
+    calls = tmp_path / "calls.txt"
+    assert len(calls.read_text().splitlines() if calls.exists() else []) in {0, 3}
+    assert (tmp_path / "starts.txt").read_text().count("x") < 10
+
+
+@pytest.mark.parametrize("evaluator", ["[lambda output: 1]", "[closure('x')]", "{'s': answer}"])
+@both_engines
+def test_an_evaluator_that_cannot_be_sent_is_named_too(tmp_path, engine, evaluator):
+    evaluators = {
+        "[lambda output: 1]": "{'short': lambda output: 1}",
+        "[closure('x')]": "{'short': closure('x')}",
+        "{'s': answer}": "{'short': lambda output, lock=LOCK: lock.locked()}",
+    }[evaluator]
+    done = script(tmp_path, engine, evaluators=evaluators)
+    if done.returncode:
+        assert done.stdout.startswith("REFUSED"), done.stdout + done.stderr
+        assert "short" in done.stdout
+    assert (tmp_path / "starts.txt").read_text().count("x") < 10
+
+
+@needs_engines
+def test_standard_input_is_no_place_to_import_from(tmp_path):
+    code = "import limpet\ndef f(q):\n    return q\nprint(limpet.evaluate([{'id': 'a', 'q': 'b'}], f, run='r', show=False, engine='processes'))"  # noqa: E501
+    done = subprocess.run(
+        [sys.executable, "-"], input=code, cwd=tmp_path, capture_output=True, text=True,
+        timeout=250, check=False,
+    )  # fmt: skip
+    assert "1 of 1 completed" in done.stdout or ("LimpetError" in done.stderr or "f" in done.stderr)
+
+
+# ---- code that differs --------------------------------------------------------------------------
+
+WORDS = """
+WORD = "first"
+
+
+def answer(item):
+    note(item)
+    return WORD
+
+
+def other(item):
+    note(item)
+    return "other"
+"""
+
+
+def outputs_or_refusal(project, engine, **options):
+    try:
+        result = project.evaluate(engine, **options)
+    except (limpet.LimpetError, TypeError, ValueError) as error:
+        return str(error)
+    return {item.output for item in result.items}
+
+
+@both_engines
+def test_a_value_that_the_script_changed_is_never_mistaken_for_the_files(tmp_path, engine):
+    """The identity is of what is in memory: an answer of another value must not get its key."""
+    project = Project(tmp_path, WORDS, rows=2)
+    module = sys.modules[project.imported("APP:answer").__module__]
+    module.WORD = "changed in memory"
+    found = outputs_or_refusal(project, engine)
+    assert found == {"changed in memory"} or (isinstance(found, str) and "WORD" in found)
+
+
+@both_engines
+def test_a_function_that_the_script_replaced_is_never_mistaken_for_the_files(tmp_path, engine):
+    project = Project(tmp_path, WORDS, rows=2)
+    module = sys.modules[project.imported("APP:answer").__module__]
+    module.answer = module.other
+    found = outputs_or_refusal(project, engine)
+    assert found == {"other"} or (isinstance(found, str) and "answer" in found)
+
+
+@both_engines
+def test_a_file_that_was_edited_since_it_was_imported_is_not_mixed_in(tmp_path, engine):
+    project = Project(tmp_path, WORDS, rows=2)
+    project.imported("APP:answer")
+    project.edit_code('"first"', '"edited"')
+    found = outputs_or_refusal(project, engine)
+    assert found == {"first"} or (isinstance(found, str) and found)
+
+
+@needs_engines
+def test_an_object_of_a_module_is_found_there_with_its_lock(tmp_path):
+    code = """
+class Agent:
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, item):
+        note(item)
+        with self.lock:
+            return "agent"
+
+
+AGENT = Agent()
+"""
+    project = Project(tmp_path, code, rows=2, workflow="AGENT")
+    assert {item.output for item in project.evaluate("processes").items} == {"agent"}
+    assert os.getpid() not in project.pids

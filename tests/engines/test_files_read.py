@@ -32,7 +32,7 @@ EDITS = {
     "nothing": (None, 0, 0),
     "a file of every call": ("call.txt", 4, 0),
     "a file of the set-up": ("setup.txt", 4, 0),
-    "a file of the import": ("import.txt", 4, 0),
+    "a file of the import, of which both are part": ("import.txt", 4, 4),
     "the file of one item": ("docs/q2.txt", 1, 0),
     "a file of the evaluator": ("rubric.txt", 0, 4),
     "a file that nobody reads": ("nobody.txt", 0, 0),

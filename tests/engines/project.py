@@ -253,7 +253,7 @@ class Project:
 
     def left_over(self):
         """Return the processes that have this project's mark in their environment."""
-        return [pid for pid in processes() if f"LIMPET_TEST_MARK={self.mark}" in environ(pid)]
+        return marked(self.mark)
 
 
 def make_rows(number):
@@ -275,6 +275,11 @@ def environ(pid):
         return Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
     except OSError:
         return []
+
+
+def marked(mark):
+    """Return the processes with this mark in their environment: the test's own, and no others."""
+    return [pid for pid in processes() if f"LIMPET_TEST_MARK={mark}" in environ(pid)]
 
 
 def stat(pid):

@@ -150,7 +150,7 @@ class WorkflowSection(Section):
     depends_on: DependsOnSection | None = _key(
         "What its answers depend on that its code does not show."
     )
-    engine: EngineOf | None = _key("Where it runs: processes, or {processes: 4, memory: 2GB}.")
+    engine: EngineOf | None = _key("Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}.")
 
 
 class ConversationSection(Section):
@@ -208,7 +208,7 @@ class PythonEvaluator(ScaleSection):
     depends_on: DependsOnSection | None = _key(
         "What its scores depend on that its code does not show."
     )
-    engine: EngineOf | None = _key("Where it runs: processes, or {processes: 4, memory: 2GB}.")
+    engine: EngineOf | None = _key("Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}.")
 
 
 class PaceSection(Section):
@@ -281,7 +281,7 @@ class EvalFile(Section):
     )
     timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
     engine: EngineOf | None = _key(
-        "Where your functions run: processes, or {processes: 4, memory: 2GB}."
+        "Where your functions run: processes, or {processes: {workers: 4, memory: 2GB}}."
     )
     on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
     env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")

@@ -127,10 +127,14 @@ def _range(value: Any) -> tuple[float, float] | None:
         raise PydanticCustomError("flaw", must) from None
 
 
-def _engine(value: Any) -> Any:
-    given: Any = typed(value)
+def _typed_all(value: Any) -> Any:
     if isinstance(value, dict):
-        given = {name: typed(part) for name, part in value.items()}
+        return {name: _typed_all(part) for name, part in value.items()}
+    return typed(value)
+
+
+def _engine(value: Any) -> Any:
+    given: Any = _typed_all(value)
     try:
         as_engine(given)
     except (TypeError, ValueError) as error:
@@ -177,14 +181,26 @@ Argv = Annotated[
 Statuses = Annotated[list[int], _OrVariable()]
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 ScoreRange = Annotated[tuple[float, float], PlainValidator(_range), WithJsonSchema(_PAIR)]
+_WORKERS = {"type": "integer", "minimum": 1}
 _ENGINE = {
     "anyOf": [
         {"enum": ["processes"]},
         {
             "type": "object",
             "properties": {
-                "processes": {"type": "integer", "minimum": 1},
-                "memory": {"type": ["string", "integer"], "examples": ["2GB"]},
+                "processes": {
+                    "anyOf": [
+                        _WORKERS,
+                        {
+                            "type": "object",
+                            "properties": {
+                                "workers": _WORKERS,
+                                "memory": {"type": ["string", "integer"], "examples": ["2GB"]},
+                            },
+                            "additionalProperties": False,
+                        },
+                    ]
+                },
             },
             "additionalProperties": False,
         },

@@ -58,9 +58,12 @@ _LOOK_EVERY_S = 1.0
 _DEATHS_TOGETHER = 2  # then a cell runs alone
 _FAILED_STARTS = 3  # in a row, then no more workers are started
 _LONGEST_PAUSE_S = 5.0
+_MOST_NAMED = 100
 
 logger = logging.getLogger("limpet.engines")
 
+Taken = Callable[[str], None]
+"""Called with the name of a worker that takes a cell."""
 OnEvent = Callable[[str, dict[str, Any]], None]
 """Called with an event of a worker: its name, and what there is to say."""
 
@@ -68,9 +71,10 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 class _Cell:
     """A cell that a worker has, or that waits for one."""
 
-    __slots__ = ("begun_at", "context", "deaths", "desk", "done", "leave", "worker")
+    __slots__ = ("begun_at", "context", "deaths", "desk", "done", "leave", "who", "worker")
 
-    def __init__(self, leave: Leave, context: contextvars.Context) -> None:
+    def __init__(self, who: str, leave: Leave, context: contextvars.Context) -> None:
+        self.who = who
         self.leave = leave
         self.context = context
         self.deaths = 0
@@ -256,23 +260,28 @@ class Crew:
 
     # ---- cells ----------------------------------------------------------------------------------
 
-    async def call(self, step: str, who: str, argument: bytes) -> Returned:
+    async def call(
+        self, step: str, who: str, argument: bytes, taken: Taken | None = None
+    ) -> Returned:
         """Run a cell in a worker.
 
         Args:
             step: The name of its step.
             who: The cell's name in messages.
             argument: What the step is called with.
+            taken: Called with the name of each worker that takes it.
 
         Raises:
             WorkerDiedError: Each worker that ran it died, the last one alone with it.
         """
-        cell = _Cell(current_leave(), contextvars.copy_context())
+        cell = _Cell(who, current_leave(), contextvars.copy_context())
         cell.leave.pause()
         try:
             while True:
                 alone = cell.deaths >= _DEATHS_TOGETHER
                 worker = await (self._spare_for(step) if alone else self._worker_for(step))
+                if taken is not None:
+                    taken(worker.name)
                 try:
                     returned = await self._run(worker, step, cell, argument)
                 finally:
@@ -311,6 +320,7 @@ class Crew:
         if worker.is_lost or worker.line is None:
             return
         cell.done = self._loop.create_future()  # the other one was cancelled
+        cell.begun_at = None
         worker.line.send([(CANCEL, number)])
         kill = self._loop.call_later(CANCEL_GRACE_S, self._kill_deaf, worker)
         try:
@@ -456,7 +466,9 @@ class Crew:
         worker.is_lost = True
         cells, worker.cells = worker.cells, {}
         now = self._loop.time()
-        self._on_event("worker_lost", {"worker": worker.name, "why": lost.why, "cells": len(cells)})
+        facts = {"worker": worker.name, "why": lost.why, "cells": len(cells)}
+        facts["had"] = [cell.who for cell in itertools.islice(cells.values(), _MOST_NAMED)]
+        self._on_event("worker_lost", facts)
         for cell in cells.values():
             cell.leave.resume(now - cell.begun_at if cell.begun_at is not None else 0.0)
             cell.leave.pause()

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from limpet.engines.crew import Crew, OnEvent
+from limpet.engines.crew import Crew, OnEvent, Taken
+from limpet.engines.messages import Returned
 from limpet.engines.packed_errors import unpacked_error
 from limpet.engines.packed_values import packed_argument, unpacked_output
 from limpet.engines.process_line import ProcessLines
@@ -38,7 +39,7 @@ class Place(Protocol):
     @property
     def words(self) -> str: ...
     async def open(self) -> None: ...
-    async def call(self, value: Any) -> Output: ...
+    async def call(self, value: Any, taken: Taken | None = None) -> Output: ...
     async def close(self) -> None: ...
 
 
@@ -64,8 +65,9 @@ class Here:
     async def open(self) -> None:
         await self._step.open()
 
-    async def call(self, value: Any) -> Output:
+    async def call(self, value: Any, taken: Taken | None = None) -> Output:
         """Return what the step returns for an item, read."""
+        del taken
         return await run_cell(self._who, self._step.call, value, self._read)
 
     async def close(self) -> None:
@@ -105,9 +107,9 @@ class Elsewhere:
             await self._crew.close(self._key)
             raise
 
-    async def call(self, value: Any) -> Output:
+    async def call(self, value: Any, taken: Taken | None = None) -> Output:
         """Return what the step returns for an item, read in its worker."""
-        returned = await self._crew.call(self._key, _named(value), packed_argument(value))
+        returned = await self._crew.call(self._key, _named(value), packed_argument(value), taken)
         if (more := returned.more) is not None:
             if "headers" in more or "usage" in more:
                 observe(headers=more.get("headers"), usage=more.get("usage"))
@@ -148,8 +150,8 @@ class LocalCrew:
         self._open.add(sent.name)
         return await self._crew.open(sent)
 
-    async def call(self, step: str, who: str, argument: bytes) -> Any:
-        return await self._crew.call(step, who, argument)
+    async def call(self, step: str, who: str, argument: bytes, taken: Taken | None) -> Returned:
+        return await self._crew.call(step, who, argument, taken)
 
     async def close(self, step: str) -> None:
         if step not in self._open:

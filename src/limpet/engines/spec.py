@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from limpet.arguments import whole_number_from
 from limpet.fingerprints.steps import CodeStep
-from limpet.text import one_line
+from limpet.text import did_you_mean, one_line
 
-_MUST = 'must be "processes" or a mapping, like {"processes": 4, "memory": "2GB"}'
-_KEYS = ("processes", "memory")
+ENGINES = ("processes", "ray")
+_MUST = "must be processes, or how many, like {processes: 4}"
+_KEYS = ("workers", "memory")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LEAST_MEMORY = 100 * 10**6
@@ -37,9 +37,9 @@ class Engine:
 
     @property
     def words(self) -> str:
-        """The engine in words: "2 processes"."""
+        """The engine in words: "2 workers"."""
         number = self.workers
-        return f"{number:,} process{'' if number == 1 else 'es'}"
+        return f"{number:,} worker{'' if number == 1 else 's'}"
 
 
 def as_engine(value: Any) -> Engine | None:
@@ -51,23 +51,41 @@ def as_engine(value: Any) -> Engine | None:
     """
     if value is None or isinstance(value, Engine):
         return value
-    if value == "processes":
-        return Engine()
-    if value == "ray" or (isinstance(value, Mapping) and "ray" in value):
-        raise ValueError("engine='ray': this version runs on processes of one machine only")
     if isinstance(value, str):
-        raise ValueError(f"engine={one_line(repr(value))}: {_MUST}")  # noqa: TRY004 - a wrong name
+        if value not in ENGINES:
+            near = did_you_mean(value, ENGINES)
+            raise ValueError(f"engine={one_line(repr(value))}: {_MUST}{near}")
+        value = {value: {}}
     if not isinstance(value, Mapping):
         raise TypeError(f"engine={one_line(repr(value))}: {_MUST}")
     for key in value:
+        if key not in ENGINES:
+            near = did_you_mean(key, ENGINES) if isinstance(key, str) else ""
+            raise ValueError(f"engine={one_line(repr(value))}: {_MUST}{near}")
+    if len(value) != 1:
+        raise ValueError(f"engine={one_line(repr(value))}: must name one engine")
+    (name, settings), *_ = value.items()
+    if name == "ray":  # the place of the second engine
+        raise ValueError("engine='ray': this version runs on processes of this machine only")
+    return _processes(settings)
+
+
+def _processes(settings: Any) -> Engine:
+    """Return the engine of local processes; a number is that of its workers."""
+    given = settings if isinstance(settings, Mapping) else {"workers": settings}
+    for key in given:
         if key not in _KEYS:
-            raise ValueError(f"engine: unknown key {one_line(repr(key))}; it has {', '.join(_KEYS)}")
-    processes, memory = value.get("processes"), value.get("memory")
-    if processes is not None:
-        whole_number_from(1, processes=processes)
-        if processes > MOST_PROCESSES:
-            raise ValueError(f"processes={processes:,}: must be at most {MOST_PROCESSES:,}")
-    return Engine(processes, None if memory is None else as_bytes(memory))
+            raise ValueError(
+                f"engine: processes: unknown key {one_line(repr(key))}; it has {', '.join(_KEYS)}"
+            )
+    workers, memory = given.get("workers"), given.get("memory")
+    if "workers" in given or settings is None:
+        allowed = f"must be a whole number from 1 to {MOST_PROCESSES:,}"
+        if not isinstance(workers, int) or isinstance(workers, bool):
+            raise TypeError(f"engine: processes: {one_line(repr(workers))}: {allowed}")
+        if not 1 <= workers <= MOST_PROCESSES:
+            raise ValueError(f"engine: processes: {workers}: {allowed}")
+    return Engine(workers, None if memory is None else as_bytes(memory))
 
 
 def as_bytes(size: Any) -> int:
@@ -78,23 +96,23 @@ def as_bytes(size: Any) -> int:
     """
     must = "must be a size, like 2GB"
     if isinstance(size, bool) or not isinstance(size, (int, str)):
-        raise ValueError(f"memory={one_line(repr(size))}: {must}")  # noqa: TRY004 - a wrong size
+        raise ValueError(f"engine: memory: {one_line(repr(size))}: {must}")  # noqa: TRY004 - a wrong size
     count = size
     if isinstance(size, str):
         found = _SIZE.fullmatch(size)
         if found is None:
-            raise ValueError(f"memory={one_line(repr(size))}: {must}")
+            raise ValueError(f"engine: memory: {one_line(repr(size))}: {must}")
         unit = (found[2] or "").lower()
         base = 1024 if unit.endswith("i") else 1000
         count = int(float(found[1]) * base ** _UNITS[unit.removesuffix("i")])
     assert isinstance(count, int)
     if count < _LEAST_MEMORY:
-        raise ValueError(f"memory={one_line(repr(size))}: must be at least 100MB")
+        raise ValueError(f"engine: memory: {one_line(repr(size))}: must be at least 100MB")
     return count
 
 
 def words_of(engines: Mapping[str, Engine]) -> str:
-    """Return which steps run where, in words: "workflow and correct on 2 processes"."""
+    """Return which steps run where, in words: "workflow and correct on 2 workers"."""
     steps: dict[Engine, list[str]] = {}
     for step, engine in engines.items():
         steps.setdefault(engine, []).append(step)

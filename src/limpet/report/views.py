@@ -178,6 +178,10 @@ class EventView(View):
         super().started(cell, attempt)
         self.say("started", **_named(cell), attempt=attempt)
 
+    def taken(self, cell: Cell, worker: str) -> None:
+        super().taken(cell, worker)
+        self.say("taken", **_named(cell), worker=worker)
+
     def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         super().attempt_failed(cell, facts)
         self.say("attempt_failed", **_named(cell), **facts)

@@ -112,7 +112,8 @@ def evaluate(
             - `watcher`: A function that is called with an `ItemResult` when an item's answer or
               failure is on disk, or a `Watcher`, which is notified of everything that happens.
             - `engine`: Where functions run: "processes" for as many local processes as there are
-              processors, or `{"processes": 4, "memory": "2GB"}`; None: in this process.
+              processors, or `{"processes": 4}`, or `{"processes": {"workers": 4, "memory": "2GB"}}`; None: in
+              this process.
             - `show`: Whether to show the plan, the progress and the summary (True): on a terminal,
               or in a notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
 

@@ -89,7 +89,7 @@ class AnsweringStep:
 
     async def _answer(self, call: Call) -> Output:
         item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
-        return await self.place.call(item)
+        return await self.place.call(item, self._runner.taken(call[1]))
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._remarks)

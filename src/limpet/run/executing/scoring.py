@@ -125,7 +125,7 @@ class ScoringStep:
         needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
         ballots = self._ballots.of(scoring, needed)
         with casting_into(ballots):
-            output = await self.place.call(scored)
+            output = await self.place.call(scored, self._runner.taken(scoring.cell))
         if len(ballots.keys) > 1:
             scoring.facts[MADE_OF] = ballots.keys
         return output

@@ -4,6 +4,7 @@ Shared are the journal, the pacers, the guards and the stop.
 """
 
 import asyncio
+import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -112,6 +113,11 @@ class StepRunner:
         """Return the ballots of an evaluator."""
         return StepBallots(self.journal, step, self._masking)
 
+    def taken(self, cell: Cell) -> Callable[[str], None] | None:
+        """Return what is to be called with the worker that takes a cell; None: nothing."""
+        watcher = self._watcher
+        return None if watcher is None else functools.partial(watcher.taken, cell)
+
     @property
     def given_up(self) -> int:
         """How many calls in flight were given up when the session stopped."""
@@ -166,10 +172,11 @@ class StepRunner:
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
         pacer = executor.pacer
         if pacer is None:
-            self.journal.log_event("pace", step=step, words=fixed)
+            words = ", ".join(filter(None, (fixed, "" if place is None else place.words)))
+            self.journal.log_event("pace", step=step, words=words)
         else:
             endpoint = self._masking.ours.text(pacer.key)
-            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer))
+            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer, place))
         if self._watcher is not None:
             pace: Any = pacer or FixedPace(fixed)
             is_elsewhere = place is not None and place.words
@@ -232,7 +239,9 @@ def _row(work_item: WorkItem) -> tuple[Any, ...]:
     return item.id, item.input, item.row
 
 
-def _tell_pace(journal: Journal, step: str, endpoint: str, pacer: Pacer) -> Callable[[], None]:
+def _tell_pace(
+    journal: Journal, step: str, endpoint: str, pacer: Pacer, place: Place | None
+) -> Callable[[], None]:
     """Write the pace as an event, now and when it changes; return a function that stops this.
 
     Changes in quick succession are written once, with the latest state.
@@ -252,7 +261,7 @@ def _tell_pace(journal: Journal, step: str, endpoint: str, pacer: Pacer) -> Call
             in_flight=state.in_flight,
             refused=state.refused,
             binding=state.binding,
-            words=state.words,
+            words=", ".join(filter(None, (state.words, "" if place is None else place.words))),
         )
 
     def on_change(_: object) -> None:

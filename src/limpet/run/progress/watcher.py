@@ -50,6 +50,9 @@ class Watcher:
     def started(self, cell: Cell, attempt: int) -> None:
         """An attempt started."""
 
+    def taken(self, cell: Cell, worker: str) -> None:
+        """A worker of an engine took an attempt; another one does if it dies."""
+
     def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         """An attempt failed: the details as in `failures.jsonl`, with `retry_in` on a retry."""
 

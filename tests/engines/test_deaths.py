@@ -232,7 +232,7 @@ def test_many_guilty_ones_are_all_found(tmp_path, workers):
 SETTING_UP = """
 class answer:
     def setup(self):
-        (HERE / "setups").open("a").write(f"{os.getpid()}\\n")
+        (HERE / "setups").open("a").write(f"{{os.getpid()}}\\n")
         {0}
 
     def __call__(self, item):
@@ -390,9 +390,11 @@ def answer(item):
         gc.disable()
     return item.expected
 """
-DOINGS = ["prints", "closes stdout", "reads stdin", "starts threads", "starts a thread that stays",
+# The one that closes stdout is the last: in its worker, nobody could write there after it.
+DOINGS = ["prints", "reads stdin", "starts threads", "starts a thread that stays",
           "starts a child", "forks", "uses multiprocessing", "runs a loop", "takes the signals",
-          "changes folder", "changes the environment", "counts the collector"]  # fmt: skip
+          "changes folder", "changes the environment", "counts the collector",
+          "closes stdout"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ VIEWS = {
     "summary": lambda project, run: run.summary,
     "table": lambda project, run: run.to_dataframe().drop(columns="seconds").to_dict("records"),
     "groups": lambda project, run: run.by("note"),
-    "plan": lambda project, run: str(run.plan),
+    "plan": lambda project, run: str(replace(run.plan, engine="")),  # it says the engine
     **{
         name: file(name)
         for name in ("workflow_output.jsonl", "length_output.jsonl", "several_output.jsonl",

@@ -102,7 +102,9 @@ def _say_users_traceback(error: BaseException) -> None:
     ownership = import_module("limpet.fingerprints.walk.ownership")  # heavy, seldom needed
     tracebacks = import_module("limpet.engines.tracebacks")
     frames = traceback.walk_tb(root.__traceback__)
-    if vars(root).get(tracebacks.CARRIED) or any(ownership.is_users_file(frame.f_code.co_filename) for frame, _ in frames):
+    if vars(root).get(tracebacks.CARRIED) or any(
+        ownership.is_users_file(frame.f_code.co_filename) for frame, _ in frames
+    ):
         trace: str = tracebacks.user_traceback(root)
     elif isinstance(root, SyntaxError):
         trace = "".join(traceback.format_exception_only(root))

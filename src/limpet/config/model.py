@@ -150,7 +150,9 @@ class WorkflowSection(Section):
     depends_on: DependsOnSection | None = _key(
         "What its answers depend on that its code does not show."
     )
-    engine: EngineOf | None = _key("Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}.")
+    engine: EngineOf | None = _key(
+        "Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}."
+    )
 
 
 class ConversationSection(Section):
@@ -208,7 +210,9 @@ class PythonEvaluator(ScaleSection):
     depends_on: DependsOnSection | None = _key(
         "What its scores depend on that its code does not show."
     )
-    engine: EngineOf | None = _key("Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}.")
+    engine: EngineOf | None = _key(
+        "Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}."
+    )
 
 
 class PaceSection(Section):

@@ -148,9 +148,13 @@ class Bench:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        messages = [packed((READS, number, reads)) for number, reads in self._reports.take().items()]
-        messages += [packed((LOG, "limpet.run", 30, f"a file that was read could not be recorded: {what}"))
-                     for what in self._reports.missed()]
+        messages = [
+            packed((READS, number, reads)) for number, reads in self._reports.take().items()
+        ]
+        messages += [
+            packed((LOG, "limpet.run", 30, f"a file that was read could not be recorded: {what}"))
+            for what in self._reports.missed()
+        ]
         if begun := [number for number in self._begun if number in self._cells]:
             messages.append(packed((BEGUN, begun)))
         self._begun.clear()
@@ -198,7 +202,6 @@ class Bench:
 
     async def _open(self, sent: SentStep) -> None:
         try:
-            attribute(self._reports, 0)
             step = await self._opened(sent)
         except asyncio.CancelledError:
             raise
@@ -216,12 +219,13 @@ class Bench:
             thing = received_step(sent)
         except LimpetError:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as in `OpenedStep`
             raise SetupError(
                 f"{sent.who} cannot be loaded in a worker: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
                 hint="the traceback says where; finished results are kept",
             ) from readable(error)
+        attribute(self._reports, sent.name)
         held = OpenedStep(thing, sent.who, self._end)
         await held.open()
         return _Step(sent.name, sent.who, thing, held)

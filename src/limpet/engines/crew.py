@@ -130,6 +130,18 @@ class Crew:
         self._broken: BaseException | None = None
         self._is_closing = False
         self._watch: asyncio.TimerHandle | None = None
+        self._hearing: dict[str, Callable[..., None]] = {
+            DONE: self._done,
+            BEGUN: self._begun,
+            BLOCKED: self._blocked,
+            FREE: self._free,
+            ASK: self._asked,
+            READS: self._replay,
+            OPENED: self._opened,
+            CLOSED: self._closed,
+            TEXT: self._printed,
+            LOG: self._logged,
+        }
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -340,9 +352,9 @@ class Crew:
         while True:
             best: _Worker | None = None
             for worker in self._workers:
-                if step in worker.opened and not worker.is_lost:
-                    if best is None or len(worker.cells) < len(best.cells):
-                        best = worker
+                is_ready = step in worker.opened and not worker.is_lost
+                if is_ready and (best is None or len(worker.cells) < len(best.cells)):
+                    best = worker
             if best is not None:
                 return best
             if self._broken is not None:
@@ -399,40 +411,38 @@ class Crew:
         if worker.is_lost:
             return  # given up: its cells run elsewhere
         worker.heard_at = self._loop.time()
-        kind = message[0]
-        if kind == DONE:
-            _, number, *returned = message
-            cell = worker.cells.pop(number, None)
-            if cell is not None and not cell.done.done():
-                worker.completed += 1
+        if (hear := self._hearing.get(message[0])) is not None:
+            hear(worker, *message[1:])
+
+    def _done(self, worker: _Worker, number: int, *returned: Any) -> None:
+        cell = worker.cells.pop(number, None)
+        if cell is not None and not cell.done.done():
+            worker.completed += 1
+            cell.leave.resume()
+            cell.done.set_result(Returned(*returned))
+
+    def _blocked(self, worker: _Worker, number: int) -> None:
+        """Stop the time of the others while a cell blocks the loop of its worker."""
+        worker.paused = [cell for at, cell in worker.cells.items() if at != number != 0]
+        for cell in worker.paused:
+            cell.leave.pause()
+        self._begun(worker, [number])  # it could not say so itself
+
+    def _free(self, worker: _Worker) -> None:
+        for cell in worker.paused:
+            if cell.worker is worker and cell.begun_at is not None:
                 cell.leave.resume()
-                cell.done.set_result(Returned(*returned))
-        elif kind == BEGUN:
-            self._begun(worker, message[1])
-        elif kind == BLOCKED:
-            worker.paused = [cell for at, cell in worker.cells.items() if at != message[1] != 0]
-            for cell in worker.paused:
-                cell.leave.pause()
-            self._begun(worker, [message[1]])  # it could not say so itself
-        elif kind == FREE:
-            for cell in worker.paused:
-                if cell.worker is worker and cell.begun_at is not None:
-                    cell.leave.resume()
-            worker.paused = []
-        elif kind == ASK:
-            self._asked(worker, *message[1:])
-        elif kind == READS:
-            self._replay(worker, *message[1:])
-        elif kind == OPENED:
-            self._opened(worker, *message[1:])
-        elif kind == CLOSED:
-            if (closing := worker.closing.pop(message[1], None)) is not None:
-                closing.set_result(message[2])
-        elif kind == TEXT:
-            _write(message[1], message[2])
-        elif kind == LOG:
-            _, name, level, text = message
-            logging.getLogger(name).log(level, "%s", text)
+        worker.paused = []
+
+    def _closed(self, worker: _Worker, step: str, failure: Any) -> None:
+        if (closing := worker.closing.pop(step, None)) is not None:
+            closing.set_result(failure)
+
+    def _logged(self, _: _Worker, name: str, level: int, text: str) -> None:
+        logging.getLogger(name).log(level, "%s", text)
+
+    def _printed(self, _: _Worker, stream: str, text: str) -> None:
+        _write(stream, text)
 
     def _begun(self, worker: _Worker, numbers: list[int]) -> None:
         for number in numbers:
@@ -452,13 +462,16 @@ class Crew:
         if worker.line is not None and not worker.is_lost:
             worker.line.send([(ANSWER, question, granted)])
 
-    def _replay(self, worker: _Worker, number: int, reported: list[Any]) -> None:
-        reads, cell = as_reads(reported), worker.cells.get(number)
-        if cell is not None:
-            cell.context.copy().run(replay, reads)
-            return
-        for context in self._contexts.values():  # of a set-up, or of a task that outlived its call
-            context.copy().run(replay, reads)
+    def _replay(self, worker: _Worker, of: int | str, reported: list[Any]) -> None:
+        """Record what a cell read, or a step's set-up, or an import, as if it happened here."""
+        reads = as_reads(reported)
+        if isinstance(of, str):
+            context = self._contexts.get(of) or contextvars.Context()
+        elif (cell := worker.cells.get(of)) is not None:
+            context = cell.context
+        else:  # a task that outlived its cell: it counts for all
+            context, reads = contextvars.Context(), [read._replace(by=None) for read in reads]
+        context.copy().run(replay, reads)
 
     def _lost(self, worker: _Worker, lost: Lost) -> None:
         if worker.is_lost and worker not in self._workers:

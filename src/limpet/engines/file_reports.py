@@ -21,15 +21,16 @@ class FileReports:
 
     def __init__(self) -> None:
         self._project = Project([])
-        self._new: deque[tuple[int, tuple[Any, ...]]] = deque()
-        self._seen: dict[int, set[tuple[Any, ...]]] = {}
+        self._new: deque[tuple[int | str, tuple[Any, ...]]] = deque()
+        self._seen: dict[int | str, set[tuple[Any, ...]]] = {}
 
     def record(self, path: str, call: Any, *, writes: bool, by: Readers) -> None:
         """Note a file that is being opened; called by the audit hook, in any thread.
 
         Args:
             path: The file.
-            call: The number of the cell; None or 0: it belongs to none.
+            call: The number of the cell, or the name of the step that is being opened; None: it
+                belongs to none, as at an import.
             writes: Whether it is opened for writing.
             by: The functions that are running; None if unknown.
         """
@@ -38,7 +39,7 @@ class FileReports:
         digest = None if os.path.isdir(path) else self._project.digest_at(path)  # noqa: PTH112
         if not writes and (is_imported(path, path) or (digest is None and not os.path.isdir(path))):  # noqa: PTH112
             return
-        number = call or 0
+        number = call or ""
         running = None if by is None else tuple(by)
         thread = (os.getpid(), threading.get_native_id())
         read = (path, digest or (ABSENT if writes else digest), writes, running, thread)
@@ -51,9 +52,9 @@ class FileReports:
         """Forget a cell that ended."""
         self._seen.pop(number, None)
 
-    def take(self) -> dict[int, list[tuple[Any, ...]]]:
-        """Return what is new, by the number of the cell."""
-        taken: dict[int, list[tuple[Any, ...]]] = {}
+    def take(self) -> dict[int | str, list[tuple[Any, ...]]]:
+        """Return what is new, by the cell or the step."""
+        taken: dict[int | str, list[tuple[Any, ...]]] = {}
         while self._new:
             number, read = self._new.popleft()
             taken.setdefault(number, []).append(read)

@@ -206,5 +206,3 @@ class Desk:
             task.cancel()
         for question in list(self._tickets):
             self._end(question, _VOID)
-
-

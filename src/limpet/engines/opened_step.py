@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from limpet.errors import LimpetError, SetupError
 from limpet.engines.tracebacks import safe_traceback
+from limpet.errors import LimpetError, SetupError
 from limpet.text import one_line, text_of
 
 logger = logging.getLogger("limpet.run")

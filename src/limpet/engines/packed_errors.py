@@ -9,6 +9,7 @@ of the same names, with the text, the status, the headers and the codes of the o
 The causes of an exception and the members of a group travel the same way.
 """
 
+import asyncio
 import builtins
 import sys
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ _READ_FOR_PACING = (
     "status_code", "status", "code", "type", "headers", "body", "details", "response_json",
     "rate_limit_type", "retry_after",
 )  # fmt: skip
+_CANCELLED = (asyncio.CancelledError.__module__, asyncio.CancelledError.__qualname__)
 _OF_RESPONSE = ("status_code", "status", "ResponseMetadata", "Error", "_content")
 
 Packed = dict[str, Any]
@@ -59,7 +61,7 @@ def _packed(error: BaseException, level: int) -> Packed:
     error = readable(error)
     kind = type(error)
     data: Packed = {
-        "classes": [(cls.__module__, cls.__qualname__) for cls in kind.__mro__[:-1]],
+        "classes": [(_module_of(cls), cls.__qualname__) for cls in kind.__mro__[:-1]],
         "text": text_of(error),
         "args": [_plain(argument) for argument in _arguments(error)],
         "state": _state(error),
@@ -75,6 +77,11 @@ def _packed(error: BaseException, level: int) -> Packed:
             data["args"] = [str(error.message)]
     data["stand_in"] = not _says_the_same(error, data)
     return data
+
+
+def _module_of(cls: type) -> str:
+    # A worker runs the user's script under another name.
+    return "__main__" if cls.__module__ == "__mp_main__" else str(cls.__module__)
 
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:
@@ -165,6 +172,8 @@ class Response:
 
 def _unpacked(data: Packed) -> BaseException:
     found = None if data.get("stand_in") else _found(*data["classes"][0])
+    if tuple(data["classes"][0]) == _CANCELLED:
+        found = asyncio.CancelledError
     group = data.get("group")
     if group is not None:
         error: BaseException = BaseExceptionGroup(

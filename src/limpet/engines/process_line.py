@@ -140,7 +140,8 @@ class ProcessLine:
         watch = threading.Thread(target=self._wait, name="limpet-worker", daemon=True)
         watch.start()
         self._up, _ = await loop.connect_read_pipe(
-            lambda: _Up(self._heard, self._read_all, self.kill), os.fdopen(up_read, "rb", buffering=0)
+            lambda: _Up(self._heard, self._read_all, self.kill),
+            os.fdopen(up_read, "rb", buffering=0),
         )
         self._down, _ = await loop.connect_write_pipe(
             asyncio.BaseProtocol, os.fdopen(down_write, "wb", buffering=0)

@@ -116,7 +116,12 @@ def words_of(engines: Mapping[str, Engine]) -> str:
     steps: dict[Engine, list[str]] = {}
     for step, engine in engines.items():
         steps.setdefault(engine, []).append(step)
-    return ", ".join(f"{' and '.join(names)} on {one.words}" for one, names in steps.items())
+    return ", ".join(f"{_listed(names)} on {one.words}" for one, names in steps.items())
+
+
+def _listed(names: list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def available_processors() -> int:

@@ -158,7 +158,7 @@ def main() -> None:
     down, up, crash, parent, memory, level = map(int, sys.argv[1:])
     sys.argv[1:] = []
     for fd in (down, up, crash):
-        os.set_inheritable(fd, False)
+        os.set_inheritable(fd, False)  # noqa: FBT003 - its argument
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
     faulthandler.enable(crash)
     pipe = Pipe(up)

@@ -111,9 +111,9 @@ def evaluate(
               `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
             - `watcher`: A function that is called with an `ItemResult` when an item's answer or
               failure is on disk, or a `Watcher`, which is notified of everything that happens.
-            - `engine`: Where functions run: "processes" for as many local processes as there are
-              processors, or `{"processes": 4}`, or `{"processes": {"workers": 4, "memory": "2GB"}}`; None: in
-              this process.
+            - `engine`: Where your functions run: "processes" for as many local processes as there
+              are processors, `{"processes": 4}`, or with a limit for each,
+              `{"processes": {"workers": 4, "memory": "2GB"}}`; None: in this process.
             - `show`: Whether to show the plan, the progress and the summary (True): on a terminal,
               or in a notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
 

@@ -199,7 +199,9 @@ def replay(reads: Iterable[ReadElsewhere]) -> None:
         for read in reads:
             if current == () and not read.writes:
                 continue
-            for listener in list(_listening):
+            if current is None and early.read.get(read.path, ("",))[0] == read.digest:
+                continue  # read by the same import here, where it counts for whom it concerns
+            for listener in _listening:
                 if isinstance(listener, Watch):
                     call = current[1] if current and current[0] is listener else None
                     listener.replay(read, call)

@@ -122,9 +122,7 @@ class StepReads:
         known = self._known.get(name)
         return None if known is None else known.digest
 
-    def read(
-        self, name: str, digest: str, call: Call | None, thread: object = None
-    ) -> None:
+    def read(self, name: str, digest: str, call: Call | None, thread: object = None) -> None:
         """Record that a file was read, by a call or for all calls.
 
         Args:

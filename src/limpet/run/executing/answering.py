@@ -7,18 +7,18 @@ from inspect import isawaitable
 from typing import Any
 
 from limpet.copies import own_copy
+from limpet.engines.places import Places
+from limpet.engines.returned_values import read_output
+from limpet.engines.tracebacks import logging_failure
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
 from limpet.run.executing.recorder import message_of
-from limpet.engines.places import Places
-from limpet.engines.returned_values import read_output
 from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of
-from limpet.engines.tracebacks import logging_failure
 from limpet.run.planning.work_items import Call
 from limpet.run.record_fields import CUT_OFF, METADATA, answer_record, digests_of
 from limpet.run.request import Request

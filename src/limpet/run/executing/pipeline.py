@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+from limpet.engines.opened_step import OpenedStep
+from limpet.engines.places import Places
 from limpet.errors import LimpetError
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
@@ -21,8 +23,6 @@ from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.feeding import Feeding
 from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
-from limpet.engines.opened_step import OpenedStep
-from limpet.engines.places import Places
 from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
@@ -159,8 +159,8 @@ class Pipeline:
                 return False
         # The set-up may have loaded secrets.
         secrets = secrets_of(self._request.workflow, *self._request.evaluators)
-        for step in (self._answering, *self._scoring):
-            secrets += [*step.place.secrets, *certain_secrets(step.place.environment)]
+        for place in (self._answering.place, *(step.place for step in self._scoring)):
+            secrets += [*place.secrets, *certain_secrets(place.environment)]
         self._masking.look_again(secrets)
         return self.stop_reason is None
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
+from limpet.engines.tracebacks import logging_failure, user_traceback
 from limpet.errors import (
     DiskFullError,
     JournalError,
@@ -25,7 +26,6 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import cell_status, masked_record
 from limpet.run.executing.guards import Guards
-from limpet.engines.tracebacks import logging_failure, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import MASKED

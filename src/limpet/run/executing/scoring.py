@@ -6,6 +6,8 @@ They arrive in a bounded queue, so that a slow evaluator does not let them pile 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from limpet.engines.places import Places
+from limpet.engines.returned_values import read_scores
 from limpet.errors import InvalidReplyError
 from limpet.evaluators.ballots import casting_into
 from limpet.evaluators.protocol import Evaluator
@@ -14,8 +16,6 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import score_record
-from limpet.engines.places import Places
-from limpet.engines.returned_values import read_scores
 from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of
@@ -111,9 +111,7 @@ class ScoringStep:
             costs=self.target.endpoint is not None,
         )
         endpoint = self.target.endpoint
-        self.executor = self._runner.executor(
-            recorder, self._score, endpoint, place=self.place
-        )
+        self.executor = self._runner.executor(recorder, self._score, endpoint, place=self.place)
         try:
             await self._runner.run(recorder, self.executor, self.queue)
         finally:

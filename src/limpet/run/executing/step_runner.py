@@ -179,8 +179,9 @@ class StepRunner:
             self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer, place))
         if self._watcher is not None:
             pace: Any = pacer or FixedPace(fixed)
-            is_elsewhere = place is not None and place.words
-            self._watcher.paced(step, PaceOnWorkers(pace, place) if is_elsewhere else pace)
+            if place is not None and place.words:
+                pace = PaceOnWorkers(pace, place)
+            self._watcher.paced(step, pace)
 
     async def run(
         self,

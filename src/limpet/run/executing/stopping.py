@@ -6,11 +6,11 @@ import math
 import signal
 from typing import Any
 
+from limpet.engines.opened_step import OpenedStep
 from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.engines.opened_step import OpenedStep
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import text_of

@@ -53,7 +53,7 @@ class Failure(NamedTuple):
 
     Attributes:
         kind: The class of the failure: rate_limit, timeout, transient, mistake, permanent, quota,
-            encoding.
+            encoding, worker_died.
         message: What happened.
         type: The name of the exception.
         attempts: The error of each attempt, oldest first, as plain data.

@@ -119,8 +119,10 @@ class Bench:
     def hear(self, message: Message) -> None:
         """Do what the driver says."""
         match message:
-            case (str(kind), int(number), str(step), bytes(argument)) if kind == CELL:
-                self._start(number, step, argument)
+            case (str(kind), int(number), str(step), bytes(argument), bool(suspect)) if (
+                kind == CELL
+            ):
+                self._start(number, step, argument, suspect=suspect)
             case (str(kind), int(number)) if kind == CANCEL:
                 if (task := self._cells.get(number)) is not None:
                     task.cancel()
@@ -250,12 +252,12 @@ class Bench:
 
     # ---- cells ----------------------------------------------------------------------------------
 
-    def _start(self, number: int, name: str, argument: bytes) -> None:
+    def _start(self, number: int, name: str, argument: bytes, *, suspect: bool) -> None:
         step = self._steps.get(name)
         if step is None:
             return  # it is being closed: the driver has given the cell up
         task = self._loop.create_task(
-            self._run(number, step, argument), context=self._context.copy()
+            self._run(number, step, argument, suspect=suspect), context=self._context.copy()
         )
         self._cells[number] = task
         step.cells.add(task)
@@ -266,9 +268,12 @@ class Bench:
         if self._cells.pop(number, None) is not None:  # cancelled before it began
             self._put(packed((DONE, number, None, packed_error(asyncio.CancelledError()), None)))
 
-    async def _run(self, number: int, step: _Step, argument: bytes) -> None:
+    async def _run(self, number: int, step: _Step, argument: bytes, *, suspect: bool) -> None:
         self._begun.append(number)
-        self._linger()
+        if suspect:
+            self.flush()  # it may end this process
+        else:
+            self._linger()
         cell.set(number)
         attribute(self._reports, number)
         observation, leave, remarks = Observation(), Leave(), _Remarks()

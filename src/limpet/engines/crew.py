@@ -301,9 +301,12 @@ class Crew:
                         self._give_back(worker)
                 if isinstance(returned, Returned):
                     return returned
+                # A worker tells of a suspect before it begins: if it did not, others killed it.
+                if cell.deaths and cell.begun_at is None:
+                    continue
                 cell.deaths += 1
                 if alone and not returned.blames_nobody:
-                    raise _died(who, worker, returned)
+                    raise _died(who, returned)
         finally:
             cell.leave.resume()
 
@@ -315,7 +318,7 @@ class Crew:
         cell.done = self._loop.create_future()
         assert worker.line is not None
         worker.cells[number] = cell
-        worker.line.send([(CELL, number, step, argument)])
+        worker.line.send([(CELL, number, step, argument, cell.deaths > 0)])
         try:
             return await cell.done
         except asyncio.CancelledError:
@@ -533,14 +536,13 @@ class Crew:
         task.add_done_callback(self._tasks.discard)
 
 
-def _died(who: str, worker: _Worker, lost: Lost) -> WorkerDiedError:
+def _died(who: str, lost: Lost) -> WorkerDiedError:
     error = WorkerDiedError(
         f"{who}: the process that ran it {lost.why}; so did two others before, this one had no "
         "other item",
         hint="run this item alone to see why; all others are not affected",
     )
     error.details = lost.details
-    del worker
     return error
 
 

@@ -1,0 +1,183 @@
+"""Who runs a cell, and who is to blame when a worker dies: without any process, on virtual time."""
+
+import asyncio
+
+import pytest
+
+from limpet.engines.crew import SILENCE_S, Crew
+from limpet.engines.line import Lost
+from limpet.engines.messages import ALIVE, BEGUN, CANCEL, CELL, CLOSE, CLOSED, DONE, OPEN, OPENED
+from limpet.engines.sent_steps import SentStep
+from limpet.errors import WorkerDiedError
+from virtual_time import in_virtual_time
+
+
+class FakeLine:
+    """A worker that answers as told: `act` gets each cell."""
+
+    def __init__(self, lines, act, on_message, on_lost):
+        self.name = f"worker {len(lines)}"
+        self.hear, self.lose, self.act = on_message, on_lost, act
+        self.cells, self.killed, self.cancelled = [], None, []
+        lines.append(self)
+
+    def send(self, messages):
+        for message in messages:
+            asyncio.get_running_loop().call_soon(self._take, message)
+
+    def _take(self, message):
+        if self.killed:
+            return
+        match message[0]:
+            case kind if kind == OPEN:
+                self.hear((OPENED, message[1], None, [], {}))
+            case kind if kind == CLOSE:
+                self.hear((CLOSED, message[1], None))
+            case kind if kind == CANCEL:
+                self.cancelled.append(message[1])
+            case kind if kind == CELL:
+                self.cells.append(message[1])
+                self.act(self, message[1], message[3])
+
+    def done(self, number, value="ok"):
+        self.hear((DONE, number, value, None, None))
+
+    def die(self, why="was killed by SIGSEGV"):
+        self.killed = why
+        self.lose(Lost(why))
+
+    def is_working(self):
+        return False
+
+    def kill(self, why):
+        asyncio.get_running_loop().call_soon(self.die, why)
+
+    async def close(self):
+        self.killed = "closed"
+
+
+async def opened(act, size=2):
+    lines, events = [], []
+
+    async def start(on_message, on_lost):
+        return FakeLine(lines, act, on_message, on_lost)
+
+    crew = Crew(size, start, lambda event, facts: events.append((event, facts)))
+    await crew.open(SentStep("workflow", "the workflow", b"", None))
+    return crew, lines, events
+
+
+@in_virtual_time
+async def test_a_cell_goes_to_the_worker_with_the_fewest():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=3)
+    calls = [asyncio.ensure_future(crew.call("workflow", "an item", b"")) for _ in range(9)]
+    await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [3, 3, 3]
+    for line in lines:
+        for number in line.cells:
+            line.done(number)
+    await asyncio.gather(*calls)
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_the_guilty_one_is_found_in_three_deaths_and_its_neighbours_complete():
+    def act(line, number, argument):
+        line.hear((BEGUN, [number]))
+        loop = asyncio.get_running_loop()
+        if argument == b"guilty":
+            loop.call_later(0.1, line.die)
+        else:
+            loop.call_later(0.5, line.done, number)
+
+    crew, lines, events = await opened(act)
+    arguments = [b"guilty", *[b"innocent"] * 9]
+    calls = [crew.call("workflow", f"item {n}", one) for n, one in enumerate(arguments)]
+    guilty, *others = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(guilty, WorkerDiedError)
+    assert "item 0" in str(guilty)
+    assert [other.value for other in others] == ["ok"] * 9
+    lost = [facts for event, facts in events if event == "worker_lost"]
+    assert len(lost) == 3
+    assert lost[-1]["had"] == ["item 0"]
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_workers_that_others_kill_before_a_suspect_begins_do_not_count_against_it():
+    deaths = iter([True] * 7)
+
+    def act(line, number, argument):
+        if next(deaths, False):
+            if len(line.cells) == 1 and line.name == "worker 0":
+                line.hear((BEGUN, [number]))
+            line.die("was killed by SIGKILL")
+        else:
+            line.done(number)
+
+    crew, _, _ = await opened(act, size=1)
+    returned = await crew.call("workflow", "an item", b"")
+    assert returned.value == "ok"
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_a_worker_without_a_sign_of_life_is_killed_and_its_cells_run_elsewhere():
+    def act(line, number, argument):
+        if line.name != "worker 0":
+            line.done(number)
+
+    crew, lines, _ = await opened(act, size=1)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    returned = await crew.call("workflow", "an item", b"")
+    assert returned.value == "ok"
+    assert SILENCE_S <= loop.time() - begun < SILENCE_S + 5
+    assert "no sign of life" in lines[0].killed
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_signs_of_life_are_enough_for_a_cell_that_takes_hours():
+    def act(line, number, argument):
+        def live(left):
+            line.hear((ALIVE,))
+            if left:
+                asyncio.get_running_loop().call_later(10, live, left - 1)
+            else:
+                line.done(number)
+
+        live(720)
+
+    crew, lines, _ = await opened(act, size=1)
+    assert (await crew.call("workflow", "an item", b"")).value == "ok"
+    assert len(lines) == 1
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_what_a_worker_says_after_it_was_given_up_is_dropped():
+    def act(line, number, argument):
+        if line.name != "worker 0":
+            line.done(number, "second")
+
+    crew, lines, _ = await opened(act, size=1)
+    call = asyncio.ensure_future(crew.call("workflow", "an item", b""))
+    await asyncio.sleep(1)
+    lines[0].die()
+    lines[0].done(lines[0].cells[0], "first, too late")
+    assert (await call).value == "second"
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_a_worker_that_does_not_answer_a_cancellation_is_killed():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
+    call = asyncio.ensure_future(crew.call("workflow", "an item", b""))
+    await asyncio.sleep(1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert lines[0].cancelled == lines[0].cells
+    assert "cancellation" in lines[0].killed
+    await crew.close_step("workflow")

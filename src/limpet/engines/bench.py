@@ -39,7 +39,7 @@ from limpet.engines.packed_errors import packed_error
 from limpet.engines.packed_values import packed_output, unpacked_argument
 from limpet.engines.returned_values import read_output, read_scores
 from limpet.engines.run_cell import run_cell
-from limpet.engines.sent_steps import MainModule, SentStep, received_step
+from limpet.engines.sent_steps import MainModule, SentStep, check_same, received_step
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.forks import end_if_forked
 from limpet.fingerprints.files.audit_hook import attribute, listen
@@ -130,8 +130,9 @@ class Bench:
                     self.flush()
             case (str(kind), int(question), granted) if kind == ANSWER:
                 self._questions.answered(question, granted)
-            case (str(kind), str(name), str(who), bytes(step), main) if kind == OPEN:
-                self._begin(self._open(SentStep(name, who, step, main and MainModule(*main))))
+            case (str(kind), str(name), str(who), bytes(step), main, dict(parts)) if kind == OPEN:
+                script = None if main is None else MainModule(*main)
+                self._begin(self._open(SentStep(name, who, step, script, parts)))
             case (str(kind), str(name)) if kind == CLOSE:
                 self._begin(self._close(name))
 
@@ -219,6 +220,7 @@ class Bench:
             if sent.main is not None:
                 import_main(sent.main)
             thing = received_step(sent)
+            check_same(sent, thing)
         except LimpetError:
             raise
         except BaseException as error:  # noqa: BLE001 - as in `OpenedStep`

@@ -178,7 +178,8 @@ class Crew:
         if worker.line is not None and not worker.is_lost:
             main = None if sent.main is None else tuple(sent.main)
             worker.opening[sent.name] = self._loop.create_future()
-            worker.line.send([(OPEN, sent.name, sent.who, sent.step, main)])
+            parts = dict(sent.identity)
+            worker.line.send([(OPEN, sent.name, sent.who, sent.step, main, parts)])
 
     async def _start(self, worker: _Worker, pause_s: float = 0.0) -> None:
         """Start a worker, and open all steps in it."""

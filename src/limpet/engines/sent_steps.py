@@ -3,27 +3,38 @@
 By pickle: a function or a class travels as the name of its module and its own, and an object as its
 class and its attributes. A worker imports the modules, and gets the same code and arguments.
 
-What has no name cannot be sent: a lambda, a function inside a function, a lock, an open connection.
-The error says what it is, and where in the step.
+What cannot be sent like that, because it holds a lock or has no name of its own, is looked for among
+the names of the user's modules: `AGENT = Agent()` at the top of a module is `AGENT` in a worker, too.
+What has no name at all is an error, which says what it is and where in the step.
+
+A worker imports what is on disk; the driver may have changed a module since it was imported, or its
+file may have changed. So a worker compares the identity of what it found with the driver's.
 
 A script's own functions belong to its `__main__`. A worker runs the script again under another
 name, as `multiprocessing` does, so its `if __name__ == "__main__":` does not hold there.
 """
 
+import importlib
 import io
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from limpet.errors import LimpetError
+from limpet.errors import LimpetError, SetupError
 from limpet.evaluators.functions import FunctionEvaluator
+from limpet.fingerprints.steps import Inspection
+from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.text import one_line, text_of
 
 _DEEPEST = 5
 _MOST_LOOKED_AT = 200
+_MOST_NAMED = 5
+_PLAIN = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set})
+Names = Mapping[int, tuple[str, str]]
+"""The module and the name of objects, by their ids."""
 _MOVE = (
     "define it at the top level of a module; what it needs from outside, pass as arguments of a "
     "class with __call__; or leave the engine out for this step"
@@ -50,12 +61,14 @@ class SentStep(NamedTuple):
         who: Its name in messages.
         step: The workflow or the evaluator, pickled.
         main: The script that it is defined in; None: it is defined in modules.
+        identity: What its results depend on: the digest of each part.
     """
 
     name: str
     who: str
     step: bytes
     main: MainModule | None
+    identity: Mapping[str, str]
 
 
 def sent_step(name: str, who: str, step: Any) -> SentStep:
@@ -64,21 +77,70 @@ def sent_step(name: str, who: str, step: Any) -> SentStep:
     Raises:
         LimpetError: It cannot be sent. The message says what of it cannot, the hint what to do.
     """
-    into = io.BytesIO()
-    pickler = _StepPickler(into, protocol=5)
+    return SentStep(name, who, *pickled_step(who, step), identity_of(step))
+
+
+def pickled_step(who: str, step: Any) -> tuple[bytes, MainModule | None]:
+    """Return a step as bytes, and the script that it is defined in, if any.
+
+    Raises:
+        LimpetError: As `sent_step`.
+    """
     try:
-        pickler.dump(step)
-    except _NoScriptError as error:
-        raise LimpetError(
-            f"{who}: {error} is defined in a notebook or an interactive session, which another "
-            "process cannot import",
-            hint="move it to a module, a file of its own, and import it from there; or leave the "
-            "engine out",
-        ) from None
+        return _pickled(step, {})
+    except _NoScriptError:
+        raise _not_here(who, step) from None
+    except Exception:  # noqa: BLE001 - tried again
+        names = _names_in_modules()
+    try:
+        return _pickled(step, names)
+    except _NoScriptError:
+        raise _not_here(who, step) from None
     except Exception as error:
-        what = _culprit(step, ()) or one_line(text_of(error))
+        what = _culprit(step, (), names) or one_line(text_of(error))
         raise LimpetError(f"{who} cannot be sent to another process: {what}", hint=_MOVE) from error
-    return SentStep(name, who, into.getvalue(), pickler.main)
+
+
+def _pickled(step: Any, names: Names) -> tuple[bytes, MainModule | None]:
+    into = io.BytesIO()
+    pickler = _StepPickler(into, names)
+    pickler.dump(step)
+    return into.getvalue(), pickler.main
+
+
+def identity_of(step: Any) -> dict[str, str]:
+    """Return what the results of a step depend on, as this process sees it."""
+    return dict(Inspection(step).identity.parts)
+
+
+def check_same(sent: SentStep, step: Any) -> None:
+    """Raise if the step that a worker found is not the one that the driver has.
+
+    Raises:
+        SetupError: It is not. The message names what differs.
+    """
+    here = identity_of(step)
+    differs = sorted(
+        name for name in {*here, *sent.identity} if here.get(name) != sent.identity.get(name)
+    )
+    if differs:
+        shown = ", ".join(map(one_line, differs[:_MOST_NAMED]))
+        raise SetupError(
+            f"{sent.who} is not the same in a worker: {shown} differs from what is in this "
+            "process, which changed it after its import, or whose file changed since",
+            hint="a worker imports the module again: set the value there, in `setup`, or as an "
+            "argument; or leave the engine out for this step",
+        )
+
+
+def _not_here(who: str, step: Any) -> LimpetError:
+    name = getattr(step, "name", who)
+    return LimpetError(
+        f"{who}: {one_line(name)} is defined in a notebook or an interactive session, which "
+        "another process cannot import",
+        hint="move it to a module, a file of its own, and import it from there; or leave the "
+        "engine out",
+    )
 
 
 def received_step(sent: SentStep) -> Any:
@@ -91,14 +153,21 @@ class _NoScriptError(Exception):
 
 
 class _StepPickler(pickle.Pickler):
-    main: MainModule | None = None
+    def __init__(self, into: io.BytesIO, names: Names) -> None:
+        super().__init__(into, protocol=5)
+        self._names = names
+        self.main: MainModule | None = None
 
     def reducer_override(self, thing: Any) -> Any:
+        if (found := self._names.get(id(thing))) is not None:
+            if found[0] == "__main__":
+                self.main = _main_module(found[1])
+            return _attribute_of, found
         if isinstance(thing, (FunctionType, type)):
             if thing.__module__ == "__main__" and "<locals>" not in thing.__qualname__:
                 self.main = _main_module(thing.__qualname__)
-            if isinstance(thing, FunctionType) and (found := _holder(thing)) is not None:
-                return found
+            if isinstance(thing, FunctionType) and (held := _holder(thing)) is not None:
+                return held
         elif type(thing).__module__ == "__main__":
             self.main = _main_module(type(thing).__qualname__)
         return NotImplemented
@@ -145,6 +214,29 @@ def _within(thing: Any) -> Iterator[Any]:
         yield thing
 
 
+def _names_in_modules() -> Names:
+    """Return under which name a user's module has each object that is not plain."""
+    names: dict[int, tuple[str, str]] = {}
+    for module_name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(module, ModuleType) and file and is_users_file(file):
+            for name, value in list(vars(module).items()):
+                is_own = isinstance(value, type) or type(value) in _PLAIN
+                if not is_own and not isinstance(value, ModuleType) and not _has_own_name(value):
+                    names.setdefault(id(value), (module_name, name))
+    return names
+
+
+def _has_own_name(value: Any) -> bool:
+    is_function = isinstance(value, FunctionType)
+    return is_function and _named(value.__module__, value.__qualname__) is value
+
+
+def _attribute_of(module: str, name: str) -> Any:
+    """Return what a module has under a name, in a worker."""
+    return getattr(importlib.import_module(module), name)
+
+
 def _inside(module: str, qualified: str, depth: int) -> Any:
     """Return the function that a decorated one holds, in a worker."""
     __import__(module)
@@ -154,19 +246,19 @@ def _inside(module: str, qualified: str, depth: int) -> Any:
 # ---- what cannot be sent ------------------------------------------------------------------------
 
 
-def _culprit(thing: Any, path: tuple[str, ...]) -> str | None:
+def _culprit(thing: Any, path: tuple[str, ...], names: Names) -> str | None:
     """Return which part of a step cannot be sent, in words; None if it is not found."""
-    if len(path) >= _DEEPEST or _can_be_sent(thing):
+    if len(path) >= _DEEPEST or _can_be_sent(thing, names):
         return None
     for name, part in list(_parts(thing))[:_MOST_LOOKED_AT]:
-        if (found := _culprit(part, (*path, name))) is not None:
+        if (found := _culprit(part, (*path, name), names)) is not None:
             return found
     return _described(thing, path)
 
 
-def _can_be_sent(thing: Any) -> bool:
+def _can_be_sent(thing: Any, names: Names) -> bool:
     try:
-        _StepPickler(io.BytesIO(), protocol=5).dump(thing)
+        _pickled(thing, names)
     except Exception:  # noqa: BLE001 - any reason is one
         return False
     return True

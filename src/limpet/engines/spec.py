@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from limpet.fingerprints.steps import CodeStep
+from limpet.fingerprints.steps import OwnCode
 from limpet.text import did_you_mean, one_line
 
 ENGINES = ("processes", "ray")
@@ -137,6 +137,4 @@ def runs_user_code(step: Any) -> bool:
     Built-in evaluators take microseconds, and judges and remote workflows only wait: they stay in
     the driver.
     """
-    module = type(step).__module__
-    is_library = module.startswith("limpet.evaluators.libraries.")
-    return not is_library and (isinstance(step, CodeStep) or not module.startswith("limpet."))
+    return isinstance(step, OwnCode) or not type(step).__module__.startswith("limpet.")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limpet.engines.sent_steps import sent_step
+from limpet.engines.sent_steps import pickled_step
 from limpet.engines.spec import Engine, as_engine, runs_user_code
 from limpet.evaluators.protocol import Evaluator
 from limpet.run.run_file import WORKFLOW
@@ -35,6 +35,6 @@ def engines_of(
     for name, who, step in steps:
         own = as_engine(step_engines.get(name)) or (of_all if runs_user_code(step) else None)
         if own is not None:
-            sent_step(name, who, step)  # before anything is spent
+            pickled_step(who, step)  # before anything is spent
             chosen[name] = own
     return chosen

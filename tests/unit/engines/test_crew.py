@@ -63,7 +63,7 @@ async def opened(act, size=2):
         return FakeLine(lines, act, on_message, on_lost)
 
     crew = Crew(size, start, lambda event, facts: events.append((event, facts)))
-    await crew.open(SentStep("workflow", "the workflow", b"", None))
+    await crew.open(SentStep("workflow", "the workflow", b"", None, {}))
     return crew, lines, events
 
 

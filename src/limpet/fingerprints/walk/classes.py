@@ -30,6 +30,7 @@ _KEPT |= {"__annotations_cache__", "__class_vars__", "__private_attributes__", "
 _KEPT |= {"_member_map_", "_member_names_", "_value2member_map_", "_generate_next_value_"}
 _KEPT |= {"_new_member_", "_use_args_", "_member_type_", "_unhashable_values_", "_value_repr_"}
 _KEPT |= {"__signature__", "__getstate__", "_hashable_values_", "_unhashable_values_map_"}
+_KEPT |= {"__slotnames__"}  # by pickle and copy, the first time
 _KEPT |= {"__dataclass_params__", "__protocol_attrs__", "__non_callable_proto_members__"}
 # Set by Python, unless the user defines them: then they are ordinary methods.
 _MAY_BE_WRITTEN = {"__hash__", "__getstate__", "__signature__", "_generate_next_value_"}

@@ -38,8 +38,8 @@ from limpet.text import text_of
 from limpet.workflows.process_guard import ProcessGuard
 
 _PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "from limpet.engines.worker import main; main()"
+    "import json, sys; _, path, argv, *rest = sys.argv; sys.path[:] = json.loads(path); "
+    "sys.argv[:] = json.loads(argv); from limpet.engines.worker import main; main(*map(int, rest))"
 )
 _DRAIN_S = 1.0
 _EXIT_S = 2.0
@@ -118,6 +118,7 @@ class ProcessLine:
             "-c",
             _PROGRAM,
             json.dumps([entry or os.getcwd() for entry in sys.path]),  # noqa: PTH109 - strings
+            json.dumps(sys.argv),
             *map(str, numbers),
         ]
         try:

@@ -17,6 +17,7 @@ name, as `multiprocessing` does, so its `if __name__ == "__main__":` does not ho
 import importlib
 import io
 import pickle
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ from limpet.text import one_line, text_of
 _DEEPEST = 5
 _MOST_LOOKED_AT = 200
 _MOST_NAMED = 5
+_OF_PROCESS = re.compile(r"sys\b")  # its streams, for example: they are another process's
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set})
 Names = Mapping[int, tuple[str, str]]
 """The module and the name of objects, by their ids."""
@@ -120,9 +122,8 @@ def check_same(sent: SentStep, step: Any) -> None:
         SetupError: It is not. The message names what differs.
     """
     here = identity_of(step)
-    differs = sorted(
-        name for name in {*here, *sent.identity} if here.get(name) != sent.identity.get(name)
-    )
+    names = {name for name in (*here, *sent.identity) if not _OF_PROCESS.match(name)}
+    differs = sorted(name for name in names if here.get(name) != sent.identity.get(name))
     if differs:
         shown = ", ".join(map(one_line, differs[:_MOST_NAMED]))
         raise SetupError(

@@ -153,10 +153,17 @@ class LogHandler(logging.Handler):
             self.handleError(record)
 
 
-def main() -> None:
-    """Serve the driver until it says so, or is gone."""
-    down, up, crash, parent, memory, level = map(int, sys.argv[1:])
-    sys.argv[1:] = []
+def main(down: int, up: int, crash: int, parent: int, memory: int, level: int) -> None:
+    """Serve the driver until it says so, or is gone.
+
+    Args:
+        down: The pipe from the driver.
+        up: The pipe to the driver.
+        crash: The pipe that tells where the code was when a signal ended this process.
+        parent: The driver's process.
+        memory: How many bytes this process may use; 0: any number.
+        level: The driver's level of logging.
+    """
     for fd in (down, up, crash):
         os.set_inheritable(fd, False)  # noqa: FBT003 - its argument
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
@@ -212,7 +219,3 @@ def _limit_memory(memory: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))
-
-
-if __name__ == "__main__":
-    main()

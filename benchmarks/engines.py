@@ -64,7 +64,11 @@ class Ends(limpet.Watcher):
 
 def measure(name: str, items: int, pace: int, engine: str, folder: str) -> dict[str, float]:
     """Run once, in a process of its own."""
-    functions: dict[str, Callable[..., Any]] = {"nothing": nothing, "wait": wait, "compute": compute}
+    functions: dict[str, Callable[..., Any]] = {
+        "nothing": nothing,
+        "wait": wait,
+        "compute": compute,
+    }
     rows = [{"id": str(number), "question": number} for number in range(items)]
     ends, begin = Ends(), time.perf_counter()
     engines: dict[str, Any] = {} if engine == "one" else {"engine": {"processes": WORKERS}}

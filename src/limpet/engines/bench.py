@@ -83,6 +83,7 @@ class Bench:
     Args:
         send: Sends packed messages to the driver.
         end: Ends this process at once, because it is of no more use.
+        mark: Notes the number of a cell that begins where the driver sees it, whatever happens.
         limits_memory: Whether a `MemoryError` says that the worker's limit is reached.
     """
 
@@ -92,8 +93,10 @@ class Bench:
         end: Callable[[], None],
         *,
         limits_memory: bool = False,
+        mark: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._send = send
+        self._mark = mark
         self._end = end
         self._limits_memory = limits_memory
         self._loop = asyncio.get_running_loop()
@@ -109,7 +112,7 @@ class Bench:
         self._reports = FileReports()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_answered = True
-        self._is_blocked = False
+        self._is_blocked, self._blocker = False, 0
         listen(self._reports)
         with pacing_with(RemotePacers(self._questions)):  # type: ignore[arg-type]  # as one sees it
             self._context = contextvars.copy_context()
@@ -184,12 +187,12 @@ class Bench:
         The time of its neighbours must not run out meanwhile: they can do nothing about it.
         """
         if not self._is_answered:
-            if self._is_blocked:
-                return None
-            self._is_blocked = True
             running = asyncio.current_task(self._loop)
             numbers = (number for number, task in list(self._cells.items()) if task is running)
-            return BLOCKED, next(numbers, 0)
+            number = next(numbers, 0)
+            is_known = self._is_blocked and number == self._blocker
+            self._is_blocked, self._blocker = True, number
+            return None if is_known else (BLOCKED, number)
         self._is_answered = False
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._pong)
@@ -268,9 +271,11 @@ class Bench:
     def _cancelled(self, number: int, step: _Step, task: asyncio.Task[None]) -> None:
         step.cells.discard(task)
         if self._cells.pop(number, None) is not None:  # cancelled before it began
-            self._put(packed((DONE, number, None, packed_error(asyncio.CancelledError()), None)))
+            error = packed_error(asyncio.CancelledError())
+            self._put(packed((DONE, number, None, error, None, 0.0)))
 
     async def _run(self, number: int, step: _Step, argument: bytes, *, suspect: bool) -> None:
+        self._mark(number)
         self._begun.append(number)
         if suspect:
             self.flush()  # it may end this process
@@ -282,6 +287,7 @@ class Bench:
         observe_into(observation)
         take_leave(leave)
         value, error = None, None
+        begun_at = self._loop.time()
         try:
             read: Callable[[Any], Any] = (
                 (lambda returned: read_output(returned, remarks))
@@ -295,19 +301,22 @@ class Bench:
         if self._limits_memory and _is_memory_error(error):
             self._give_up(number)
             return
-        more = _more(observation, leave, remarks)
+        more, now = _more(observation, leave, remarks), self._loop.time()
         del self._cells[number]
         self._reports.forget(number)
-        self._put(self._done(number, value, error, more))
+        own_s = now - begun_at - leave.waited_s(now)
+        self._put(self._done(number, value, error, more, own_s))
 
     @staticmethod
-    def _done(number: int, value: Any, error: BaseException | None, more: Any) -> bytes:
+    def _done(
+        number: int, value: Any, error: BaseException | None, more: Any, own_s: float
+    ) -> bytes:
         if error is not None:
-            return packed((DONE, number, None, packed_error(error), more))
+            return packed((DONE, number, None, packed_error(error), more, own_s))
         try:
-            return packed((DONE, number, packed_output(value), None, more))
+            return packed((DONE, number, packed_output(value), None, more, own_s))
         except (NotPlainMessageError, RecursionError):
-            return packed((DONE, number, packed_output(value, careful=True), None, more))
+            return packed((DONE, number, packed_output(value, careful=True), None, more, own_s))
 
     def _give_up(self, number: int) -> None:
         """End this worker: its memory is used up, and nobody knows by which of its cells."""

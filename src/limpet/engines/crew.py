@@ -54,7 +54,8 @@ CANCEL_GRACE_S = 0.9
 """How long a worker has to answer a cancellation: a little less than a cancelled call has."""
 SILENCE_S = 15.0
 """How long a worker may show no sign of life."""
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.5
+_QUIET_S = 1.0  # then the time of its cells stands still, but for the last
 _DEATHS_TOGETHER = 2  # then a cell runs alone
 _FAILED_STARTS = 3  # in a row, then no more workers are started
 _LONGEST_PAUSE_S = 5.0
@@ -71,13 +72,17 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 class _Cell:
     """A cell that a worker has, or that waits for one."""
 
-    __slots__ = ("begun_at", "context", "deaths", "desk", "done", "leave", "who", "worker")
+    __slots__ = (
+        "begun_at", "context", "deaths", "desk", "done", "leave", "sent_at", "waited_s", "who",
+        "worker",
+    )  # fmt: skip
 
     def __init__(self, who: str, leave: Leave, context: contextvars.Context) -> None:
         self.who = who
         self.leave = leave
         self.context = context
         self.deaths = 0
+        self.sent_at = self.waited_s = 0.0
         self.begun_at: float | None = None
         self.desk: Desk | None = None
         self.worker: _Worker | None = None
@@ -93,7 +98,7 @@ class _Worker:
         self.opened: set[str] = set()
         self.opening: dict[str, asyncio.Future[None]] = {}
         self.closing: dict[str, asyncio.Future[Any]] = {}
-        self.is_lost = False
+        self.is_lost = self.is_quiet = False
         self.is_spare = self.is_busy = False
         self.completed = 0
         self.heard_at = 0.0
@@ -316,6 +321,8 @@ class Crew:
     ) -> Returned | Lost:
         number = next(self._numbers)
         cell.worker, cell.begun_at = worker, None
+        cell.sent_at = self._loop.time()
+        cell.waited_s = cell.leave.waited_s(cell.sent_at)
         cell.done = self._loop.create_future()
         assert worker.line is not None
         worker.cells[number] = cell
@@ -415,6 +422,9 @@ class Crew:
         if worker.is_lost:
             return  # given up: its cells run elsewhere
         worker.heard_at = self._loop.time()
+        if worker.is_quiet:
+            worker.is_quiet = False
+            self._free(worker)
         if (hear := self._hearing.get(message[0])) is not None:
             hear(worker, *message[1:])
 
@@ -422,8 +432,11 @@ class Crew:
         cell = worker.cells.pop(number, None)
         if cell is not None and not cell.done.done():
             worker.completed += 1
-            cell.leave.resume()
-            cell.done.set_result(Returned(*returned))
+            cell.done.set_result(done := Returned(*returned))
+            # Its time is what the worker says: news of its beginning may come with its end.
+            now = self._loop.time()
+            waited_s = cell.leave.waited_s(now) - cell.waited_s
+            cell.leave.resume(now - cell.sent_at - waited_s - max(0.0, done.seconds))
 
     def _blocked(self, worker: _Worker, number: int) -> None:
         """Stop the time of the others while a cell blocks the loop of its worker."""
@@ -431,6 +444,14 @@ class Crew:
         for cell in worker.paused:
             cell.leave.pause()
         self._begun(worker, [number])  # it could not say so itself
+        if number in worker.cells:
+            worker.cells[number].leave.resume()
+
+    def _quiet(self, worker: _Worker, number: int) -> None:
+        """Stop the time of the others while a worker is silent: its last cell may be the reason."""
+        if not worker.is_quiet and number in worker.cells:
+            worker.is_quiet = True
+            self._blocked(worker, number)
 
     def _free(self, worker: _Worker) -> None:
         for cell in worker.paused:
@@ -519,11 +540,13 @@ class Crew:
         """Kill workers that show no sign of life."""
         self._watch = self._loop.call_later(_LOOK_EVERY_S, self._look)
         now = self._loop.time()
-        was_away = now - self._looked_at > 2 * _LOOK_EVERY_S  # what they said is not read yet
+        was_away = now - self._looked_at > 4 * _LOOK_EVERY_S  # what they said is not read yet
         self._looked_at = now
         for worker in [*self._workers, *self._spares]:
             if worker.line is None or worker.is_lost:
                 continue
+            if now - worker.heard_at > _QUIET_S and not was_away:
+                self._quiet(worker, worker.line.last_begun())
             if was_away or worker.line.is_working():
                 worker.heard_at = max(worker.heard_at, now - SILENCE_S / 2)
             if now - worker.heard_at > SILENCE_S:

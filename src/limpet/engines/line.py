@@ -41,6 +41,10 @@ class Line(Protocol):
         """Return whether a silent worker is seen to be at work, as far as that can be seen."""
         ...
 
+    def last_begun(self) -> int:
+        """Return the number of the cell that a silent worker began last; 0 if that is unknown."""
+        ...
+
     def kill(self, why: str) -> None:
         """End the worker at once, because of something in words. It is then lost."""
         ...

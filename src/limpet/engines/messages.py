@@ -40,11 +40,13 @@ class Returned(NamedTuple):
         value: What its function returned, read and packed; None if it failed.
         error: What it raised, packed; None if it returned.
         more: What else it observed, by name: `headers`, `usage`, `remarks`, `makes_own`.
+        seconds: How long it ran, without waits for leave.
     """
 
     value: Any
     error: Any
     more: Any
+    seconds: float
 
 
 class _PlainPickler(pickle.Pickler):

@@ -12,8 +12,10 @@ import functools
 import gc
 import io
 import logging
+import mmap
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -23,7 +25,7 @@ from limpet.engines.bench import Bench
 from limpet.engines.messages import ALIVE, END, LOG, TEXT, Frames, frame, packed
 from limpet.executors.forks import ending_forked_children
 
-ALIVE_EVERY_S = 1.0
+ALIVE_EVERY_S = 0.5
 _PARENT_EVERY_S = 0.25
 _STACK_BYTES = 2 * 2**20  # the usual 8 MB of each thread would count as used
 
@@ -153,18 +155,19 @@ class LogHandler(logging.Handler):
             self.handleError(record)
 
 
-def main(down: int, up: int, crash: int, parent: int, memory: int, level: int) -> None:
+def main(down: int, up: int, crash: int, begun: int, parent: int, memory: int, level: int) -> None:
     """Serve the driver until it says so, or is gone.
 
     Args:
         down: The pipe from the driver.
         up: The pipe to the driver.
         crash: The pipe that tells where the code was when a signal ended this process.
+        begun: A page of memory that the driver sees, for the cell that began last; -1: none.
         parent: The driver's process.
         memory: How many bytes this process may use; 0: any number.
         level: The driver's level of logging.
     """
-    for fd in (down, up, crash):
+    for fd in (down, up, crash, *([begun] if begun >= 0 else [])):
         os.set_inheritable(fd, False)  # noqa: FBT003 - its argument
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
     faulthandler.enable(crash)
@@ -179,16 +182,18 @@ def main(down: int, up: int, crash: int, parent: int, memory: int, level: int) -
     asyncio.set_event_loop(None)
     gc.freeze()
     with ending_forked_children(loop):
-        loop.run_until_complete(_serve(pipe, down, parent, limits_memory=bool(memory)))
+        loop.run_until_complete(_serve(pipe, down, parent, begun, limits_memory=bool(memory)))
     sys.stdout.flush()
     sys.stderr.flush()
     sys.stdout, sys.stderr = stdout, stderr
 
 
-async def _serve(pipe: Pipe, down: int, parent: int, *, limits_memory: bool) -> None:
+async def _serve(pipe: Pipe, down: int, parent: int, begun: int, *, limits_memory: bool) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    bench = Bench(pipe.send, end_at_once, limits_memory=limits_memory)
+    page = mmap.mmap(begun, mmap.PAGESIZE) if begun >= 0 else bytearray(8)
+    mark = functools.partial(struct.pack_into, "Q", page, 0)
+    bench = Bench(pipe.send, end_at_once, limits_memory=limits_memory, mark=mark)
     life = threading.Thread(target=_live, args=(pipe, parent, bench), daemon=True)
     life.start()
     reading = functools.partial(_Down, bench, ended)

@@ -40,7 +40,7 @@ class FakeLine:
                 self.act(self, message[1], message[3])
 
     def done(self, number, value="ok"):
-        self.hear((DONE, number, value, None, None))
+        self.hear((DONE, number, value, None, None, 0.1))
 
     def die(self, why="was killed by SIGSEGV"):
         self.killed = why
@@ -48,6 +48,9 @@ class FakeLine:
 
     def is_working(self):
         return False
+
+    def last_begun(self):
+        return 0
 
     def kill(self, why):
         asyncio.get_running_loop().call_soon(self.die, why)

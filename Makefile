@@ -53,6 +53,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/identity.py
 	@$(BIN)/python benchmarks/remote.py
 	@$(BIN)/python benchmarks/judges.py
+	@$(BIN)/python benchmarks/engines.py --million
 	@$(BIN)/python benchmarks/coverage.py
 
 clean:  ## Remove the virtual environment and all caches

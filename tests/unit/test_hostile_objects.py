@@ -12,10 +12,10 @@ import pytest
 
 import limpet
 from limpet.copies import own_copy
+from limpet.engines.returned_values import read_output
 from limpet.errors import InterruptedRunError
 from limpet.foreign import is_interrupt
 from limpet.json_values import encode, kept_form
-from limpet.engines.returned_values import read_output
 from limpet.text import one_line, text_of
 from limpet.usage import usage_of
 

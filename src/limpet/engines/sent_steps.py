@@ -3,9 +3,9 @@
 By pickle: a function or a class travels as the name of its module and its own, and an object as its
 class and its attributes. A worker imports the modules, and gets the same code and arguments.
 
-What cannot be sent like that, because it holds a lock or has no name of its own, is looked for among
-the names of the user's modules: `AGENT = Agent()` at the top of a module is `AGENT` in a worker, too.
-What has no name at all is an error, which says what it is and where in the step.
+What cannot be sent like that, because it holds a lock or has no name of its own, is looked for
+among the names of the user's modules: `AGENT = Agent()` at the top of a module is `AGENT` in a
+worker, too. What has no name at all is an error, which says what it is and where in the step.
 
 A worker imports what is on disk; the driver may have changed a module since it was imported, or its
 file may have changed. So a worker compares the identity of what it found with the driver's.

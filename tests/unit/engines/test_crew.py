@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from virtual_time import in_virtual_time
 
 from limpet.engines.crew import SILENCE_S, Crew
 from limpet.engines.line import Lost
 from limpet.engines.messages import ALIVE, BEGUN, CANCEL, CELL, CLOSE, CLOSED, DONE, OPEN, OPENED
 from limpet.engines.sent_steps import SentStep
 from limpet.errors import WorkerDiedError
-from virtual_time import in_virtual_time
 
 
 class FakeLine:

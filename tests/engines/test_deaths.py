@@ -40,7 +40,8 @@ def die(how):
     elif how == "kill -9":
         os.kill(os.getpid(), signal.SIGKILL)
     elif how == "SIGTERM":
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if threading.current_thread() is threading.main_thread():  # nowhere else may it be set
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
     elif how == "a thread":
         threading.Thread(target=os._exit, args=(3,)).start()

@@ -266,10 +266,15 @@ def test_an_error_says_and_decides_what_it_does_in_one_process(runs, engine, kin
     (base, base_folder), (other, folder) = runs["base", kind], runs[engine, kind]
     first, second = error_of(base[name], kind), error_of(other[name], kind)
     for field in ("type", "message", "class"):
-        assert second[field] == first[field]
+        assert unnumbered(second[field]) == unnumbered(first[field])
     assert other[name].attempts == base[name].attempts
     assert frames(second["traceback"]) == frames(first["traceback"])
-    assert attempts(folder, name) == attempts(base_folder, name)
+    assert unnumbered(attempts(folder, name)) == unnumbered(attempts(base_folder, name))
+
+
+def unnumbered(said):
+    """Return an error without its input's number: answers reach an evaluator in any order."""
+    return re.sub(r"input \d+", "input", str(said))
 
 
 def test_the_cases_are_of_all_kinds(runs):

@@ -203,7 +203,7 @@ def test_a_wrong_engine_of_a_step_names_the_step(project, step, value):
 @pytest.mark.parametrize(
     "engine",
     ["procesess", "", 2, True, ["processes"], {}, {"processes": 0}, {"processes": -1},
-     {"processes": 1.5}, {"processes": 10_000}, {"processes": 2, "ray": {}}, object(),
+     {"processes": 1.5}, {"processes": 10_000}, {"processes": 2, "ray": {}}, ...,
      b"processes"],
     ids=repr,
 )  # fmt: skip

@@ -47,7 +47,7 @@ REFUSED = {
         "eval.yml:2: workflow: unknown key 'versoin'",
         (
             "did you mean 'version'?  "
-            "(known here: python, args, nat, http, command, version, depends_on)"
+            "(known here: python, args, nat, http, command, version, depends_on, engine)"
         ),
     ),
     "an unknown key of what is depended on": (

@@ -5,7 +5,7 @@ from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixtu
 
 TOP = (
     "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, "
-    "on_change, env_file, secrets, "
+    "engine, on_change, env_file, secrets, "
     "early_stop, stop_when, prices, output"
 )
 READS = (

@@ -6,7 +6,7 @@ eight bytes of length, then each message with its own length before it.
 What a worker says is not trusted. It may repeat what a model wrote, and code that a model wrote may
 have taken it over. So its messages hold strings, numbers, bytes, lists, tuples and dicts, and
 nothing else: pickle is only the encoding, and a message that names a class or a function is
-refused, by the sender and by the receiver. See `docs/decisions/0015-engines.md`.
+refused, by the sender and by the receiver. See `docs/decisions/0017-engines.md`.
 """
 
 import io

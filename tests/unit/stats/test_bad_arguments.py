@@ -12,7 +12,16 @@ from limpet.errors import ScoresError
 
 YES, NO = [1, 0, 1, 1, 0], [0, 0, 1, 1, 1]
 NESTED, RAGGED = [[1, 0], [0, 1]], [[1], [1, 0]]
-NO_LISTS: list[Any] = [None, 3, 0.5, "yes", b"yes", {"a": 1}, object(), np.array(1)]
+
+
+class Anything:
+    """No list."""
+
+    def __repr__(self) -> str:
+        return "an object"
+
+
+NO_LISTS: list[Any] = [None, 3, 0.5, "yes", b"yes", {"a": 1}, Anything(), np.array(1)]
 NO_NUMBERS: list[Any] = [["a"], [None], [{}], NESTED, RAGGED, np.zeros((2, 2)), [1, "a"]]
 
 of_values: dict[str, Callable[[Any], object]] = {

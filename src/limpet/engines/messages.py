@@ -12,7 +12,7 @@ refused, by the sender and by the receiver. See `docs/decisions/0017-engines.md`
 import io
 import pickle
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
 Message = tuple[Any, ...]
@@ -97,9 +97,14 @@ def frame(messages: Iterable[bytes]) -> bytes:
 
 
 class Frames:
-    """Cuts what arrives into messages."""
+    """Cuts what arrives into messages.
 
-    def __init__(self) -> None:
+    Args:
+        read: Reads a message; `bytes` leaves it as it came.
+    """
+
+    def __init__(self, read: Callable[[bytes], Any] = unpacked) -> None:
+        self._read = read
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
@@ -116,13 +121,12 @@ class Frames:
                 return
             body = bytes(memoryview(self._data)[_LENGTH.size : end])
             del self._data[:end]
-            yield from _parts(body)
+            yield from self._parts(body)
 
-
-def _parts(body: bytes) -> Iterator[Message]:
-    at = 0
-    while at < len(body):
-        (length,) = _PART.unpack_from(body, at)
-        at += _PART.size
-        yield unpacked(body[at : at + length])
-        at += length
+    def _parts(self, body: bytes) -> Iterator[Message]:
+        at = 0
+        while at < len(body):
+            (length,) = _PART.unpack_from(body, at)
+            at += _PART.size
+            yield self._read(body[at : at + length])
+            at += length

@@ -8,6 +8,8 @@ from limpet.engines.messages import Returned
 from limpet.engines.packed_errors import unpacked_error
 from limpet.engines.packed_values import packed_argument, unpacked_output
 from limpet.engines.process_line import ProcessLines
+from limpet.engines.ray.lines import RayLines
+from limpet.engines.ray.variables import variables_of
 from limpet.engines.returned_values import Remarks
 from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import sent_step
@@ -85,7 +87,7 @@ class Elsewhere:
         crew: Who runs it.
     """
 
-    def __init__(self, key: str, step: Any, who: str, remarks: Remarks, crew: "LocalCrew") -> None:
+    def __init__(self, key: str, step: Any, who: str, remarks: Remarks, crew: "SharedCrew") -> None:
         self.name = step.name
         self.secrets: list[str] = []
         self.environment: Mapping[str, str] = {}
@@ -129,28 +131,44 @@ def _named(value: Item | Scored) -> str:
     return f"item {value.id!r}" if isinstance(value, Item) else value.where
 
 
-class LocalCrew:
-    """A crew of local processes, which begins with its first step and ends with its last."""
+class SharedCrew:
+    """The crew of an engine, which begins with its first step and ends with its last."""
 
     def __init__(self, engine: Engine, on_event: OnEvent) -> None:
         self._engine = engine
-        self._lines = ProcessLines(engine.memory)
-        self._crew = Crew(engine.workers, self._lines.start, on_event)
+        self._on_event = on_event
+        self._lines: ProcessLines | RayLines
+        if engine.ray is None:
+            self._lines = ProcessLines(engine.memory)
+        else:
+            self._lines = RayLines(engine.ray, engine.workers, on_event)
+        self._crew: Crew | None = None
         self._open: set[str] = set()
+
+    def add(self, step: Any) -> None:
+        """Learn of a step, before any is opened."""
+        if isinstance(self._lines, RayLines):
+            self._lines.needs(variables_of(step))
 
     @property
     def words(self) -> str:
         """How many of its workers are ready."""
-        ready, size = self._crew.ready, self._engine.workers
-        return self._engine.words if ready == size else f"{ready} of {self._engine.words}"
+        if self._crew is None:
+            return self._engine.words
+        ready, words = self._crew.ready, self._engine.words_for(self._crew.size)
+        return words if ready == self._crew.size else f"{ready} of {words}"
 
     async def open(self, sent: Any) -> tuple[list[str], dict[str, str]]:
-        if not self._open:
-            self._lines.open()
+        is_first = not self._open
         self._open.add(sent.name)
+        if is_first:
+            size = await self._lines.open() or self._engine.workers
+            self._crew = Crew(size, self._lines.start, self._on_event)
+        assert self._crew is not None
         return await self._crew.open(sent)
 
     async def call(self, step: str, who: str, argument: bytes, taken: Taken | None) -> Returned:
+        assert self._crew is not None
         return await self._crew.call(step, who, argument, taken)
 
     async def close(self, step: str) -> None:
@@ -158,7 +176,8 @@ class LocalCrew:
             return
         self._open.discard(step)
         try:
-            await self._crew.close_step(step)
+            if self._crew is not None:
+                await self._crew.close_step(step)
         finally:
             if not self._open:
                 await self._lines.close()
@@ -175,7 +194,7 @@ class Places:
     def __init__(self, engines: Mapping[str, Engine], on_event: OnEvent) -> None:
         self._engines = engines
         self._on_event = on_event
-        self._crews: dict[Engine, LocalCrew] = {}
+        self._crews: dict[Engine, SharedCrew] = {}
 
     def of(self, key: str, step: Any, who: str, read: Read, remarks: Remarks) -> Place:
         """Return where a step runs. Steps with the same engine share its workers."""
@@ -184,5 +203,6 @@ class Places:
             return Here(step, who, read)
         crew = self._crews.get(engine)
         if crew is None:
-            crew = self._crews[engine] = LocalCrew(engine, self._on_event)
+            crew = self._crews[engine] = SharedCrew(engine, self._on_event)
+        crew.add(step)
         return Elsewhere(key, step, who, remarks, crew)

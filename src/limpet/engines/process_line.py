@@ -34,14 +34,16 @@ from limpet.engines.messages import (
     NotPlainMessageError,
     frame,
     packed,
+    unpacked,
 )
 from limpet.errors import SetupError
 from limpet.text import text_of
 from limpet.workflows.process_guard import ProcessGuard
 
 _PROGRAM = (
-    "import json, sys; _, path, argv, *rest = sys.argv; sys.path[:] = json.loads(path); "
-    "sys.argv[:] = json.loads(argv); from limpet.engines.worker import main; main(*map(int, rest))"
+    "import json, sys; _, path, argv, serve, *rest = sys.argv; sys.path[:] = json.loads(path); "
+    "sys.argv[:] = json.loads(argv); "
+    "from limpet.engines.worker import main; main(serve, *map(int, rest))"
 )
 _DRAIN_S = 1.0
 _EXIT_S = 2.0
@@ -54,13 +56,28 @@ class ProcessLines:
 
     Args:
         memory: How many bytes each may use; None: any number.
+        path: Their `sys.path`; None: that of this process.
+        argv: Their `sys.argv`; None: that of this process.
+        read: Reads what they say; `bytes` leaves it as it came.
+        serve: What serves them: the name of a class like `Bench`.
     """
 
-    def __init__(self, memory: int | None = None) -> None:
+    def __init__(
+        self,
+        memory: int | None = None,
+        path: Sequence[str] | None = None,
+        argv: Sequence[str] | None = None,
+        read: Callable[[bytes], Any] = unpacked,
+        serve: str = "limpet.engines.bench:Bench",
+    ) -> None:
         self._memory = memory
+        self._path = path
+        self._argv = argv
+        self._read = read
+        self._serve = serve
         self._guard = ProcessGuard()
 
-    def open(self) -> None:
+    async def open(self) -> None:
         self._guard.open()
 
     async def close(self) -> None:
@@ -74,7 +91,7 @@ class ProcessLines:
         """
         line = ProcessLine(self._memory, self._guard, on_message, on_lost)
         try:
-            await line.open()
+            await line.open(self._path or sys.path, self._argv or sys.argv, self._read, self._serve)
         except OSError as error:
             raise SetupError(
                 f"a worker process cannot be started: {text_of(error)}",
@@ -104,7 +121,9 @@ class ProcessLine:
         self._cpu_s = 0.0
         self.name = ""
 
-    async def open(self) -> None:
+    async def open(
+        self, path: Sequence[str], argv: Sequence[str], read: Callable[[bytes], Any], serve: str
+    ) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self._gone: asyncio.Future[None] = loop.create_future()
         self._read_all: asyncio.Future[None] = loop.create_future()
@@ -123,8 +142,9 @@ class ProcessLine:
             *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
             "-c",
             _PROGRAM,
-            json.dumps([entry or os.getcwd() for entry in sys.path]),  # noqa: PTH109 - strings
-            json.dumps(sys.argv),
+            json.dumps([entry or os.getcwd() for entry in path]),  # noqa: PTH109 - strings
+            json.dumps(argv),
+            serve,
             *map(str, numbers),
         ]
         try:
@@ -148,7 +168,7 @@ class ProcessLine:
         watch = threading.Thread(target=self._wait, name="limpet-worker", daemon=True)
         watch.start()
         self._up, _ = await loop.connect_read_pipe(
-            lambda: _Up(self._heard, self._read_all, self.kill),
+            lambda: _Up(self._heard, self._read_all, self.kill, read),
             os.fdopen(up_read, "rb", buffering=0),
         )
         self._down, _ = await loop.connect_write_pipe(
@@ -158,10 +178,14 @@ class ProcessLine:
     # ---- messages -------------------------------------------------------------------------------
 
     def send(self, messages: Sequence[Message]) -> None:
+        self.pass_on([packed(message) for message in messages])
+
+    def pass_on(self, messages: Sequence[bytes]) -> None:
+        """Send messages that are packed already."""
         # What is said in one turn of the loop travels together.
         if not self._waiting:
             self._loop.call_soon(self._flush)
-        self._waiting += [packed(message) for message in messages]
+        self._waiting += messages
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -188,11 +212,11 @@ class ProcessLine:
         self._why = self._why or why
         _signal_group(self._process)
 
-    async def close(self) -> None:
+    async def close(self, patience_s: float = _EXIT_S) -> None:
         self._is_closing = True
         if not self._gone.done():
             self.send([(END,)])
-            await asyncio.wait({self._gone}, timeout=_EXIT_S)
+            await asyncio.wait({self._gone}, timeout=patience_s)
         if not self._gone.done():
             _signal_group(self._process)
             await asyncio.wait({self._gone}, timeout=_EXIT_S)
@@ -258,9 +282,13 @@ class _Up(asyncio.Protocol):
     """Hears what a worker says."""
 
     def __init__(
-        self, heard: OnMessage, read_all: asyncio.Future[None], kill: Callable[[str], None]
+        self,
+        heard: OnMessage,
+        read_all: asyncio.Future[None],
+        kill: Callable[[str], None],
+        read: Callable[[bytes], Any],
     ) -> None:
-        self._frames = Frames()
+        self._frames = Frames(read)
         self._heard = heard
         self._kill = kill
         self._read_all = read_all

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from limpet.engines.ray.settings import LOCAL, RaySettings, as_ray
 from limpet.fingerprints.steps import OwnCode
 from limpet.text import did_you_mean, one_line
 
 ENGINES = ("processes", "ray")
-_MUST = "must be processes, or how many, like {processes: 4}"
+_MUST = "must be processes, or how many, like {processes: 4}; or ray, or {ray: {address: auto}}"
 _KEYS = ("workers", "memory")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -20,26 +21,35 @@ MOST_PROCESSES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where the functions of cells run: in processes of this machine.
+    """Where the functions of cells run: in processes of this machine, or on Ray.
 
     Attributes:
         processes: How many there are; None: as many as this process may use processors.
         memory: How many bytes each may use; None: any number.
+        ray: Which Ray; None: processes of this machine.
     """
 
     processes: int | None = None
     memory: int | None = None
+    ray: RaySettings | None = None
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
-        return self.processes or available_processors()
+        """How many workers there are, as far as that is known before a cluster is asked."""
+        asked = self.processes if self.ray is None else self.ray.workers
+        return asked or available_processors()
 
     @property
     def words(self) -> str:
         """The engine in words: "2 workers"."""
-        number = self.workers
-        return f"{number:,} worker{'' if number == 1 else 's'}"
+        if self.ray is not None and self.ray.workers is None and self.ray.where != LOCAL:
+            return f"all workers of Ray at {self.ray.where}"
+        return self.words_for(self.workers)
+
+    def words_for(self, number: int) -> str:
+        """Return the engine in words, with so many workers."""
+        on = "" if self.ray is None else " on Ray"
+        return f"{number:,} worker{'' if number == 1 else 's'}{on}"
 
 
 def as_engine(value: Any) -> Engine | None:
@@ -65,8 +75,8 @@ def as_engine(value: Any) -> Engine | None:
     if len(value) != 1:
         raise ValueError(f"engine={one_line(repr(value))}: must name one engine")
     (name, settings), *_ = value.items()
-    if name == "ray":  # the place of the second engine
-        raise ValueError("engine='ray': this version runs on processes of this machine only")
+    if name == "ray":
+        return Engine(ray=as_ray(settings, as_bytes))
     return _processes(settings)
 
 

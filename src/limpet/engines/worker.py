@@ -10,6 +10,7 @@ import contextlib
 import faulthandler
 import functools
 import gc
+import importlib
 import io
 import logging
 import mmap
@@ -19,15 +20,22 @@ import struct
 import sys
 import threading
 import time
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from limpet.engines.bench import Bench
-from limpet.engines.messages import ALIVE, END, LOG, TEXT, Frames, frame, packed
+from limpet.engines.messages import ALIVE, END, LOG, TEXT, Frames, Message, frame, packed
 from limpet.executors.forks import ending_forked_children
 
 ALIVE_EVERY_S = 0.5
 _PARENT_EVERY_S = 0.25
 _STACK_BYTES = 2 * 2**20  # the usual 8 MB of each thread would count as used
+
+
+class Served(Protocol):
+    """What a worker process does: a bench, or a gateway to other machines."""
+
+    def hear(self, message: Message) -> None: ...
+    def ping(self) -> Message | None: ...
+    def flush(self) -> None: ...
 
 
 class Pipe:
@@ -64,7 +72,7 @@ def end_at_once() -> NoReturn:
 class _Down(asyncio.Protocol):
     """Hears what the driver says."""
 
-    def __init__(self, bench: Bench, ended: asyncio.Event) -> None:
+    def __init__(self, bench: Served, ended: asyncio.Event) -> None:
         self._frames = Frames()
         self._bench = bench
         self._ended = ended
@@ -155,10 +163,13 @@ class LogHandler(logging.Handler):
             self.handleError(record)
 
 
-def main(down: int, up: int, crash: int, begun: int, parent: int, memory: int, level: int) -> None:
+def main(
+    serve: str, down: int, up: int, crash: int, begun: int, parent: int, memory: int, level: int
+) -> None:
     """Serve the driver until it says so, or is gone.
 
     Args:
+        serve: What hears the driver: the name of a class like `Bench`.
         down: The pipe from the driver.
         up: The pipe to the driver.
         crash: The pipe that tells where the code was when a signal ended this process.
@@ -182,18 +193,24 @@ def main(down: int, up: int, crash: int, begun: int, parent: int, memory: int, l
     asyncio.set_event_loop(None)
     gc.freeze()
     with ending_forked_children(loop):
-        loop.run_until_complete(_serve(pipe, down, parent, begun, limits_memory=bool(memory)))
+        served = _serve(serve, pipe, down, parent, begun, limits_memory=bool(memory))
+        loop.run_until_complete(served)
     sys.stdout.flush()
     sys.stderr.flush()
     sys.stdout, sys.stderr = stdout, stderr
 
 
-async def _serve(pipe: Pipe, down: int, parent: int, begun: int, *, limits_memory: bool) -> None:
+async def _serve(
+    serve: str, pipe: Pipe, down: int, parent: int, begun: int, *, limits_memory: bool
+) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     page = mmap.mmap(begun, mmap.PAGESIZE) if begun >= 0 else bytearray(8)
     mark = functools.partial(struct.pack_into, "Q", page, 0)
-    bench = Bench(pipe.send, end_at_once, limits_memory=limits_memory, mark=mark)
+    module, _, name = serve.partition(":")
+    bench: Served = getattr(importlib.import_module(module), name)(
+        pipe.send, end_at_once, limits_memory=limits_memory, mark=mark
+    )
     life = threading.Thread(target=_live, args=(pipe, parent, bench), daemon=True)
     life.start()
     reading = functools.partial(_Down, bench, ended)
@@ -202,7 +219,7 @@ async def _serve(pipe: Pipe, down: int, parent: int, begun: int, *, limits_memor
     bench.flush()
 
 
-def _live(pipe: Pipe, parent: int, bench: Bench) -> None:
+def _live(pipe: Pipe, parent: int, bench: Served) -> None:
     """Show signs of life, tell what blocks the loop, and end with the driver."""
     shown = time.monotonic()
     while True:

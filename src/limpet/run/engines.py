@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from limpet.engines.ray.settings import check_installed
 from limpet.engines.sent_steps import pickled_step
 from limpet.engines.spec import Engine, as_engine, runs_user_code
 from limpet.evaluators.protocol import Evaluator
@@ -26,7 +27,7 @@ def engines_of(
         step_engines: The engines of single steps, by name.
 
     Raises:
-        LimpetError: A step cannot be sent to another process.
+        LimpetError: A step cannot be sent to another process, or Ray is not installed.
     """
     of_all = as_engine(engine)
     chosen: dict[str, Engine] = {}
@@ -35,6 +36,8 @@ def engines_of(
     for name, who, step in steps:
         own = as_engine(step_engines.get(name)) or (of_all if runs_user_code(step) else None)
         if own is not None:
+            if own.ray is not None:
+                check_installed()
             pickled_step(who, step)  # before anything is spent
             chosen[name] = own
     return chosen

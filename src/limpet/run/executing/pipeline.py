@@ -184,6 +184,8 @@ class Pipeline:
         if event == "worker_lost" and self.stop_reason is None:
             message = "the worker %s %s; %s of its calls run again"
             logger.warning(message, facts["worker"], facts["why"], facts["cells"])
+        elif event == "waiting_for_workers" and facts["waiting"] == facts["workers"]:
+            logger.warning("Ray has no room yet; the run begins with the first worker")
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
         """Stop calling a step that stopped working. The other steps may continue."""

@@ -1,0 +1,158 @@
+"""How does the gateway reach Ray, and what is said if it cannot?
+
+`ray.init` at a wrong address hangs for minutes, and cannot be interrupted. So the address is probed
+first: Ray speaks HTTP/2, and whoever does not answer its first bytes is no Ray.
+
+Only the gateway calls this: nothing here may be used by the driver.
+"""
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from limpet.engines.ray.settings import AUTO, LOCAL
+from limpet.errors import SetupError
+from limpet.text import one_line, text_of
+
+_PROBE_S = 5.0
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+_ANSWER = b"\x04"  # the type of a SETTINGS frame, after three bytes of length
+_STORE_BYTES = 80 * 2**20  # all that travels is small; Ray takes at least 75 MB
+
+
+def connect(settings: dict[str, Any]) -> Any:
+    """Connect to Ray, or start one; return the imported package.
+
+    Raises:
+        SetupError: That is impossible.
+    """
+    where = settings["where"]
+    if where == LOCAL:
+        return _start(settings)
+    if where == AUTO:
+        where = _found()
+    probe(where)
+    ray = _imported()
+    try:
+        ray.init(address=where, **_common(settings))
+    except BaseException as error:  # noqa: BLE001 - Ray raises many
+        raise refusal(where, error) from None
+    return ray
+
+
+def _start(settings: dict[str, Any]) -> Any:
+    """Start a Ray of our own, which nobody else finds and whose processes end with this one."""
+    folder = Path(settings["temp"])
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_bytes(os.urandom(32).hex().encode())
+    os.environ.update(
+        RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token), RAY_USAGE_STATS_ENABLED="0"
+    )
+    os.environ.pop("RAY_AUTH_TOKEN", None)
+    wanted = dict(settings["resources"])
+    ray = _imported()
+    workers = settings["workers"]
+    try:
+        ray.init(
+            address="local",
+            num_cpus=max(1, round(workers * wanted.get("CPU", 0))),
+            object_store_memory=_STORE_BYTES,
+            include_dashboard=False,
+            _temp_dir=str(folder),
+            _node_ip_address="127.0.0.1",
+            **_common(settings),
+        )
+    except BaseException as error:  # noqa: BLE001 - Ray raises many
+        raise refusal(LOCAL, error) from None
+    return ray
+
+
+def _common(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "runtime_env": json.loads(settings["runtime_env"]) or None,
+        "log_to_driver": False,
+        "logging_level": "error",
+        "namespace": "limpet",
+    }
+
+
+def _imported() -> Any:
+    import ray  # noqa: PLC0415 - only here, and only in this process
+
+    return ray
+
+
+def _found() -> str:
+    """Return the address of the Ray that runs on this machine."""
+    _imported()
+    from ray._private.utils import read_ray_address  # noqa: PLC0415
+
+    found = read_ray_address()
+    if not found:
+        raise SetupError(
+            "engine: ray: address: auto: no Ray runs on this machine",
+            hint="start one with `ray start --head`, or give its address: host:port",
+        )
+    return str(found)
+
+
+def probe(where: str) -> None:
+    """Check that a Ray may be at an address.
+
+    Raises:
+        SetupError: There is none.
+    """
+    address = where.removeprefix("ray://")
+    host, _, port = address.rpartition(":")
+    hint = (
+        "check the address (RAY_ADDRESS, or engine: {ray: {address: …}}), and that Ray runs there"
+    )
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_S) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+                return  # it speaks first, and needs certificates
+            connection.settimeout(_PROBE_S)
+            connection.sendall(_HELLO)
+            answer = connection.recv(9)
+    except TimeoutError:
+        raise SetupError(
+            f"no Ray answers at {address}: nothing came within {_PROBE_S:g} s", hint=hint
+        ) from None
+    except (OSError, ValueError) as error:
+        why = one_line(text_of(error))
+        raise SetupError(f"no Ray can be reached at {address}: {why}", hint=hint) from None
+    if answer[3:4] != _ANSWER:
+        raise SetupError(f"what answers at {address} is no Ray", hint=hint)
+
+
+def refusal(where: str, error: BaseException) -> SetupError:
+    """Return what Ray's error means."""
+    text = text_of(error).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    words = one_line(" ".join(lines[:8]))
+    of = "a local Ray" if where == LOCAL else f"Ray at {where.removeprefix('ray://')}"
+    kind = type(error).__name__
+    if "ersion mismatch" in text:
+        return SetupError(
+            f"{of} is of another version: {words}",
+            hint="install the same versions of Ray and Python here and there",
+        )
+    if "Authentication" in kind or "oken" in text:
+        return SetupError(
+            f"{of} refuses the token: {words}",
+            hint="set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH as on the cluster",
+        )
+    if "RuntimeEnv" in kind or "runtime_env" in text or "working_dir" in text:
+        return SetupError(
+            f"{of} cannot prepare the runtime_env: {words}",
+            hint="check engine: {ray: {runtime_env: …}}",
+        )
+    if where == LOCAL:
+        return SetupError(f"{of} could not be started: {kind}: {words}", hint=_LOCAL_HINT)
+    return SetupError(f"{of} refuses: {kind}: {words}", hint="check the cluster with `ray status`")
+
+
+_LOCAL_HINT = "try `ray start --head` by hand to see why; or use engine: processes"

@@ -1,0 +1,299 @@
+"""How does the driver reach workers on Ray, without Ray?
+
+By a gateway process. The driver's crew has a line to each worker, as to a local process; what it
+sends goes through the gateway and a foreman, unread, and comes back the same way. So whatever a
+crew does about a worker that dies, hangs or is to blame is the same on Ray.
+
+If the gateway dies, all workers do. The driver starts another one, and the cells run again.
+"""
+
+import asyncio
+import itertools
+import logging
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from limpet.engines.line import Lost, OnLost, OnMessage
+from limpet.engines.messages import Message, NotPlainMessageError, packed, unpacked
+from limpet.engines.packed_errors import unpacked_error
+from limpet.engines.process_line import ProcessLine, ProcessLines
+from limpet.engines.ray.settings import LOCAL, RaySettings
+from limpet.engines.ray.variables import Variables
+from limpet.engines.ray.words import (
+    CONNECT,
+    CONNECTED,
+    END_WORKER,
+    FAILED,
+    FROM,
+    GONE,
+    KILL,
+    PASS,
+    REFUSED,
+    SEEN,
+    START,
+    STARTED,
+    WAITING,
+)
+from limpet.errors import SetupError
+from limpet.version import VERSION
+
+_START_S, _CONNECT_S = 120.0, 30.0
+_AGAIN_S = 90.0  # a cluster that restarts is waited for, once it was there
+_PAUSE_S = 1.0
+_KILL_S = 5.0  # then a worker counts as lost, whatever Ray says
+_END_S = 5.0
+
+OnEvent = Callable[[str, dict[str, Any]], None]
+
+
+class RayLines:
+    """Starts workers on Ray.
+
+    Args:
+        settings: Which Ray, and what each worker needs.
+        workers: How many workers a Ray has room for that is started here.
+        on_event: Told that a run waits for workers.
+    """
+
+    def __init__(self, settings: RaySettings, workers: int, on_event: OnEvent) -> None:
+        self._settings = settings
+        self._workers = workers
+        self._on_event = on_event
+        self._numbers = itertools.count(1)
+        self._gateways = ProcessLines(serve="limpet.engines.ray.gateway:Gateway")
+        self._gateway: ProcessLine | None = None
+        self._connecting = asyncio.Lock()
+        self._answer: asyncio.Future[int] | None = None
+        self._lines: dict[int, RayLine] = {}
+        self._starting: dict[int, asyncio.Future[None]] = {}
+        self._was_there = False
+        self._variables: dict[str, str] = {}
+        self._secrets: list[str] = []
+
+    def needs(self, variables: Variables) -> None:
+        """Learn which environment variables a step reads."""
+        self._variables |= variables.values
+        self._secrets += [name for name in variables.secrets if name not in self._secrets]
+
+    async def open(self) -> int:
+        """Connect to Ray, or start one; return how many workers there will be.
+
+        Raises:
+            SetupError: That is impossible.
+        """
+        self._temp = tempfile.mkdtemp(prefix="limpet-ray-")
+        await self._gateways.open()
+        async with self._connecting:
+            return await self._connect()
+
+    async def close(self) -> None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            await gateway.close(_END_S)
+        await self._gateways.close()
+        await asyncio.to_thread(shutil.rmtree, self._temp, ignore_errors=True)
+
+    # ---- the gateway ----------------------------------------------------------------------------
+
+    async def _connect(self) -> int:
+        where = self._settings.where
+        is_local = where == LOCAL
+        self._answer = asyncio.get_running_loop().create_future()
+        gateway = await self._gateways.start(self._heard, self._gateway_lost)
+        gateway.send([(CONNECT, self._said(where))])
+        limit_s = _START_S if is_local else _CONNECT_S
+        try:
+            async with asyncio.timeout(limit_s):
+                room = await self._answer
+        except TimeoutError:
+            gateway.kill("did not connect")
+            what = "a local Ray did not start" if is_local else f"Ray at {where} did not answer"
+            raise SetupError(
+                f"{what} within {limit_s:g} s", hint="check it with `ray status`"
+            ) from None
+        except BaseException:
+            gateway.kill("did not connect")
+            raise
+        finally:
+            self._answer = None
+        self._gateway, self._was_there = gateway, True
+        return room
+
+    def _said(self, where: str) -> dict[str, Any]:
+        """Return what the gateway is told."""
+        runtime_env = self._settings.runtime_env
+        sends_code = '"working_dir"' in runtime_env or '"py_modules"' in runtime_env
+        workers = self._settings.workers or (self._workers if where == LOCAL else None)
+        return {
+            "where": where,
+            "workers": workers,
+            "resources": dict(self._settings.resources),
+            "runtime_env": runtime_env,
+            "temp": self._temp,
+            "log": str(Path(self._temp) / "gateway.log"),
+            "setting": {
+                "version": VERSION,
+                "folder": None if sends_code else str(Path.cwd()),
+                "path": [entry or str(Path.cwd()) for entry in sys.path],
+                "argv": sys.argv,
+                "level": logging.getLogger().level,
+                "variables": self._variables,
+                "secrets": self._secrets,
+            },
+        }
+
+    async def _connected(self) -> ProcessLine:
+        """Return the gateway; start another one if it was lost."""
+        async with self._connecting:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + (_AGAIN_S if self._was_there else 0.0)
+            while self._gateway is None:
+                try:
+                    await self._connect()
+                except SetupError:
+                    if loop.time() > deadline:
+                        raise
+                    await asyncio.sleep(_PAUSE_S)
+            return self._gateway
+
+    def _gateway_lost(self, lost: Lost) -> None:
+        self._gateway = None
+        if self._answer is not None and not self._answer.done():
+            error = SetupError(f"the gateway to Ray {lost.why}", hint="run again")
+            self._answer.set_exception(error)
+        for starting in list(self._starting.values()):
+            if not starting.done():
+                starting.cancel()
+        why = f"was lost: the gateway to Ray {lost.why}"
+        for line in list(self._lines.values()):
+            line.is_gone(Lost(why, blames_nobody=True))
+
+    def tell(self, message: Message) -> None:
+        if self._gateway is not None:
+            self._gateway.send([message])
+
+    # ---- workers --------------------------------------------------------------------------------
+
+    async def start(self, on_message: OnMessage, on_lost: OnLost) -> "RayLine":
+        """Start a worker; wait until there is room for it.
+
+        Raises:
+            SetupError: It cannot be started.
+        """
+        while True:
+            gateway = await self._connected()
+            worker = next(self._numbers)
+            line = RayLine(worker, self, on_message, on_lost)
+            starting = self._starting[worker] = asyncio.get_running_loop().create_future()
+            self._lines[worker] = line
+            gateway.send([(START, worker)])
+            try:
+                await asyncio.wait({starting})
+            except asyncio.CancelledError:
+                self.tell((END_WORKER, worker))
+                self.forget(worker)
+                raise
+            finally:
+                del self._starting[worker]
+            if not starting.cancelled():  # otherwise it was lost: again
+                starting.result()
+                return line
+            self.forget(worker)
+
+    def forget(self, worker: int) -> None:
+        self._lines.pop(worker, None)
+
+    def _heard(self, message: Message) -> None:
+        kind, *said = message
+        if kind in (CONNECTED, REFUSED):
+            if self._answer is not None and not self._answer.done():
+                _settle(self._answer, said[0], kind == REFUSED)
+        elif kind == WAITING:
+            self._on_event("waiting_for_workers", {"waiting": said[0], "workers": said[1]})
+        elif (line := self._lines.get(said[0])) is not None:
+            self._of_worker(kind, line, *said)
+
+    def _of_worker(self, kind: str, line: "RayLine", worker: int, *said: Any) -> None:
+        if kind == FROM:
+            line.heard(*said)
+        elif kind == SEEN:
+            line.seen(*said)
+        elif (starting := self._starting.get(worker)) is None or starting.done():
+            if kind == GONE:
+                line.is_gone(Lost(*said))
+        elif kind == GONE:
+            starting.cancel()  # it is started again
+        else:
+            if kind == STARTED:
+                line.name, line.folder = said
+            _settle(starting, said[0], kind == FAILED)
+
+
+class RayLine:
+    """The way to one worker on Ray."""
+
+    def __init__(
+        self, worker: int, lines: RayLines, on_message: OnMessage, on_lost: OnLost
+    ) -> None:
+        self.name = self.folder = ""
+        self._worker = worker
+        self._lines = lines
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._is_closing = self._is_working = False
+        self._last_begun = 0
+
+    def send(self, messages: Sequence[Message]) -> None:
+        self._lines.tell((PASS, self._worker, [packed(message) for message in messages]))
+
+    def heard(self, said: bytes) -> None:
+        try:
+            message = unpacked(said)
+        except NotPlainMessageError as error:
+            self.kill(f"was killed because it sent something else than messages: {error}")
+            return
+        self._on_message(message)
+
+    def seen(self, is_working: bool, last_begun: int) -> None:  # noqa: FBT001 - as it came
+        """Learn what its foreman sees of a worker that says nothing."""
+        self._is_working, self._last_begun = is_working, last_begun
+
+    def is_working(self) -> bool:
+        is_working, self._is_working = self._is_working, False
+        return is_working
+
+    def last_begun(self) -> int:
+        return self._last_begun
+
+    def kill(self, why: str) -> None:
+        self._lines.tell((KILL, self._worker, why))
+        self._loop.call_later(_KILL_S, self.is_gone, Lost(why))
+
+    def is_gone(self, lost: Lost) -> None:
+        if self._gone.done():
+            return
+        self._gone.set_result(None)
+        self._lines.forget(self._worker)
+        if not self._is_closing:
+            self._on_lost(lost)
+
+    async def close(self) -> None:
+        self._is_closing = True
+        if not self._gone.done():
+            self._lines.tell((END_WORKER, self._worker))
+            await asyncio.wait({self._gone}, timeout=_END_S)
+        self._lines.forget(self._worker)
+
+
+def _settle(future: "asyncio.Future[Any]", value: Any, is_error: bool) -> None:  # noqa: FBT001 - as said
+    if not is_error:
+        future.set_result(value)
+        return
+    error = unpacked_error(value)
+    future.set_exception(error if isinstance(error, SetupError) else SetupError(str(error)))

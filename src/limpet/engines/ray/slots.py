@@ -1,0 +1,399 @@
+"""On which nodes do the workers run?
+
+Each worker has a slot: a placement group of one bundle, which reserves what the worker needs. It
+waits until a node has room, and an autoscaler sees it waiting. Groups of one let a run begin with
+the first slot that Ray grants.
+
+Each node with a slot has one foreman, an actor that needs nothing itself. Only where accelerators
+are asked for, each slot has its own: Ray tells just the process that it starts which of them it may
+use.
+
+When a foreman is lost, its slots are given back and asked for again. A worker that dies alone
+leaves its slot to the next. What is asked for beyond that, to run a suspect cell alone, runs on any
+foreman without a slot: it is short, and must not wait for room that its neighbours hold.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from limpet.engines.line import Lost
+from limpet.engines.packed_errors import packed_error, unpacked_error
+from limpet.engines.ray.connecting import refusal
+from limpet.engines.ray.foreman import Foreman
+from limpet.engines.ray.words import (
+    END_WORKER,
+    FAILED,
+    GONE,
+    PASS,
+    START,
+    STARTED,
+    WAITING,
+)
+from limpet.errors import SetupError
+from limpet.text import one_line, text_of
+
+_LOOK_EVERY_S = 0.1
+_SHOW_AFTER_S = 1.0
+_PATIENCE_S = 5.0  # with a cluster on none of whose nodes a worker fits
+_MOST_FAILURES = 3  # of foremen in a row
+_PAUSE_S = 0.5
+_HOST = ("CPU", "memory", "object_store_memory")
+
+
+class _Foreman:
+    """A foreman, and what is to be told to it."""
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+        self.name = self.folder = ""
+        self.workers: set[int] = set()
+        self.to_tell: list[tuple[Any, ...]] = []
+        self.is_telling = self.is_lost = False
+
+
+class _Slot:
+    """Room for one worker."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.foreman: _Foreman | None = None
+        self.worker: int | None = None
+        self.is_placed = False
+
+
+class Foremen:
+    """The foremen of a run, and the slots of its workers.
+
+    Args:
+        ray: The package, connected.
+        settings: What the driver said.
+        say: Says something to the driver.
+    """
+
+    def __init__(self, ray: Any, settings: dict[str, Any], say: Callable[..., None]) -> None:
+        self._ray = ray
+        self._setting = settings["setting"]
+        self._where = settings["where"]
+        self._wanted: dict[str, float] = dict(settings["resources"])
+        self._has_own = any(name not in _HOST for name in self._wanted)
+        self._size: int = settings["workers"] or 0
+        self._say = say
+        self._slots: list[_Slot] = []
+        self._queue: deque[int] = deque()
+        self._of: dict[int, _Foreman] = {}
+        self._started: set[int] = set()
+        self._on_nodes: dict[str, asyncio.Task[_Foreman]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._has_worked = False
+
+    def room(self) -> int:
+        """Return how many workers fit on all nodes together, or were asked for."""
+        if not self._size:
+            fits = (self._fits_on(node["Resources"]) for node in self._nodes())
+            self._size = max(1, sum(fits))
+        return self._size
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _fits_on(self, resources: dict[str, float]) -> int:
+        return min(int(resources.get(name, 0) / much) for name, much in self._wanted.items())
+
+    # ---- what the driver says -------------------------------------------------------------------
+
+    def start(self, worker: int) -> None:
+        """Start a worker as soon as there is room."""
+        for slot in self._slots:
+            if slot.foreman is not None and slot.worker is None:
+                self._start_in(slot, worker)
+                return
+        foremen = {slot.foreman for slot in self._slots if slot.foreman is not None}
+        if len(self._slots) >= self._size and foremen:
+            self._start_with(min(foremen, key=lambda one: len(one.workers)), worker)
+            return
+        self._queue.append(worker)
+        if len(self._slots) < self._size:
+            self._slots.append(_Slot(self._group()))
+        if self._looking is None or self._looking.done():
+            self._looking = self._begin(self._look())
+
+    def _group(self) -> Any:
+        from ray.util.placement_group import placement_group  # noqa: PLC0415 - as Ray's are
+
+        return placement_group([self._wanted])
+
+    def _start_in(self, slot: _Slot, worker: int) -> None:
+        slot.worker = worker
+        assert slot.foreman is not None
+        self._start_with(slot.foreman, worker)
+
+    def _start_with(self, foreman: _Foreman, worker: int) -> None:
+        foreman.workers.add(worker)
+        self._of[worker] = foreman
+        self._tell(foreman, (START, worker))
+
+    def pass_on(self, worker: int, messages: list[bytes]) -> None:
+        if (foreman := self._of.get(worker)) is not None:
+            self._tell(foreman, (PASS, worker, messages))
+
+    def tell(self, worker: int, *told: Any) -> None:
+        """Tell the foreman of a worker something."""
+        kind, *more = told
+        if (foreman := self._of.get(worker)) is not None:
+            self._tell(foreman, (kind, worker, *more))
+
+    def end(self, worker: int) -> None:
+        """End a worker in good order, or do not start it."""
+        if worker in self._queue:
+            self._queue.remove(worker)
+            self._say(GONE, worker, *Lost("was not started"))
+        else:
+            self.tell(worker, END_WORKER)
+
+    def close(self) -> None:
+        """Leave Ray in good order."""
+        self._ray.shutdown()
+
+    # ---- foremen --------------------------------------------------------------------------------
+
+    def _tell(self, foreman: _Foreman, told: tuple[Any, ...]) -> None:
+        foreman.to_tell.append(told)
+        if not foreman.is_telling:
+            foreman.is_telling = True
+            self._begin(self._tell_all(foreman))
+
+    async def _tell_all(self, foreman: _Foreman) -> None:
+        """Tell a foreman what waits, call by call: it stays in order, and travels together."""
+        try:
+            while foreman.to_tell and not foreman.is_lost:
+                told, foreman.to_tell = foreman.to_tell, []
+                await foreman.actor.tell.remote(told)
+        except Exception as error:  # noqa: BLE001 - whatever Ray raises, it is lost
+            self._lost(foreman, error)
+        finally:
+            foreman.is_telling = False
+
+    async def _listen(self, foreman: _Foreman) -> None:
+        try:
+            while not foreman.is_lost:
+                for news in await foreman.actor.news.remote():
+                    self._heard(foreman, news)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._lost(foreman, error)
+
+    def _heard(self, foreman: _Foreman, news: tuple[Any, ...]) -> None:
+        kind, worker, *more = news
+        if self._of.get(worker) is not foreman:
+            return
+        if kind == STARTED:
+            self._started.add(worker)
+            self._failures, self._has_worked = 0, True
+            self._say(STARTED, worker, f"{foreman.name}:{more[0]}", foreman.folder)
+            return
+        if kind in (FAILED, GONE):
+            self._forget(worker)
+        self._say(*news)
+
+    def _forget(self, worker: int) -> None:
+        foreman = self._of.pop(worker, None)
+        self._started.discard(worker)
+        if foreman is not None:
+            foreman.workers.discard(worker)
+        for slot in self._slots:
+            if slot.worker == worker:
+                slot.worker = None
+                self._give_out()
+
+    def _lost(self, foreman: _Foreman, error: BaseException) -> None:
+        """Give back the slots of a foreman that is gone. None of its cells is to blame."""
+        if foreman.is_lost:
+            return
+        foreman.is_lost = True
+        self._on_nodes = {
+            node: task
+            for node, task in self._on_nodes.items()
+            if not (
+                task.done()
+                and not task.cancelled()
+                and task.exception() is None
+                and task.result() is foreman
+            )
+        }
+        for slot in [slot for slot in self._slots if slot.foreman is foreman]:
+            self._give_back(slot)
+        self._ray.kill(foreman.actor)
+        why = f"was lost with its Ray actor on {foreman.name}: {_words(error)}"
+        for worker in list(foreman.workers):
+            was_started = worker in self._started
+            self._forget(worker)
+            if was_started:
+                self._say(GONE, worker, *Lost(why, blames_nobody=True))
+            else:
+                self.start(worker)
+
+    def _give_back(self, slot: _Slot) -> None:
+        from ray.util.placement_group import remove_placement_group  # noqa: PLC0415
+
+        self._slots.remove(slot)
+        remove_placement_group(slot.group)
+
+    # ---- slots ----------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """Look for slots that were granted, as long as some are not."""
+        from ray.util.placement_group import placement_group_table  # noqa: PLC0415
+
+        began, shown = time.monotonic(), 0
+        while self._queue or any(not slot.is_placed for slot in self._slots):
+            while len(self._slots) < min(self._size, len(self._queue) + self._busy):
+                self._slots.append(_Slot(self._group()))
+            table = placement_group_table()
+            for slot in self._slots:
+                state = table.get(slot.group.id.hex(), {})
+                if not slot.is_placed and state.get("state") == "CREATED":
+                    slot.is_placed = True
+                    self._begin(self._man(slot, state["bundles_to_node_id"][0]))
+            now = time.monotonic()
+            if not self._has_worked and now - began > _PATIENCE_S and not self._may_come():
+                self._fail(self._no_room())
+                return
+            waiting = sum(not slot.is_placed for slot in self._slots)
+            if waiting != shown and now - began > _SHOW_AFTER_S:
+                shown = waiting
+                self._say(WAITING, waiting, self._size)
+            await asyncio.sleep(_LOOK_EVERY_S if now - began < _PATIENCE_S else _PAUSE_S)
+
+    @property
+    def _busy(self) -> int:
+        return sum(slot.worker is not None for slot in self._slots)
+
+    def _may_come(self) -> bool:
+        """Return whether a worker fits on a node, now or after an autoscaler added one."""
+        if any(self._fits_on(node["Resources"]) for node in self._nodes()):
+            return True
+        return self._fits_on(self._of_autoscaler()) > 0
+
+    @staticmethod
+    def _of_autoscaler() -> dict[str, float]:
+        """Return the most that an autoscaler may add; nothing if there is none."""
+        from ray._private.state import state  # noqa: PLC0415
+
+        return dict(state.get_max_resources_from_cluster_config() or {})
+
+    def _no_room(self) -> SetupError:
+        most: dict[str, float] = {}
+        for node in self._nodes():
+            for name, much in node["Resources"].items():
+                most[name] = max(most.get(name, 0), much)
+        lacking = [
+            f"{name} (has at most {most.get(name, 0):g})"
+            for name, much in self._wanted.items()
+            if most.get(name, 0) < much
+        ]
+        wanted = ", ".join(f"{much:g} {name}" for name, much in self._wanted.items())
+        return SetupError(
+            f"no node of Ray has {wanted} for a worker: it lacks {', '.join(lacking) or 'some'}",
+            hint="ask for less: engine: {ray: {resources: …}}, or add a node that has it",
+        )
+
+    async def _man(self, slot: _Slot, node: str) -> None:
+        """Have a foreman for a slot that was granted."""
+        key = slot.group.id.hex() if self._has_own else node
+        if key not in self._on_nodes:
+            self._on_nodes[key] = self._begin(self._hire(slot, node))
+        try:
+            foreman = await asyncio.shield(self._on_nodes[key])
+        except SetupError as error:
+            self._on_nodes.pop(key, None)
+            self._drop(slot)
+            if not self._has_worked:
+                self._fail(error)
+            return
+        except Exception as error:  # noqa: BLE001 - the node may just have died
+            self._on_nodes.pop(key, None)
+            self._drop(slot)
+            self._failures += 1
+            if self._failures > _MOST_FAILURES and not self._has_worked:
+                self._fail(refusal(self._where, error))
+            return
+        if slot in self._slots and not foreman.is_lost:
+            slot.foreman = foreman
+            self._give_out()
+
+    def _drop(self, slot: _Slot) -> None:
+        if slot in self._slots:
+            self._give_back(slot)
+
+    def _give_out(self) -> None:
+        for slot in self._slots:
+            if self._queue and slot.foreman is not None and slot.worker is None:
+                self._start_in(slot, self._queue.popleft())
+
+    async def _hire(self, slot: _Slot, node: str) -> _Foreman:
+        """Start a foreman.
+
+        Raises:
+            SetupError: It cannot work there.
+        """
+        from ray.util import scheduling_strategies as strategies  # noqa: PLC0415
+
+        options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 100}
+        if self._has_own:
+            strategy: Any = strategies.PlacementGroupSchedulingStrategy(slot.group, 0)
+            more = {name: much for name, much in self._wanted.items() if name not in _HOST}
+            options["num_gpus"] = more.pop("GPU", 0)
+            options["resources"] = more
+        else:
+            strategy = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        hired = self._ray.remote(Foreman).options(scheduling_strategy=strategy, **options)
+        foreman = _Foreman(hired.remote())
+        try:
+            error, host, folder = await foreman.actor.begin.remote(self._setting)
+        except Exception as failure:
+            if (told := _means(failure)) is not None:
+                raise told from None
+            raise
+        if error is not None:
+            raise unpacked_error(error)
+        foreman.name, foreman.folder = f"{host}/{node[:6]}", folder
+        self._begin(self._listen(foreman))
+        return foreman
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell the driver that nothing that waits can start."""
+        while self._queue:
+            self._say(FAILED, self._queue.popleft(), packed_error(error))
+        for slot in [slot for slot in self._slots if slot.foreman is None]:
+            self._give_back(slot)
+
+    def _begin(self, work: Any) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _means(error: BaseException) -> SetupError | None:
+    """Return what an error of starting a foreman means; None: the node may just have died."""
+    text, kind = text_of(error), type(error).__name__
+    if "RuntimeEnv" in kind or "runtime_env" in text.lower():
+        return SetupError(
+            f"Ray cannot prepare the runtime_env of its workers: {_words(error)}",
+            hint="check engine: {ray: {runtime_env: …}}",
+        )
+    if "No module named" in text or "ModuleNotFoundError" in text:
+        return SetupError(
+            f"Limpet cannot be imported on the nodes of Ray: {_words(error)}",
+            hint="install it there, or send it: engine: {ray: {runtime_env: {pip: [limpet]}}}",
+        )
+    return None
+
+
+def _words(error: BaseException) -> str:
+    lines: Iterable[str] = (line.strip() for line in text_of(error).splitlines())
+    return one_line(" ".join(line for line in lines if line)[:500])

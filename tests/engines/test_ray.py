@@ -6,7 +6,9 @@ The cases of the other files hold for Ray as well; here is what only Ray can do 
 import importlib.util
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +23,6 @@ from tests.engines.project import (
     is_alive,
     marked,
     needs_engines,
-    plain,
     wait_until,
 )
 from tests.engines.ray_cluster import RayCluster, actors
@@ -255,8 +256,12 @@ def test_events_name_the_node(tmp_path, cluster):
     project.tell()
     done = project.run("--json", env=on_cluster(project, cluster))
     assert done.returncode == 0, done.stderr
-    finished = [json.loads(line) for line in done.stdout.splitlines() if '"finished"' in line]
-    assert all(any(word in plain(one) for word in ("node", "worker")) for one in finished)
+    taken = [json.loads(line) for line in done.stdout.splitlines() if '"taken"' in line]
+    assert {one["id"] for one in taken} == {row["id"] for row in project.rows}
+    # The host, Ray's own name of the node, and the process.
+    named = re.compile(re.escape(socket.gethostname()) + r"/[0-9a-f]{6}:(\d+)")
+    assert {int(named.fullmatch(one["worker"])[1]) for one in taken} == project.pids
+    assert any(one["event"] == "worker_started" for one in project.events())
 
 
 # ---- secrets ------------------------------------------------------------------------------------
@@ -342,18 +347,10 @@ def test_resources_that_no_node_has_are_named(tmp_path, cluster):
 def test_code_that_the_workers_lack_is_named_with_its_cure(tmp_path, cluster):
     """Workers elsewhere do not have this folder: a module's name alone means nothing to them."""
     project = make(tmp_path)
-    env = on_cluster(project, cluster, runtime_env={"env_vars": {"PYTHONPATH": ""}})
-    project.write_config(
-        {"score": "APP:score"},
-        f"engine: {json.dumps({'ray': {'address': cluster.address}})}\n",
-        workflow=project.workflow,
-    )
-    done = project.run(env=env)
-    if done.returncode != 0:  # on one machine, workers may find the folder after all
-        assert done.returncode == 2
-        assert project.module in done.stderr
-        assert "working_dir" in done.stderr
-        assert project.calls == []
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "readme.txt").write_text("no code")
+    env = on_cluster(project, cluster, runtime_env={"working_dir": "other"})
+    refused_soon(project, project.module, "working_dir", env=env)
 
 
 @needs_ray

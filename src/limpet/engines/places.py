@@ -14,11 +14,16 @@ from limpet.engines.returned_values import Remarks
 from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import sent_step
 from limpet.engines.spec import Engine
+from limpet.errors import SetupError
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.pacing.leave import asks_for_each_call
 from limpet.pacing.ticket import observe
 from limpet.types import Item, Output
 from limpet.workflows.protocol import Workflow
+
+_SEND_CODE = (
+    "the nodes of Ray lack this code: send it along, engine: {ray: {runtime_env: {working_dir: .}}}"
+)
 
 Read = Callable[[Any], Output]
 """Reads what a step returned."""
@@ -165,7 +170,12 @@ class SharedCrew:
             size = await self._lines.open() or self._engine.workers
             self._crew = Crew(size, self._lines.start, self._on_event)
         assert self._crew is not None
-        return await self._crew.open(sent)
+        try:
+            return await self._crew.open(sent)
+        except SetupError as error:
+            if self._engine.ray is not None and "ModuleNotFoundError" in str(error):
+                error.hint = _SEND_CODE
+            raise
 
     async def call(self, step: str, who: str, argument: bytes, taken: Taken | None) -> Returned:
         assert self._crew is not None

@@ -48,8 +48,8 @@ class Engine:
 
     def words_for(self, number: int) -> str:
         """Return the engine in words, with so many workers."""
-        on = "" if self.ray is None else " on Ray"
-        return f"{number:,} worker{'' if number == 1 else 's'}{on}"
+        noun = "worker" if self.ray is None else "Ray worker"
+        return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def as_engine(value: Any) -> Engine | None:

@@ -214,7 +214,7 @@ class RayLines:
                 _settle(self._answer, said[0], kind == REFUSED)
         elif kind == WAITING:
             self._on_event("waiting_for_workers", {"waiting": said[0], "workers": said[1]})
-        elif (line := self._lines.get(said[0])) is not None:
+        elif said and (line := self._lines.get(said[0])) is not None:
             self._of_worker(kind, line, *said)
 
     def _of_worker(self, kind: str, line: "RayLine", worker: int, *said: Any) -> None:

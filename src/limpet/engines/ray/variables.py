@@ -41,7 +41,7 @@ def _names(step: Any) -> Iterator[str]:
         identity = identity_of(thing)
         for part in (*identity.parts, *identity.left_out):
             name = part.removeprefix(_VARIABLE)
-            if name != part and not is_of_the_machine(name):
+            if name != part and (is_secret_variable(name) or not is_of_the_machine(name)):
                 yield name
     if (declared := declared_of(step)) is not None:
         yield from declared.env

@@ -125,7 +125,7 @@ def _init(**given: Any) -> int:
 @click.option("--stop-when", "goals", multiple=True, metavar="NAME=VALUE",
               help="Stop when the 95% interval of a score is ± VALUE or less; may be repeated.")
 @click.option("--engine", metavar="ENGINE",
-              help="Where your functions run: processes. Replaces the file's engine.")
+              help="Where your functions run: processes, or ray. Replaces the file's engine.")
 @click.option("--limit", type=_COUNT, metavar="N",
               help="Run only the first N rows in this session.")
 @click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")

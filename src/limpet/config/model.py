@@ -151,7 +151,7 @@ class WorkflowSection(Section):
         "What its answers depend on that its code does not show."
     )
     engine: EngineOf | None = _key(
-        "Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}."
+        "Where it runs: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
     )
 
 
@@ -211,7 +211,7 @@ class PythonEvaluator(ScaleSection):
         "What its scores depend on that its code does not show."
     )
     engine: EngineOf | None = _key(
-        "Where it runs: processes, or {processes: {workers: 4, memory: 2GB}}."
+        "Where it runs: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
     )
 
 
@@ -285,7 +285,7 @@ class EvalFile(Section):
     )
     timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
     engine: EngineOf | None = _key(
-        "Where your functions run: processes, or {processes: {workers: 4, memory: 2GB}}."
+        "Where your functions run: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
     )
     on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
     env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")

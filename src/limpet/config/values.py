@@ -184,7 +184,7 @@ ScoreRange = Annotated[tuple[float, float], PlainValidator(_range), WithJsonSche
 _WORKERS = {"type": "integer", "minimum": 1}
 _ENGINE = {
     "anyOf": [
-        {"enum": ["processes"]},
+        {"enum": ["processes", "ray"]},
         {
             "type": "object",
             "properties": {
@@ -200,6 +200,16 @@ _ENGINE = {
                             "additionalProperties": False,
                         },
                     ]
+                },
+                "ray": {
+                    "type": "object",
+                    "properties": {
+                        "address": {"type": "string", "examples": ["auto", "ray-head:6379"]},
+                        "workers": _WORKERS,
+                        "resources": {"type": "object", "examples": [{"num_gpus": 0.25}]},
+                        "runtime_env": {"type": "object", "examples": [{"working_dir": "."}]},
+                    },
+                    "additionalProperties": False,
                 },
             },
             "additionalProperties": False,

@@ -11,13 +11,16 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compiled lint format bench clean
+.PHONY: help demo demo-ray test test-all compiled lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go on: nothing is lost
 	@$(BIN)/python examples/demo.py
+
+demo-ray: $(DEV_READY)  ## The same on a local Ray: an actor and then Limpet itself are killed, and nothing is lost
+	@$(BIN)/python examples/demo_ray.py
 
 test: $(DEV_READY)  ## Lint, types and every test that is not slow
 	@$(MAKE) --no-print-directory -j 2 lint compiled
@@ -54,6 +57,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/remote.py
 	@$(BIN)/python benchmarks/judges.py
 	@$(BIN)/python benchmarks/engines.py --million
+	@$(BIN)/python benchmarks/engines.py --ray
 	@$(BIN)/python benchmarks/coverage.py
 
 clean:  ## Remove the virtual environment and all caches

@@ -6,7 +6,6 @@ result: it leaves out the start of the workers, which is told apart. The process
 all processes.
 """
 
-import asyncio
 import json
 import resource
 import shutil
@@ -14,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from by_ray_calls import by_calls, tree_cpu
 from machine import describe, peak_bytes, print_table, verdict
 
 import limpet
@@ -29,65 +29,64 @@ CASES: dict[str, tuple[str, int, int]] = {
     "200 ms of waiting": ("wait", 4_000, 200),
     "20 ms of pure Python": ("compute", 400, 16),
 }
+RAY_LEAST = {"nothing": 0.3, "200 ms of waiting": 0.92, "20 ms of pure Python": 1.4}
+RAY_CPU_MS, CALLS_LEAST = 0.7, 3.5
 LEAST = {"nothing": 0.6, "200 ms of waiting": 0.95, "20 ms of pure Python": 1.7}
 MOST_CPU_MS, MOST_MB = 0.25, 400
 MILLION = 1_000_000
-
-
-async def nothing(question: int) -> int:
-    return question
-
-
-async def wait(question: int) -> int:
-    await asyncio.sleep(0.2)
-    return question
-
-
-def compute(question: int) -> int:
-    until = time.thread_time() + 0.02
-    total = question
-    while time.thread_time() < until:
-        total += sum(range(100))
-    return question
+PROGRAM = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+    "import engines; engines.print_measured(*sys.argv[1:])"
+)
 
 
 class Ends(limpet.Watcher):
-    """Notes when the first and the last cell ended."""
+    """Notes when the first and the last cell ended, and the processor time between them."""
 
-    def __init__(self) -> None:
-        self.first = self.last = 0.0
+    def __init__(self, items: int) -> None:
+        self.first = self.last = self.cpu = 0.0
+        self._left = items
 
     def finished(self, outcome: Any) -> None:  # noqa: ARG002 - each counts
         self.last = time.perf_counter()
-        self.first = self.first or self.last
+        self._left -= 1
+        if not self.first:
+            self.first, self.cpu = self.last, -tree_cpu()
+        elif not self._left:
+            self.cpu += tree_cpu()
 
 
 def measure(name: str, items: int, pace: int, engine: str, folder: str) -> dict[str, float]:
     """Run once, in a process of its own."""
-    functions: dict[str, Callable[..., Any]] = {
-        "nothing": nothing,
-        "wait": wait,
-        "compute": compute,
-    }
     rows = [{"id": str(number), "question": number} for number in range(items)]
-    ends, begin = Ends(), time.perf_counter()
-    engines: dict[str, Any] = {} if engine == "one" else {"engine": {"processes": WORKERS}}
-    result = limpet.evaluate(rows, functions[name], run=folder, pace=pace, watcher=ends, **engines)
+    ends, begin = Ends(items), time.perf_counter()
+    engines: dict[str, Any] = {
+        "processes": {"engine": {"processes": WORKERS}},
+        "ray": {"engine": {"ray": {"address": "local", "workers": WORKERS}}},
+    }
+    function = by_calls(name, WORKERS) if engine == "calls" else f"engine_steps:{name}"
+    chosen = engines.get(engine, {})
+    result = limpet.evaluate(rows, function, run=folder, pace=pace, watcher=ends, **chosen)
     assert result.summary["workflow"]["completed"] == items
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
         "rate": (items - 1) / (ends.last - ends.first),
         "until_first": ends.first - begin,
         "cpu": sum(one.ru_utime + one.ru_stime for one in used),
+        "tree_cpu_ms": ends.cpu / items * 1000,
         "memory": peak_bytes(),
     }
+
+
+def print_measured(name: str, items: str, pace: str, engine: str, folder: str) -> None:
+    print(json.dumps(measure(name, int(items), int(pace), engine, folder)))
 
 
 def in_a_process(name: str, items: int, pace: int, engine: str) -> dict[str, float]:
     folder = tempfile.mkdtemp(dir=".")
     try:
         words = [name, str(items), str(pace), engine, f"{folder}/run"]
-        command = [sys.executable, __file__, *words]
+        command = [sys.executable, "-c", PROGRAM, *words]
         return dict(json.loads(subprocess.check_output(command)))  # noqa: S603 - ourselves
     finally:
         shutil.rmtree(folder)
@@ -115,7 +114,35 @@ def cpu_ms(engine: str) -> float:
     return (whole - start) / (items - 100) * 1000
 
 
+def ray_rows() -> list[list[str]]:
+    """Return the rows of Ray: beside one process, and beside a Ray call for each cell."""
+    rows, cpu, rate = [], 0.0, 0.0
+    for case, (name, items, pace) in CASES.items():
+        rounds = [
+            {engine: in_a_process(name, items, pace, engine) for engine in ("one", "ray")}
+            for _ in range(ROUNDS)
+        ]
+        one, ray = (max(each[engine]["rate"] for each in rounds) for engine in ("one", "ray"))
+        if name == "nothing":
+            rate, cpu = ray, min(each["ray"]["tree_cpu_ms"] for each in rounds)
+        rows.append([f"Ray: {case}", f"{one:,.0f}/s", f"{ray:,.0f}/s", f"{ray / one:.2f}",
+                     f"≥ {RAY_LEAST[case]}", verdict(ray / one >= RAY_LEAST[case])])  # fmt: skip
+    name, items, pace = CASES["nothing"]
+    calls = max(in_a_process(name, items, pace, "calls")["rate"] for _ in range(ROUNDS))
+    return [
+        *rows,
+        ["Ray: beside a Ray call for each cell", f"{calls:,.0f}/s", f"{rate:,.0f}/s",
+         f"{rate / calls:.1f}", f"≥ {CALLS_LEAST}", verdict(rate / calls >= CALLS_LEAST)],
+        ["Ray: CPU of a cell that does nothing", "", f"{cpu:.2f} ms", "", f"≤ {RAY_CPU_MS} ms",
+         verdict(cpu <= RAY_CPU_MS)],
+    ]  # fmt: skip
+
+
 def main() -> None:
+    if "--ray" in sys.argv:
+        print(f"Engines: {describe('limpet', 'ray')}\n")
+        print_table(["", "beside", f"{WORKERS} Ray workers", "ratio", "bar", ""], ray_rows())
+        return
     rows = [compare(case) for case in CASES]
     cpu = {engine: cpu_ms(engine) for engine in ("one", "processes")}
     rows.append(["CPU of a cell that does nothing", f"{cpu['one']:.2f} ms",
@@ -135,8 +162,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        name, items, pace, engine, run = sys.argv[1:]
-        print(json.dumps(measure(name, int(items), int(pace), engine, run)))
-    else:
-        main()
+    main()

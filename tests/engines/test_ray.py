@@ -3,6 +3,7 @@
 The cases of the other files hold for Ray as well; here is what only Ray can do to a run.
 """
 
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -12,10 +13,12 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from e2e.servers import peer, silence, unanswered_port
 
+import limpet
 from tests.engines.project import (
     ONE,
     PROCESSES,
@@ -57,21 +60,26 @@ def on_cluster(project, cluster, **ray):
 # ---- without Ray --------------------------------------------------------------------------------
 
 
-@pytest.mark.skip(reason="the engine `ray` is not there yet: engines/spec.py has its place")
-def test_without_the_extra_one_message_names_it(tmp_path):
+@pytest.mark.parametrize("found", [None, importlib.machinery.ModuleSpec("ray", None)])
+def test_without_the_extra_one_message_names_it(tmp_path, monkeypatch, found):
+    """Also where a folder is called ray: Python takes it for a package."""
+    real = importlib.util.find_spec
+    find = lambda name, *more: found if name == "ray" else real(name, *more)
+    monkeypatch.setattr(importlib.util, "find_spec", find)
     project = make(tmp_path)
-    done = project.run(engine="ray")
-    assert done.returncode == 2
-    assert "limpet[ray]" in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(limpet.SetupError, match="Ray, which is not installed") as caught:
+        project.evaluate("ray")
+    assert "limpet[ray]" in caught.value.hint
     assert project.calls == []
 
 
 def test_a_run_does_not_import_ray_in_the_driver(tmp_path):
     program = (
         "import sys, limpet, limpet.cli.main\n"
+        "import limpet.config.config, limpet.engines.ray.lines, limpet.engines.ray.foreman\n"
         "rows = [{'id': 'a', 'question': 'b'}]\n"
         "limpet.evaluate(rows, 'os.path:basename', run=False, show=False)\n"
+        "limpet.plan(rows, 'os.path:basename', run=False, engine='ray')\n"
         "print(any(name == 'ray' or name.startswith('ray.') for name in sys.modules))\n"
     )
     done = subprocess.run(
@@ -149,13 +157,14 @@ DISTURBANCES = {"a child": kill_a_child, "an actor": kill_an_actor}
 
 
 @needs_ray
-@pytest.mark.parametrize("who", DISTURBANCES)
+@pytest.mark.parametrize("who", [pytest.param("a child", marks=pytest.mark.slow), "an actor"])
 def test_whoever_of_them_is_killed_only_what_was_in_flight_runs_again(tmp_path, cluster, who):
     project, _ = in_mid_run(tmp_path, cluster, DISTURBANCES[who])
     assert_whole(project, most_again=IN_FLIGHT)
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_raylet_that_is_killed_takes_nothing_with_it(tmp_path, cluster):
     cluster.tell("add", "victim", 1)
     project, _ = in_mid_run(
@@ -165,6 +174,7 @@ def test_a_raylet_that_is_killed_takes_nothing_with_it(tmp_path, cluster):
 
 
 @needs_ray
+@pytest.mark.slow
 @pytest.mark.parametrize("then", [ONE, PROCESSES, None], ids=str)
 def test_a_driver_that_is_killed_loses_nothing_and_any_engine_goes_on(tmp_path, cluster, then):
     project, env = in_mid_run(tmp_path, cluster, kill_the_driver, code=-signal.SIGKILL)
@@ -179,6 +189,7 @@ def test_a_driver_that_is_killed_loses_nothing_and_any_engine_goes_on(tmp_path, 
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_node_that_comes_later_takes_work_and_one_that_goes_leaves_it(tmp_path, cluster):
     def disturb(project, process):
         cluster.tell("add", "late", 1)
@@ -212,6 +223,7 @@ def test_again_and_again(tmp_path, cluster, who, turn):
 
 
 @needs_ray
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_good_order(tmp_path, cluster, signum):
     project = make(tmp_path)
@@ -230,6 +242,7 @@ def test_a_signal_ends_it_in_good_order(tmp_path, cluster, signum):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_call_that_dies_on_ray_is_named_there_too(tmp_path, cluster):
     code = """
 def answer(item):
@@ -251,6 +264,7 @@ def score(output):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_events_name_the_node(tmp_path, cluster):
     project = make(tmp_path)
     project.tell()
@@ -270,6 +284,7 @@ SECRET = "sk-Proj-0123456789-abcdefghij"  # noqa: S105 - nobody's
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_secret_that_the_workers_lack_is_named_and_never_sent(tmp_path, cluster):
     code = """
 def answer(item):
@@ -337,6 +352,7 @@ def test_a_server_that_is_no_ray_is_not_waited_for(tmp_path):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_resources_that_no_node_has_are_named(tmp_path, cluster):
     project = make(tmp_path)
     env = on_cluster(project, cluster, resources={"num_gpus": 64})
@@ -344,6 +360,7 @@ def test_resources_that_no_node_has_are_named(tmp_path, cluster):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_code_that_the_workers_lack_is_named_with_its_cure(tmp_path, cluster):
     """Workers elsewhere do not have this folder: a module's name alone means nothing to them."""
     project = make(tmp_path)
@@ -373,3 +390,19 @@ def test_waiting_for_workers_is_shown_and_the_run_begins_with_the_first(tmp_path
     done = project.run("--json", env=env)
     assert done.returncode == 0, done.stderr
     assert_whole(project)
+
+
+# ---- the how-to page ----------------------------------------------------------------------------
+
+
+@needs_ray
+@pytest.mark.slow
+def test_the_script_of_the_how_to_page_does_what_it_says(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/how-to/ray.md").read_text(encoding="utf-8")
+    script = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    (tmp_path / "squares.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "squares.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == re.search(r"# → (.*)", script)[1]

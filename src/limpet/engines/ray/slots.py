@@ -227,12 +227,12 @@ class Foremen:
         for slot in [slot for slot in self._slots if slot.foreman is foreman]:
             self._give_back(slot)
         self._ray.kill(foreman.actor)
-        why = f"was lost with its Ray actor on {foreman.name}: {_words(error)}"
+        lost = Lost(f"was lost: {_how(error)}", text_of(error), blames_nobody=True)
         for worker in list(foreman.workers):
             was_started = worker in self._started
             self._forget(worker)
             if was_started:
-                self._say(GONE, worker, *Lost(why, blames_nobody=True))
+                self._say(GONE, worker, *lost)
             else:
                 self.start(worker)
 
@@ -392,6 +392,16 @@ def _means(error: BaseException) -> SetupError | None:
             hint="install it there, or send it: engine: {ray: {runtime_env: {pip: [limpet]}}}",
         )
     return None
+
+
+def _how(error: BaseException) -> str:
+    """Return how a foreman was lost, in words."""
+    text = text_of(error).lower()
+    if "memory" in text and ("oom" in text or "out of memory" in text or "outofmemory" in text):
+        return "Ray ended its actor, as the memory of the node ran out"
+    if "node" in text and ("node died" in text or "node has died" in text or "dead node" in text):
+        return "its node is gone"
+    return "its Ray actor died"
 
 
 def _words(error: BaseException) -> str:

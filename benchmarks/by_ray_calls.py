@@ -1,6 +1,7 @@
 """What is Ray without an engine: one call of an actor for each cell?"""
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +34,8 @@ def by_calls(name: str, workers: int) -> Callable[..., Any]:
             return await function(question)
 
     ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False,
-             logging_level="error", _node_ip_address="127.0.0.1")  # fmt: skip
-    hired = ray.remote(Actor).options(max_concurrency=1000)
+             logging_level=logging.ERROR, _node_ip_address="127.0.0.1")  # fmt: skip
+    hired: Any = ray.remote(Actor).options(max_concurrency=1000)
     actors = [hired.remote() for _ in range(workers)]
 
     async def answer(question: int) -> Any:

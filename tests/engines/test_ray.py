@@ -383,6 +383,30 @@ def test_code_that_is_sent_along_is_found(tmp_path, cluster):
 
 @needs_ray
 @pytest.mark.slow
+def test_a_file_that_is_sent_along_and_read_counts_by_its_name_here(tmp_path, cluster):
+    code = """
+def answer(item):
+    note(item)
+    return (HERE / "prompt.txt").read_text()
+
+
+def score(output):
+    return 1
+"""
+    project = Project(tmp_path, code.replace("note(item)", ""), rows=2)
+    (tmp_path / "prompt.txt").write_text("be brief")
+    env = on_cluster(project, cluster, runtime_env={"working_dir": "."})
+    assert project.run(env=env).returncode == 0
+    again = project.run("--plan", env=env)
+    assert "2 kept" in again.stdout + again.stderr
+    (tmp_path / "prompt.txt").write_text("be wordy")
+    done = project.run("--on-change", "redo", env=env)
+    assert done.returncode == 0, done.stderr
+    assert [one["generated_answer"] for one in project.records()][-2:] == ["be wordy"] * 2
+
+
+@needs_ray
+@pytest.mark.slow
 def test_waiting_for_workers_is_shown_and_the_run_begins_with_the_first(tmp_path, cluster):
     project = make(tmp_path)
     project.tell()

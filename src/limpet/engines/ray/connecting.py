@@ -7,6 +7,7 @@ Only the gateway calls this: nothing here may be used by the driver.
 """
 
 import json
+import logging
 import os
 import socket
 from pathlib import Path
@@ -74,7 +75,7 @@ def _common(settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "runtime_env": json.loads(settings["runtime_env"]) or None,
         "log_to_driver": False,
-        "logging_level": "error",
+        "logging_level": logging.ERROR,
         "namespace": "limpet",
     }
 

@@ -9,6 +9,7 @@ If the gateway dies, all workers do. The driver starts another one, and the cell
 
 import asyncio
 import itertools
+import json
 import logging
 import shutil
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.engines.line import Lost, OnLost, OnMessage
-from limpet.engines.messages import Message, NotPlainMessageError, packed, unpacked
+from limpet.engines.messages import READS, Message, NotPlainMessageError, packed, unpacked
 from limpet.engines.packed_errors import unpacked_error
 from limpet.engines.process_line import ProcessLine, ProcessLines
 from limpet.engines.ray.settings import LOCAL, RaySettings
@@ -78,6 +79,12 @@ class RayLines:
         """Learn which environment variables a step reads."""
         self._variables |= variables.values
         self._secrets += [name for name in variables.secrets if name not in self._secrets]
+
+    @property
+    def sent_folder(self) -> Path | None:
+        """The folder that Ray copies to the workers; None: they use this one, or another's."""
+        given = json.loads(self._settings.runtime_env).get("working_dir")
+        return Path(given).absolute() if isinstance(given, str) and Path(given).is_dir() else None
 
     async def open(self) -> int:
         """Connect to Ray, or start one; return how many workers there will be.
@@ -258,7 +265,33 @@ class RayLine:
         except NotPlainMessageError as error:
             self.kill(f"was killed because it sent something else than messages: {error}")
             return
-        self._on_message(message)
+        self._on_message(self._as_here(message) if message[0] == READS else message)
+
+    def _as_here(self, message: Message) -> Message:
+        """Return which files were read, by the names that they have here: they were sent along."""
+        home = self._lines.sent_folder
+        if home is None:
+            return message
+
+        def here(path: str) -> str:
+            inside = path.removeprefix(self.folder + "/")
+            return path if inside == path else str(home / inside)
+
+        kind, of, reads = message
+        return (
+            kind,
+            of,
+            [
+                (
+                    here(path),
+                    digest,
+                    writes,
+                    by and tuple((here(file), at) for file, at in by),
+                    thread,
+                )
+                for path, digest, writes, by, thread in reads
+            ],
+        )
 
     def seen(self, is_working: bool, last_begun: int) -> None:  # noqa: FBT001 - as it came
         """Learn what its foreman sees of a worker that says nothing."""

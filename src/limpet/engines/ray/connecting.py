@@ -141,9 +141,9 @@ def refusal(where: str, error: BaseException) -> SetupError:
             f"{of} is of another version: {words}",
             hint="install the same versions of Ray and Python here and there",
         )
-    if "Authentication" in kind or "oken" in text:
+    if "Authentication" in kind or "oken" in text or isinstance(error, ConnectionError):
         return SetupError(
-            f"{of} refuses the token: {words}",
+            f"{of} answers, but lets nobody in: {words}",
             hint="set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH as on the cluster",
         )
     if "RuntimeEnv" in kind or "runtime_env" in text or "working_dir" in text:

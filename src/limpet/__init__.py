@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ScoresError,
         SetupError,
         TransientError,
+        WorkerDiedError,
     )
     from limpet.evaluators.contains import contains
     from limpet.evaluators.embedding_similarity import embedding_similarity
@@ -117,6 +118,7 @@ __all__ = [
     "Unset",
     "Usage",
     "Watcher",
+    "WorkerDiedError",
     "Workflow",
     "aevaluate",
     "amap",
@@ -162,7 +164,7 @@ _NAMES = {
         "CallCancelledError ConfigError DatasetError DiskFullError EarlyStopError "
         "EndpointDownError FunctionChangedError InterruptedRunError InvalidReplyError JournalError "
         "LimpetError PermanentError QuotaExhaustedError RateLimitError RecordNotWrittenError "
-        "RunLockedError ScoresError SetupError TransientError"
+        "RunLockedError ScoresError SetupError TransientError WorkerDiedError"
     ),
     "evaluators": (
         "Evaluator Scored contains embedding_similarity evaluator exact_match json_match judge "

@@ -25,20 +25,11 @@ import limpet
 ONE, PROCESSES = "one", "processes"
 
 
-def has_engines():
-    """Return whether there is the option: the first engine lands after these tests."""
-    try:
-        limpet.plan([{"id": "a", "question": "b"}], print, run=False, engine="processes")
-    except TypeError as error:
-        return "not an option" not in str(error)
-    except Exception:
-        return True
-    return True
-
-
-needs_engines = pytest.mark.skipif(not has_engines(), reason="no `engine` option yet: issue 20")
-BOTH = [ONE, pytest.param(PROCESSES, marks=needs_engines)]
+BOTH = [ONE, PROCESSES]
 both_engines = pytest.mark.parametrize("engine", BOTH)
+# Where other tests show in `make test` that it is so in one process.
+ALSO_ONE = [pytest.param(ONE, marks=pytest.mark.slow), PROCESSES]
+also_in_one = pytest.mark.parametrize("engine", ALSO_ONE)
 
 PATIENCE_S = 100
 _NUMBERS = itertools.count()

@@ -14,13 +14,10 @@ from tests.engines.project import (
     PROCESSES,
     Project,
     is_alive,
-    needs_engines,
     shared_memory,
     wait_until,
     zombies_of,
 )
-
-pytestmark = needs_engines
 
 CODE = """
 import faulthandler

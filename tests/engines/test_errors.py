@@ -6,7 +6,7 @@ import re
 import pytest
 
 import limpet
-from tests.engines.project import ONE, PROCESSES, Project, both_engines, needs_engines
+from tests.engines.project import ONE, PROCESSES, Project, both_engines
 
 CODE = '''
 import json
@@ -230,8 +230,6 @@ def runs(tmp_path_factory):
     runs = {}
     retry = limpet.Retry(2, limpet.Backoff(base_s=0, cap_s=0))
     for name, engine in [("base", ONE), (ONE, ONE), (PROCESSES, PROCESSES)]:
-        if engine != ONE and needs_engines.args[0]:
-            continue
         for kind in KINDS:
             evaluators = {"broken": "APP:broken"} if kind == "broken" else {}
             workflow = f"{project.module}:{'fine' if kind == 'broken' else kind}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engines.project import ONE, PROCESSES, Project, both_engines, needs_engines
+from tests.engines.project import ONE, PROCESSES, Project, both_engines
 
 CODE = """
 def read(name):
@@ -72,7 +72,6 @@ def test_an_edited_file_costs_what_read_it(tmp_path, engine, edit):
     assert again(make(tmp_path), name, engine, engine) == (answers, scores)
 
 
-@needs_engines
 @pytest.mark.parametrize("edit", ["nothing", "a file of every call"])
 @pytest.mark.parametrize(("first", "then"), [(ONE, PROCESSES), (PROCESSES, ONE)])
 def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, edit):

@@ -8,19 +8,19 @@ import signal
 import pytest
 
 from tests.engines.project import (
-    BOTH,
+    ALSO_ONE,
     ONE,
     PROCESSES,
     Project,
-    both_engines,
+    also_in_one,
     is_alive,
-    needs_engines,
     shared_memory,
     stat,
     wait_until,
     zombies_of,
 )
 
+SLOW = pytest.mark.slow
 CODE = """
 async def answer(item):
     note(item)
@@ -87,14 +87,13 @@ def workers(project, driver):
     return [pid for pid in project.pids if pid != driver and is_alive(pid)]
 
 
-@needs_engines
 @pytest.mark.parametrize(
     ("signum", "which"),
     [
         (signal.SIGKILL, slice(1)),
-        (signal.SIGKILL, slice(None)),
-        (signal.SIGSEGV, slice(1)),
-        pytest.param(signal.SIGTERM, slice(None), marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, slice(None), marks=SLOW),
+        pytest.param(signal.SIGSEGV, slice(1), marks=SLOW),
+        pytest.param(signal.SIGTERM, slice(None), marks=SLOW),
     ],
     ids=["kill -9 of one", "kill -9 of all", "segfault of one", "SIGTERM of all"],
 )
@@ -114,7 +113,7 @@ def test_killed_workers_are_replaced_and_their_cells_run_again(tmp_path, signum,
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@needs_engines
+@SLOW
 def test_a_cell_whose_worker_is_killed_by_others_twice_is_not_blamed_for_it(tmp_path):
     """It runs alone then, and completes there."""
     project = make(tmp_path)
@@ -131,7 +130,7 @@ def test_a_cell_whose_worker_is_killed_by_others_twice_is_not_blamed_for_it(tmp_
     assert_whole(project, most_again=2 * IN_FLIGHT)
 
 
-@needs_engines
+@SLOW
 def test_a_stopped_worker_that_wakes_up_too_late_records_nothing_twice(tmp_path):
     project = make(tmp_path, more=f"pace: {IN_FLIGHT}\nretry: 3\ntimeout: 3\n")
     with project.started(engine=PROCESSES) as process:
@@ -183,7 +182,6 @@ def random_kills(folder, seed, kinds):
     assert sum(project.counts().values()) <= 60 + 2 * sessions * IN_FLIGHT
 
 
-@needs_engines
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(20))
@@ -197,8 +195,8 @@ def test_killed_at_random_again_and_again_nothing_is_lost(tmp_path, seed):
 # ---- the driver ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("then", BOTH)
-@pytest.mark.parametrize("first", BOTH)
+@pytest.mark.parametrize("then", ALSO_ONE)
+@pytest.mark.parametrize("first", ALSO_ONE)
 def test_a_killed_driver_loses_nothing_and_any_engine_goes_on(tmp_path, first, then):
     project = make(tmp_path)
     with project.started(engine=first) as process:
@@ -218,7 +216,8 @@ def test_a_killed_driver_loses_nothing_and_any_engine_goes_on(tmp_path, first, t
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@both_engines
+@also_in_one
+@SLOW
 def test_everything_killed_at_once_can_go_on(tmp_path, engine):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -231,7 +230,8 @@ def test_everything_killed_at_once_can_go_on(tmp_path, engine):
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@both_engines
+@also_in_one
+@SLOW
 def test_a_driver_that_was_stopped_for_a_while_goes_on(tmp_path, engine):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -244,7 +244,6 @@ def test_a_driver_that_was_stopped_for_a_while_goes_on(tmp_path, engine):
     assert_whole(project)
 
 
-@needs_engines
 def test_while_workers_run_a_second_driver_is_refused(tmp_path):
     project = make(tmp_path)
     with project.started(engine=PROCESSES) as process:
@@ -263,10 +262,11 @@ def test_while_workers_run_a_second_driver_is_refused(tmp_path):
 
 # A terminal sends Ctrl-C to everybody in the foreground, also to workers; `kill` to one process.
 TO = {"the driver": os.kill, "everybody, as a terminal does": os.killpg}
+TARGETS = [pytest.param("the driver", marks=SLOW), "everybody, as a terminal does"]
 
 
-@pytest.mark.parametrize("to", TO)
-@both_engines
+@pytest.mark.parametrize("to", TARGETS)
+@also_in_one
 def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, engine, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -283,8 +283,9 @@ def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, en
     assert_whole(project)
 
 
-@pytest.mark.parametrize("to", TO)
-@both_engines
+@pytest.mark.parametrize("to", TARGETS)
+@also_in_one
+@SLOW
 def test_ctrl_c_twice_stops_at_once(tmp_path, engine, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -302,9 +303,9 @@ def test_ctrl_c_twice_stops_at_once(tmp_path, engine, to):
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@pytest.mark.parametrize("to", TO)
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
-@both_engines
+@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=SLOW)])
+@also_in_one
 def test_a_signal_to_end_gives_calls_a_moment_and_leaves_nothing(tmp_path, engine, signum, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -320,7 +321,6 @@ def test_a_signal_to_end_gives_calls_a_moment_and_leaves_nothing(tmp_path, engin
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@needs_engines
 def test_a_running_driver_has_no_zombies(tmp_path):
     project = make(tmp_path)
     with project.started(engine=PROCESSES) as process:

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 import limpet
-from tests.engines.project import ONE, Project, both_engines, chosen, needs_engines
+from tests.engines.project import ONE, Project, both_engines, chosen
 
 CODE = """
 import helper_of_engines
@@ -93,7 +93,6 @@ def test_a_secret_is_masked_wherever_it_comes_from(tmp_path, engine, workflow):
     assert "[redacted]" in said
 
 
-@needs_engines
 def test_a_secret_is_in_nobodys_command_line(tmp_path):
     """Anybody on the machine may read it there."""
     code = """
@@ -257,7 +256,6 @@ def test_an_evaluator_that_cannot_be_sent_is_named_too(tmp_path, engine, evaluat
     assert (tmp_path / "starts.txt").read_text().count("x") < 10
 
 
-@needs_engines
 def test_standard_input_is_no_place_to_import_from(tmp_path):
     code = "import limpet\ndef f(q):\n    return q\nprint(limpet.evaluate([{'id': 'a', 'q': 'b'}], f, run='r', show=False, engine='processes'))"  # noqa: E501
     done = subprocess.run(
@@ -320,7 +318,6 @@ def test_a_file_that_was_edited_since_it_was_imported_is_not_mixed_in(tmp_path, 
     assert found == {"first"} or (isinstance(found, str) and found)
 
 
-@needs_engines
 def test_an_object_of_a_module_is_found_there_with_its_lock(tmp_path):
     code = """
 class Agent:

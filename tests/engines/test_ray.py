@@ -25,7 +25,6 @@ from tests.engines.project import (
     Project,
     is_alive,
     marked,
-    needs_engines,
     wait_until,
 )
 from tests.engines.ray_cluster import RayCluster, actors
@@ -35,7 +34,7 @@ HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(
     not HAS_RAY, reason="Ray is not installed: pip install 'limpet[ray]' to test it"
 )
-pytestmark = [needs_engines, pytest.mark.xdist_group("ray")]
+pytestmark = [pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +91,7 @@ def test_a_run_does_not_import_ray_in_the_driver(tmp_path):
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_local_ray_gives_the_same_run_and_goes_away(tmp_path):
     project = make(tmp_path)
     project.tell()
@@ -157,7 +157,8 @@ DISTURBANCES = {"a child": kill_a_child, "an actor": kill_an_actor}
 
 
 @needs_ray
-@pytest.mark.parametrize("who", [pytest.param("a child", marks=pytest.mark.slow), "an actor"])
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["a child", "an actor"])
 def test_whoever_of_them_is_killed_only_what_was_in_flight_runs_again(tmp_path, cluster, who):
     project, _ = in_mid_run(tmp_path, cluster, DISTURBANCES[who])
     assert_whole(project, most_again=IN_FLIGHT)

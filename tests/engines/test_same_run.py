@@ -16,7 +16,6 @@ from tests.engines.project import (
     Project,
     both_engines,
     chosen,
-    needs_engines,
     plain,
     without,
 )
@@ -61,10 +60,9 @@ def project(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("same"), CODE, rows=10)
     project.results = {}
     for name, engine in [("base", ONE), (ONE, ONE), (PROCESSES, PROCESSES)]:
-        if engine in [ONE] or not needs_engines.args[0]:
-            project.results[name] = project.evaluate(
-                engine, EVALUATORS, run=name, trials=2, prices={"*": {"prompt": 2, "completion": 8}}
-            )
+        project.results[name] = project.evaluate(
+            engine, EVALUATORS, run=name, trials=2, prices={"*": {"prompt": 2, "completion": 8}}
+        )
     return project
 
 
@@ -158,9 +156,9 @@ def test_what_is_shown_is_the_same(project, engine, words):
 
 SEQUENCES = [
     (ONE, ONE, ONE),
-    pytest.param((ONE, PROCESSES, ONE), marks=needs_engines),
-    pytest.param((PROCESSES, ONE, PROCESSES), marks=needs_engines),
-    pytest.param(({"processes": 1}, {"processes": 3}, ONE), marks=needs_engines),
+    (ONE, PROCESSES, ONE),
+    (PROCESSES, ONE, PROCESSES),
+    ({"processes": 1}, {"processes": 3}, ONE),
 ]
 
 

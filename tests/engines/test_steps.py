@@ -7,7 +7,7 @@ import pytest
 from model_server import model_server
 
 import limpet
-from tests.engines.project import BOTH, ONE, PROCESSES, Project, both_engines, needs_engines
+from tests.engines.project import BOTH, ONE, PROCESSES, Project, both_engines
 
 CODE = '''
 import functools
@@ -198,13 +198,20 @@ def outcome(result):
 def test_a_workflow_of_any_kind_answers_the_same(project, engine, workflow):
     engine = engine if engine == ONE else {"processes": 1}
     here = f"{project.module}:{workflow}"
-    runs = [
+    runs = [  # the other engine first: an object that was set up here before is refused, below
         project.evaluate(each, workflow=here, run=f"{workflow}-{n}-{engine == ONE}")
-        for n, each in enumerate([ONE, engine])
+        for n, each in enumerate([engine, ONE])
     ]
     assert outcome(runs[1]) == outcome(runs[0])
     assert all(item.status.value == "completed" for item in runs[1].items)
     assert [item.key for item in runs[1].items] == [item.key for item in runs[0].items]
+
+
+def test_an_object_that_this_process_changed_is_refused_and_named(project):
+    here = f"{project.module}:AGENT"
+    project.evaluate(ONE, workflow=here, run="set-up-here")
+    with pytest.raises(limpet.LimpetError, match=r"not the same in a worker.*Opened\.state"):
+        project.evaluate({"processes": 1}, workflow=here, run="then-elsewhere")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -320,7 +327,6 @@ def test_votes_that_were_cast_are_kept_when_one_fails(tmp_path, first, then):
         assert len(server.asked) - before == 6 - cast
 
 
-@needs_engines
 def test_a_step_of_the_house_need_not_leave_the_driver_and_is_the_same(tmp_path):
     """Built-in evaluators and models: wherever they run, their calls are paced together."""
     project = Project(tmp_path, CODE, rows=4, workflow="plain", more="engine: processes\n")

@@ -11,7 +11,7 @@ from aiohttp import web
 from e2e.servers import site
 
 import limpet
-from tests.engines.project import ONE, PROCESSES, Project, both_engines, needs_engines
+from tests.engines.project import ONE, PROCESSES, Project, also_in_one
 
 CODE = '''
 import aiohttp
@@ -168,7 +168,7 @@ def evaluate(project, engine, workflow, evaluators=(), **options):
 # ---- refusals -----------------------------------------------------------------------------------
 
 
-@both_engines
+@also_in_one
 def test_a_refusal_is_retried_when_the_server_said(tmp_path, engine):
     counting = Counting(refusals={"q1": 1, "q4": 2})
     with site(counting) as server:
@@ -185,7 +185,7 @@ def test_a_refusal_is_retried_when_the_server_said(tmp_path, engine):
     assert statuses["q0"] == ("completed", 1)
 
 
-@both_engines
+@also_in_one
 def test_what_a_call_observed_reaches_the_pacer(tmp_path, engine):
     pacer = limpet.Pacer("provider")
     project = make(tmp_path, rows=6)
@@ -195,7 +195,7 @@ def test_what_a_call_observed_reaches_the_pacer(tmp_path, engine):
     assert pacer.state.in_flight == 0
 
 
-@both_engines
+@also_in_one
 def test_a_refusal_reaches_the_pacer(tmp_path, engine):
     pacer = limpet.Pacer("provider")
     counting = Counting(refusals={"q1": 1})
@@ -210,7 +210,7 @@ def test_a_refusal_reaches_the_pacer(tmp_path, engine):
 
 
 @pytest.mark.parametrize("evaluator", ["shares", "asks_twice"])
-@both_engines
+@also_in_one
 def test_a_fixed_pace_holds_for_all_workers_together(tmp_path, engine, evaluator):
     counting = Counting(seconds=0.03)
     with site(counting) as server:
@@ -232,14 +232,12 @@ def refused_at(folder, engine, rows, rate):
     return counting.refused, seconds
 
 
-@needs_engines
 def test_a_server_with_a_limit_is_not_asked_more_often_than_by_one_process(tmp_path):
     one, _ = refused_at(tmp_path / "one", ONE, 60, 60)
     many, _ = refused_at(tmp_path / "many", PROCESSES, 60, 60)
     assert many <= one + 6  # 5% of the requests: which of them is refused is a matter of moments
 
 
-@needs_engines
 @pytest.mark.slow
 def test_over_a_longer_run_the_limit_is_used_as_well_as_by_one_process(tmp_path):
     one, one_s = refused_at(tmp_path / "one", ONE, 600, 100)
@@ -252,7 +250,7 @@ def test_over_a_longer_run_the_limit_is_used_as_well_as_by_one_process(tmp_path)
 
 
 @pytest.mark.parametrize("workflow", ["hang", "hang_in_a_thread"])
-@both_engines
+@also_in_one
 def test_a_call_that_hangs_times_out_alone(tmp_path, engine, workflow):
     project = make(tmp_path, rows=5)
     result = evaluate(project, engine, workflow, timeout=1, pace=3)
@@ -261,7 +259,7 @@ def test_a_call_that_hangs_times_out_alone(tmp_path, engine, workflow):
     assert project.counts() == {f"q{n}": 1 for n in range(5)}
 
 
-@both_engines
+@also_in_one
 def test_a_call_that_times_out_is_retried_as_in_one_process(tmp_path, engine):
     project = make(tmp_path, rows=3)
     retry = limpet.Retry(5, limpet.Backoff(0, 0), max_timeouts=2)
@@ -271,14 +269,12 @@ def test_a_call_that_times_out_is_retried_as_in_one_process(tmp_path, engine):
     assert (failed.error["class"], failed.attempts) == ("timeout", 3)
 
 
-@needs_engines
 def test_who_waits_for_a_busy_worker_does_not_time_out(tmp_path):
     project = make(tmp_path, rows=8)
     result = evaluate(project, {"processes": 1}, "busy", timeout=1.2, pace=8)
     assert [(item.status.value, item.attempts) for item in result.items] == [("completed", 1)] * 8
 
 
-@needs_engines
 def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(tmp_path):
     project = make(tmp_path, rows=8)
     result = evaluate(project, {"processes": 1}, "busy", pace=8)
@@ -289,7 +285,7 @@ def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(tmp_path):
 # ---- stopping -----------------------------------------------------------------------------------
 
 
-@both_engines
+@also_in_one
 def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
     project = make(tmp_path, rows=200)
     result = evaluate(project, engine, "always_wrong", early_stop=True, retry=10)
@@ -299,7 +295,7 @@ def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
     assert project.result.summary["workflow"]["not_run"] > 150
 
 
-@both_engines
+@also_in_one
 def test_an_empty_account_stops_the_run_and_fails_nobody(tmp_path, engine):
     project = make(tmp_path, rows=30)
     result = evaluate(project, engine, "out_of_quota", pace=1)
@@ -310,7 +306,7 @@ def test_an_empty_account_stops_the_run_and_fails_nobody(tmp_path, engine):
     assert len(project.calls) == 4
 
 
-@both_engines
+@also_in_one
 def test_a_set_up_error_in_a_call_stops_the_run_as_in_one_process(tmp_path, engine):
     project = make(tmp_path, rows=30, workflow="wrong_path", more="pace: 2\n")
     done = project.run(engine=engine)
@@ -321,7 +317,7 @@ def test_a_set_up_error_in_a_call_stops_the_run_as_in_one_process(tmp_path, engi
     assert len(project.calls) <= 4
 
 
-@both_engines
+@also_in_one
 def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine):
     project = make(tmp_path, rows=200)
     result = evaluate(
@@ -335,7 +331,7 @@ def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine
     assert result.summary["evaluators"]["correct"]["completed"] == len(project.recorded())
 
 
-@both_engines
+@also_in_one
 def test_a_watcher_sees_every_attempt_and_every_outcome(tmp_path, engine):
     class Seen(limpet.Watcher):
         def __init__(self):

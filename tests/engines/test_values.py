@@ -9,7 +9,6 @@ from tests.engines.project import (
     PROCESSES,
     Project,
     both_engines,
-    needs_engines,
     without,
 )
 
@@ -220,7 +219,6 @@ def runs(tmp_path_factory):
     runs = {
         name: project.evaluate(engine, evaluators, run=name)
         for name, engine in [("base", ONE), (ONE, ONE), (PROCESSES, PROCESSES)]
-        if engine == ONE or not needs_engines.args[0]
     }
     return {name: {item.id: item for item in run.items} for name, run in runs.items()}
 

@@ -53,6 +53,7 @@ _LINGER_S = 0.005
 _MOST_TOGETHER = 100
 _LARGE = 256 * 1024
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
+_SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
 
 
 class _Step:
@@ -103,6 +104,7 @@ class Bench:
         self._home = os.getpid()
         self._environment = dict(os.environ)
         self._steps: dict[str, _Step] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
         self._cells: dict[int, asyncio.Task[None]] = {}
         self._begun: list[int] = []
         self._out: list[bytes] = []
@@ -135,14 +137,16 @@ class Bench:
                 self._questions.answered(question, granted)
             case (str(kind), str(name), str(who), bytes(step), main, dict(parts)) if kind == OPEN:
                 script = None if main is None else MainModule(*main)
-                self._begin(self._open(SentStep(name, who, step, script, parts)))
+                opening = self._begin(self._open(SentStep(name, who, step, script, parts)))
+                self._opening[name] = opening
             case (str(kind), str(name)) if kind == CLOSE:
                 self._begin(self._close(name))
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Any) -> asyncio.Task[None]:
         task = self._loop.create_task(work, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def say(self, message: Message) -> None:
         """Send a message at once, after all that waits."""
@@ -247,6 +251,8 @@ class Bench:
         self.say((OPENED, name, told, list(secrets), set_since))
 
     async def _close(self, name: str) -> None:
+        if (opening := self._opening.pop(name, None)) is not None:
+            await asyncio.wait([opening], timeout=_SETTING_UP_S)  # what was set up is taken down
         step = self._steps.pop(name, None)
         failure = None
         if step is not None:

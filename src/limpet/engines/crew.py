@@ -124,6 +124,7 @@ class Crew:
         self._on_event = on_event
         self._workers: list[_Worker] = []
         self._spares: list[_Worker] = []
+        self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
         self._alone = asyncio.Semaphore(size)
         self._steps: dict[str, SentStep] = {}
         self._contexts: dict[str, contextvars.Context] = {}
@@ -199,6 +200,7 @@ class Crew:
             self._failed(worker, error)
             return
         worker.line = line
+        self._lines.add(line)
         worker.heard_at = self._loop.time()
         self._on_event("worker_started", {"worker": line.name})
         for sent in list(self._steps.values()):
@@ -252,7 +254,8 @@ class Crew:
             self._is_closing = True
         closing: list[asyncio.Future[Any]] = []
         for worker in [*self._workers, *self._spares]:
-            if name in worker.opened and worker.line is not None and not worker.is_lost:
+            is_there = name in worker.opened or name in worker.opening
+            if is_there and worker.line is not None and not worker.is_lost:
                 worker.opened.discard(name)
                 worker.closing[name] = self._loop.create_future()
                 closing.append(worker.closing[name])
@@ -269,10 +272,9 @@ class Crew:
             self._watch.cancel()
         for task in list(self._tasks):
             task.cancel()
-        workers = [*self._workers, *self._spares]
         self._workers, self._spares = [], []
-        lines = [worker.line for worker in workers if worker.line is not None]
-        await asyncio.gather(*(line.close() for line in lines))
+        await asyncio.gather(*(line.close() for line in self._lines))
+        self._lines.clear()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -499,6 +501,8 @@ class Crew:
         context.copy().run(replay, reads)
 
     def _lost(self, worker: _Worker, lost: Lost) -> None:
+        if worker.line is not None:
+            self._lines.discard(worker.line)
         if worker.is_lost and worker not in self._workers:
             return
         worker.is_lost = True

@@ -140,7 +140,7 @@ REFUSED = {
         "eval.yml:3: evaluators.a: unknown key 'verson'",
         (
             "did you mean 'version'?  (known here: range, group, higher_is_better, python, "
-            "version, endpoint, inputs, depends_on)"
+            "version, endpoint, inputs, depends_on, engine)"
         ),
     ),
     "a range that goes down": (

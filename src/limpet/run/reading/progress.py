@@ -177,8 +177,11 @@ class Progress:
 
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
         calls = [call for call in self.unfinished() if call.step == name]
-        in_flight = [InFlight(call.id, call.attempt, age_s(call.at) or 0.0) for call in calls]
-        return tuple(sorted(in_flight, key=lambda call: -call.seconds))
+        in_flight = [
+            InFlight(call.id, call.attempt, age_s(call.at) or 0.0)
+            for call in sorted(calls, key=lambda call: call.at)
+        ]
+        return tuple(in_flight)
 
     def _rate(self, name: str) -> float:
         """Return how many cells ended per second lately."""

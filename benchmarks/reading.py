@@ -10,12 +10,14 @@ import multiprocessing
 import os
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ from limpet.run.planning.items_seen import write_seen
 from limpet.run.reading import RunReader
 from limpet.run.reading.head_query import HeadQuery
 from limpet.run.reading.heads import Heads
+from limpet.view.opened_runs import OpenedRun
+from limpet.view.run_answers import RunAnswers
 
 NEW = 334
 """So many items are a thousand cells: an answer and two scores each."""
@@ -65,8 +69,9 @@ def make(run: Path, items: int, limit: int | None) -> None:
     )
 
 
-def make_and_kill(run: Path, items: int, until: float) -> None:
-    """Make a run whose process is killed when so much of its answers is written."""
+@contextmanager
+def paused(run: Path, items: int, until: float) -> Iterator[None]:
+    """Make a run whose process stands still when so much is written, and is killed at the end."""
     writer = multiprocessing.get_context("spawn").Process(target=make, args=(run, items, None))
     writer.start()
     scored = run / "contains_output.jsonl"
@@ -74,9 +79,18 @@ def make_and_kill(run: Path, items: int, until: float) -> None:
         while lines_in(scored) < until * items:
             assert writer.is_alive()
             time.sleep(0.05)
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGSTOP)
+        yield
     finally:
         writer.kill()
         writer.join()
+
+
+def make_and_kill(run: Path, items: int, until: float) -> None:
+    """Make a run whose process is killed when so much of its answers is written."""
+    with paused(run, items, until):
+        pass
 
 
 def lines_in(path: Path) -> int:
@@ -151,9 +165,19 @@ def open_heads(run: Path) -> Heads:
     return heads
 
 
-def look(run: Path, results: "multiprocessing.Queue[tuple[float, float]]") -> None:
+def open_page(run: Path) -> None:
+    """Read all that the page of a run shows first."""
+    opened = OpenedRun(run)
+    answer = RunAnswers().answer(opened, run.name, can_label=False)
+    assert answer["state"] == "running", answer["state"]
+    list(opened.heads.read(range(100)))  # the first rows
+
+
+def look(
+    reading: Callable[[Path], Any], run: Path, results: "multiprocessing.Queue[tuple[float, float]]"
+) -> None:
     """Send the CPU seconds of a first look at a run, and the most memory of it in MB."""
-    seconds = cpu(lambda: open_heads(run))
+    seconds = cpu(lambda: reading(run))
     results.put((seconds, most_memory()))
 
 
@@ -166,10 +190,10 @@ def most_memory() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def first_look(run: Path) -> tuple[float, float]:
+def first_look(run: Path, reading: Callable[[Path], Any] = open_heads) -> tuple[float, float]:
     context = multiprocessing.get_context("spawn")
     results: multiprocessing.Queue[tuple[float, float]] = context.Queue()
-    process = context.Process(target=look, args=(run, results))
+    process = context.Process(target=look, args=(reading, run, results))
     process.start()
     found = results.get()
     process.join()
@@ -182,7 +206,8 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
     make(run, cells // 3, None)
     ended, megabytes = first_look(run)
     shutil.rmtree(run)
-    make_and_kill(run, cells // 3, 0.97)
+    with paused(run, cells // 3, 0.97):
+        page, page_megabytes = first_look(run, open_page)
     rest = {path: cut_off(path, NEW) for path in run.glob("*_output.jsonl")}
     killed, more_megabytes = first_look(run)
     heads = open_heads(run)
@@ -200,6 +225,8 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
     return [
         (f"{named}: first look at a run that ended", ended, 4.0),
         (f"{named}: the same, memory in GB", megabytes / 1000, 0.3),
+        (f"{named}: the page of a run that runs, opened first", page, 4.0),
+        (f"{named}: the same, memory in GB", page_megabytes / 1000, 0.3),
         (f"{named}: first look at a run that was killed", killed, 4.0),
         (f"{named}: the same, memory in GB", more_megabytes / 1000, 0.3),
         (f"{named}: refresh after 1,000 new cells", refresh, 0.02),

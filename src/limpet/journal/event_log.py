@@ -15,6 +15,7 @@ import orjson
 
 from limpet.errors import JournalError
 from limpet.journal.files import open_to_read
+from limpet.journal.lines import crc32
 from limpet.json_values import encode
 
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
@@ -43,6 +44,8 @@ class EventLog:
         calls: Whether to read the starts of calls, which are most of the events.
 
     Attributes:
+        end: Where the events that were read end.
+        crc: The CRC32 of the events that were read.
         begun: Attempts that started and did not fail, by step and key. Those without a record are
             in flight, or were when the session was interrupted.
         retries: How many attempts failed and were retried, by step.
@@ -54,7 +57,8 @@ class EventLog:
         self.start = start
         self.calls = calls
         self._events = events
-        self._end = start
+        self.end = start
+        self.crc = 0
         self.begun: dict[tuple[str, str], Started] = {}
         self.retries: Counter[str] = Counter()
         self.pace: dict[str, Mapping[str, Any]] = {}
@@ -63,11 +67,13 @@ class EventLog:
     def refresh(self) -> None:
         """Read the new events. An incomplete last line waits for the next refresh."""
         with contextlib.suppress(FileNotFoundError), open_to_read(self._events) as file:
-            file.seek(self._end)
+            file.seek(self.end)
             while lines := file.readlines(_GROUP_BYTES):
                 if not lines[-1].endswith(b"\n"):
                     del lines[-1]
-                self._end += sum(map(len, lines))
+                text = b"".join(lines)
+                self.end += len(text)
+                self.crc = crc32(text, self.crc)
                 if not self.calls:
                     lines = [line for line in lines if _STARTED not in line]
                 for event in filter(None, map(_event_of, lines)):

@@ -73,6 +73,11 @@ class Layout:
         return self.home / "index" / "totals"
 
     @property
+    def events_note(self) -> Path:
+        """A note of the calls in flight of a session that has not ended."""
+        return self.home / "index" / "events"
+
+    @property
     def lock(self) -> Path:
         """The file that the writing process locks."""
         return self.home / "LOCK"

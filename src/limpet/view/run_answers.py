@@ -140,7 +140,7 @@ class RunAnswers:
         """Return all about a run that is not about one item."""
         reader, heads = opened.reader, opened.heads
         heads.refresh()
-        snapshot, summary = reader.snapshot(scores=False), heads.summary()
+        snapshot, summary = reader.snapshot(whole=False), heads.summary()
         state, reason = reader.state, opened.why_no_labels()
         can_label = can_label and opened.can_label
         calls = [call for step in snapshot.steps for call in step.in_flight]

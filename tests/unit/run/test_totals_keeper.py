@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import limpet
+from limpet.journal.event_log import EventLog
 from limpet.run.executing import totals_keeper
 from limpet.run.executing.totals_keeper import TotalsKeeper
 from limpet.run.reading import RunReader
@@ -124,3 +125,51 @@ def test_a_session_whose_note_cannot_be_written_goes_on_and_says_so(
     result = evaluate(tmp_path / "run", wait_for_the_warning)
     assert result.summary["workflow"]["completed"] == 40
     assert "totals are not noted" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["", "the note", "the events"])
+def test_calls_in_flight_are_the_same_with_the_events_that_were_noted_or_without(
+    tmp_path, every_byte, monkeypatch, damage
+):
+    run, applied, seen = tmp_path / "run", [], {}
+    note, events, apply = run / "index" / "events", run / "events.jsonl", EventLog._apply
+
+    def counted(self, event):
+        applied.append(event)
+        apply(self, event)
+
+    def look(calls):
+        if calls == 20:
+            with RunReader(run) as reader:
+                assert TotalsKeeper(run).note(reader)
+            assert note.read_text().count('"workflow"') >= 1
+        if calls == 30:
+            for _ in range(100_000):  # until the others have ended, and it is written
+                if in_flight(run) == {"workflow": [("q29", 1)], "good": []}:
+                    break
+            if damage == "the note":
+                note.write_bytes(note.read_bytes().replace(b'"end": ', b'"end": 1'))
+            if damage == "the events":
+                events.write_bytes(events.read_bytes().replace(b'"q1"', b'"Q1"'))
+            applied.clear()
+            seen["with"], seen["read"] = in_flight(run), len(applied)
+            note.unlink()
+            applied.clear()
+            seen["without"], seen["all"] = in_flight(run), len(applied)
+
+    monkeypatch.setattr(EventLog, "_apply", counted)
+    evaluate(run, look)
+    assert seen["with"] == seen["without"] == {"workflow": [("q29", 1)], "good": []}
+    if damage:
+        assert seen["read"] == seen["all"]
+    else:
+        assert seen["read"] <= seen["all"] - 20
+
+
+def in_flight(run):
+    """Return the ids and attempts of the calls in flight, by step."""
+    with RunReader(run) as reader:
+        return {
+            step.name: [(call.id, call.attempt) for call in step.in_flight]
+            for step in reader.snapshot(whole=False).steps
+        }

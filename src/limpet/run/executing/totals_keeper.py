@@ -75,10 +75,12 @@ class TotalsKeeper:
         if size - self._noted < max(_LEAST_BYTES, self._noted // _SHARE):
             return True
         reader.refresh()
+        reader.read_events()  # before the columns: a call that began may have its record by then
         totals, is_over = self._totals, self.over.is_set
         if totals is None or not totals.is_of(reader.results) or not totals.add_new(is_over):
             totals = self._totals = reader.growing_totals(is_over)
         if totals is not None and not is_over():
             reader.note_totals(totals)
+            reader.note_events(totals)
             self._noted = size
         return totals is not None

@@ -95,6 +95,16 @@ class GrowingTotals(AddedLines):
         self._failures = NewLines(failures.path, failures.end, failures.crc)
         return self._is_simple
 
+    def may_lack(self, step: str, key: bytes) -> bool:
+        """Return whether a cell may have no record among the lines read so far.
+
+        Args:
+            step: The step.
+            key: The key of a cell that is asked; of a score, its answer must have been read.
+        """
+        missing = self._missing.get(step)
+        return missing is None or key in missing
+
     # ---- new lines ------------------------------------------------------------------------------
 
     def _new_answers(self, size: int) -> dict[int, Sequence[str]]:

@@ -82,7 +82,7 @@ class Heads:
         """Return the current numbers of `summary.json`."""
         if self._summary is None:
             if self.reader.is_running and self._numbers is not None:
-                in_flight = self.reader.snapshot(scores=False).steps[0].in_flight
+                in_flight = self.reader.snapshot(whole=False).steps[0].in_flight
                 self._summary = self._numbers.summary(len(in_flight))
             else:
                 self._summary = self.reader.summary(self._numbers)

@@ -67,13 +67,17 @@ class Progress:
     used: dict[str, tuple[int, dict[str, float]]]
     needed: Callable[[str, bytes], int]
 
-    def steps(self) -> tuple[StepSnapshot, ...]:
-        """Return the progress of each step."""
+    def steps(self, *, tokens: bool = True) -> tuple[StepSnapshot, ...]:
+        """Return the progress of each step.
+
+        Args:
+            tokens: With the tokens of this session, for which its records are read.
+        """
         shots: list[StepSnapshot] = []
         lost = 0
         total = self.total
         for number, name in enumerate(self.columns):
-            shot = self._step(name, total - lost, is_first=number == 0)
+            shot = self._step(name, total - lost, is_first=number == 0, with_tokens=tokens)
             shots.append(shot)
             if number == 0:  # an item without an answer gets no score
                 lost = sum(shot.failed.values())
@@ -86,7 +90,7 @@ class Progress:
             return self.session.items * self.session.trials
         return max(len(self.counting()[0]), *map(len, self.columns.values()))
 
-    def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
+    def _step(self, name: str, total: int, *, is_first: bool, with_tokens: bool) -> StepSnapshot:
         column = self.columns[name]
         began_with, numbers = self.session.steps.get(name), self.numbers()
         counted = None if numbers is None else numbers.of_step(name)
@@ -109,7 +113,9 @@ class Progress:
             retries, tokens = began_with.retries or 0, began_with.tokens
         if self.event_log is not None:
             retries = self.event_log.retries[name]
-            tokens = {} if began_with is None else self.tokens(name, began_with.bytes_at)
+            tokens = {}
+            if began_with is not None and with_tokens:
+                tokens = self.tokens(name, began_with.bytes_at)
         return StepSnapshot(
             name,
             total,

@@ -18,7 +18,9 @@ from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.find_run import choose_run
+from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.item_history import WholeItem, WholeItems
+from limpet.run.reading.noted_events import read_events, write_events
 from limpet.run.reading.noted_summary import noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.recorded import (
@@ -129,26 +131,43 @@ class RunReader(RunResults):
         """The progress without the event log: no retries, nothing in flight."""
         return Snapshot(self._progress(None).steps(), self._seconds)
 
-    def snapshot(self, *, scores: bool = True) -> Snapshot:
+    def snapshot(self, *, whole: bool = True) -> Snapshot:
         """Return the progress.
 
         Args:
-            scores: With the scores so far, for which all results are added up.
+            whole: With the scores and the tokens so far, for which all results are read.
         """
         steps = self.session.steps.values()
         if steps and all(step.retries is not None for step in steps):
             return self.counts  # it has ended, and the numbers of its events are in run.json
-        event_log = self._read_events()
+        event_log = self.read_events()
         stopping = self.is_running and event_log.is_stopping
-        now = self._progress(event_log).steps()
-        if scores and self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
+        now = self._progress(event_log).steps(tokens=whole)
+        if whole and self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
             known = scores_so_far(self.numbers())
             now = tuple(replace(step, scores=known.get(step.name, {})) for step in now)
         return Snapshot(now, self._seconds, stopping)
 
+    def note_events(self, totals: GrowingTotals) -> None:
+        """Note the calls in flight for later readers, while a session works on the run.
+
+        Args:
+            totals: The totals of all that was written, read after the events.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        event_log = self.read_events()
+        event_log.begun = {
+            place: call
+            for place, call in event_log.begun.items()
+            if call.generation or totals.may_lack(call.step, bytes.fromhex(call.key))
+        }
+        write_events(self.layout, event_log)
+
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
         """Return the retries and the usage of this session, by step."""
-        event_log, progress = self._read_events(calls=False), self._progress(None)
+        event_log, progress = self.read_events(calls=False), self._progress(None)
         return {
             name: (event_log.retries[name], progress.tokens(name, step.bytes_at))
             for name, step in self.session.steps.items()
@@ -158,7 +177,7 @@ class RunReader(RunResults):
         """Return the calls that were in flight when it was cut off: they may have been paid for."""
         if self.state != "cut off":
             return []
-        return self._progress(self._read_events()).unfinished()
+        return self._progress(self.read_events()).unfinished()
 
     @property
     def _seconds(self) -> float:
@@ -166,10 +185,17 @@ class RunReader(RunResults):
         last = time.time() if self.is_running else seconds_of(self.last_at)
         return max(0.0, last - began) if began is not None and last is not None else 0.0
 
-    def _read_events(self, *, calls: bool = True) -> EventLog:
+    def read_events(self, *, calls: bool = True) -> EventLog:
+        """Return the events of the last session.
+
+        Args:
+            calls: With the starts of calls, which are most of the events.
+        """
         start, event_log = self.session.events_at or 0, self.event_log
         if event_log is None or event_log.start != start or (calls and not event_log.calls):
-            self.event_log = event_log = EventLog(self.layout.events, start, calls=calls)
+            event_log = read_events(self.layout, start) if calls else None
+            event_log = event_log or EventLog(self.layout.events, start, calls=False)
+            self.event_log = event_log
             event_log.refresh()
             for column in self.columns.values():  # they must not be older than the events
                 column.refresh()
@@ -226,7 +252,7 @@ class RunReader(RunResults):
 
     def wholes(self) -> WholeItems:
         """Return what reads everything about items, as far as was read last."""
-        calls = self._progress(self._read_events()).unfinished() if self.is_running else []
+        calls = self._progress(self.read_events()).unfinished() if self.is_running else []
         return WholeItems(self._items, self.layout, calls)
 
     def summary(self, numbers: Numbers | None = None) -> dict[str, Any]:
@@ -249,7 +275,7 @@ class RunReader(RunResults):
         """Return how many calls of the workflow are in flight; None: it is not running."""
         if not self.is_running:
             return None
-        calls = self._progress(self._read_events()).unfinished()
+        calls = self._progress(self.read_events()).unfinished()
         return sum(call.step == self.step for call in calls)
 
 

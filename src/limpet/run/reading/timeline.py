@@ -24,6 +24,7 @@ from limpet.run.results.costs import is_bounded
 
 _MOST_POINTS, _LEAST_S = 240, 0.5
 _MOST_SAMPLES = 2_048
+_GROUP_BYTES = 2**20
 _FAILED = b'"event":"failed"'
 _REFUSED = ("rate_limit", "quota")
 Floats = NDArray[np.float64]
@@ -100,6 +101,9 @@ class _Samples:
         self.ended, self.took = array("d"), array("d")
 
     def read(self, column: FactsReader) -> None:
+        count = column.count_since(self._start)
+        while not self._seen and count > _MOST_SAMPLES * self.stride:
+            self.stride *= 2
         keys = column.since(self._start) if self._start else column.keys()
         for key in islice(keys, self._seen + -self._seen % self.stride, None, self.stride):
             facts = column.facts(key) or {}
@@ -108,7 +112,7 @@ class _Samples:
             latest = self.ended[-1] if self.ended else 0.0
             self.ended.append(latest if ended is None else max(latest, ended))
             self.took.append(took if isinstance(took, (int, float)) and is_bounded(took) else 0.0)
-        self._seen = column.count_since(self._start)
+        self._seen = count
         while len(self.ended) > _MOST_SAMPLES:
             self.stride *= 2
             self.ended, self.took = self.ended[::2], self.took[::2]
@@ -124,12 +128,18 @@ class _Refusals:
     def read(self, reader: RunReader) -> None:
         with suppress(FileNotFoundError), open_to_read(reader.layout.events) as file:
             file.seek(self._end)
-            for line in file:
-                if not line.endswith(b"\n"):  # it is being written
-                    break
-                self._end += len(line)
-                if _FAILED in line:
-                    self._add(line)
+            rest = b""
+            while text := file.read(_GROUP_BYTES):
+                whole, newline, rest_of_text = text.rpartition(b"\n")
+                if not newline:
+                    rest += text
+                    continue
+                whole, rest = rest + whole, rest_of_text
+                self._end += len(whole) + 1
+                if _FAILED in whole:  # most of the log is not about failures
+                    for line in whole.split(b"\n"):
+                        if _FAILED in line:
+                            self._add(line)
 
     def _add(self, line: bytes) -> None:
         with suppress(JSONDecodeError, AttributeError):

@@ -242,6 +242,28 @@ def test_a_narrow_page_does_not_scroll_sideways(page, plain, scheme):
     assert (int(re.search(r"\d+", paper)[0]) < 100) == (scheme == "dark")
 
 
+def test_every_column_of_the_items_is_in_view_and_texts_give_way(page, server):
+    three = {name: lambda output, expected: output == expected for name in ("one", "two", "three")}
+    make(server.directory / "columns", many=3, evaluators=three, trials=2)
+    page.set_viewport_size({"width": 1120, "height": 700})
+    page.show("#/items?run=columns")
+    first_rows(page)
+    edge = page.locator(".scroll").bounding_box()
+    for name in ("id", "trial", "input", "output", "one", "two", "three", "time", "cost"):
+        head = page.get_by_role("columnheader", name=name, exact=True).bounding_box()
+        assert head["x"] + head["width"] <= edge["x"] + edge["width"], name
+    cost = page.locator("tbody tr[data-name=row] .one-line").last
+    assert cost.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
+def test_the_name_of_a_run_is_not_broken_on_a_narrow_page(page, plain):
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.show("#/runs")
+    name = page.get_by_role("link", name="plain", exact=True)
+    name.wait_for()
+    assert name.evaluate("link => link.getClientRects().length") == 1
+
+
 def test_what_is_unfolded_and_selected_stays_so_while_the_page_refreshes(page, server):
     go_on = threading.Event()
 

@@ -86,14 +86,15 @@ const scoresOf = (known) => known.columns.filter(({ kind }) => kind === "score" 
 const hasLabels = (known) => Boolean(known.has_draw || known.has_labels);
 const hasCost = (known) => known.columns.some(({ name }) => name === "cost");
 
+// Widths in letters. Input and output take what the others leave, and not less than this.
 function columnsOf(known) {
   return [
-    { title: "id", sort: "place", width: "w-id", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", width: "w-narrow", ch: 7 }] : []),
-    { title: "input", ch: 24 }, { title: "output", ch: 24 },
-    ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, width: "w-score", ch: 15 })),
-    ...(hasLabels(known) ? [{ title: "your label", width: "w-score", ch: 15 }] : []),
-    { title: "time", align: "right", sort: "seconds", width: "w-number", ch: 12 },
-    ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", width: "w-number", ch: 12 }] : []),
+    { title: "id", sort: "place", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6 }] : []),
+    { title: "input", ch: 12, grows: true }, { title: "output", ch: 12, grows: true },
+    ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, ch: 13 })),
+    ...(hasLabels(known) ? [{ title: "your label", ch: 13 }] : []),
+    { title: "time", align: "right", sort: "seconds", ch: 10 },
+    ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", ch: 11 }] : []),
   ];
 }
 

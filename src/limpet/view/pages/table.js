@@ -8,7 +8,8 @@ const CHUNK = 100;
 /**
  * A table that asks for rows when they come into view.
  *
- * @param columns `[{name, title, align, sort, width}]`; `sort`: the name to sort by, if it can be.
+ * @param columns `[{title, align, sort, ch, grows}]`; `sort`: the name to sort by, if it can be;
+ *   `ch`: how wide it is, in letters, or how wide at least if it `grows`.
  * @param rows `async (from, count) => {matching, rows}`.
  * @param cells `(row) => [children of each cell]`.
  * @param open called with a row when it is chosen.
@@ -23,10 +24,10 @@ export class VirtualTable {
     this.version = 0;
     this.body = el("tbody");
     this.table = el("table", { "aria-label": label, "aria-rowcount": -1 },
-      el("colgroup", {}, columns.map((column) => el("col", { class: column.width || "" }))),
+      el("colgroup", {}, columns.map(widthOf)),
       el("thead", {}, el("tr", { "aria-rowindex": 1 }, columns.map((column) => this.head(column, sorted)))),
       this.body);
-    this.table.style.minWidth = `${columns.reduce((sum, { ch = 10 }) => sum + ch, 0)}ch`;
+    this.table.style.minWidth = `${columns.reduce((sum, { ch }) => sum + ch, 0)}ch`;
     this.element = el("div", {
       class: "scroll", tabindex: "0", role: "region", "aria-label": label,
       onscroll: () => this.draw(), onkeydown: (event) => this.key(event),
@@ -162,4 +163,10 @@ export class VirtualTable {
     }
     this.draw();
   }
+}
+
+function widthOf({ ch, grows }) {
+  const column = el("col");
+  if (!grows) column.style.width = `${ch}ch`;
+  return column;
 }

@@ -136,6 +136,19 @@ class OpenedRuns:
             NoSuchRunError: It is not one of the runs.
         """
         path = self.path(address)
+        while True:
+            opened = self._open(address, path)
+            with opened.lock:
+                if self._opened.get(address) is not opened:
+                    continue  # it was closed while this thread waited
+                try:
+                    yield opened
+                finally:
+                    if self._opened.get(address) is not opened:
+                        opened.reader.close()
+                return
+
+    def _open(self, address: str, path: Path) -> OpenedRun:
         with self._lock:
             opened = self._opened.get(address) or OpenedRun(path, self.labels)
             self._opened[address] = opened
@@ -144,15 +157,17 @@ class OpenedRuns:
             for key in others[: max(0, len(self._opened) - _MOST_OPEN)]:
                 if key != address:
                     self._opened.pop(key).reader.close()
-        with opened.lock:
-            yield opened
+            return opened
 
     def forget(self, address: str) -> None:
-        """Close a run: it is opened again when it is needed."""
+        """Close a run, or let who uses it close it: it is opened again when it is needed."""
         with self._lock:
             opened = self._opened.pop(address, None)
-        if opened is not None:
-            opened.reader.close()
+        if opened is not None and opened.lock.acquire(blocking=False):
+            try:
+                opened.reader.close()
+            finally:
+                opened.lock.release()
 
     def close(self) -> None:
         """Close all runs."""

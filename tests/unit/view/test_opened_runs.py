@@ -1,0 +1,45 @@
+"""Runs that several requests use at once."""
+
+import threading
+
+import pytest
+from scored_runs import make
+
+from limpet.view.opened_runs import OpenedRuns
+
+
+@pytest.fixture
+def runs(tmp_path):
+    make(tmp_path / "one", "1010")
+    opened = OpenedRuns(tmp_path)
+    yield opened
+    opened.close()
+
+
+def items_in(opened):
+    opened.heads.refresh()
+    return [item.id for item in opened.heads.read(range(len(opened.heads)))]
+
+
+def test_a_run_is_not_closed_under_who_reads_it(runs):
+    with runs.use("one") as opened:
+        before = items_in(opened)
+        runs.forget("one")  # as after a wrong question on another page
+        assert items_in(opened) == before
+
+
+def test_who_waited_for_a_run_that_was_forgotten_gets_it_opened_anew(runs):
+    found = []
+
+    def wait():
+        with runs.use("one") as other:
+            found.append((other, items_in(other)))
+
+    with runs.use("one") as opened:
+        before = items_in(opened)
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        runs.forget("one")
+    waiting.join()
+    assert found[0][1] == before
+    assert found[0][0] is not opened

@@ -252,6 +252,9 @@ def test_every_column_of_the_items_is_in_view_and_texts_give_way(page, server):
     for name in ("id", "trial", "input", "output", "one", "two", "three", "time", "cost"):
         head = page.get_by_role("columnheader", name=name, exact=True).bounding_box()
         assert head["x"] + head["width"] <= edge["x"] + edge["width"], name
+    # Trials are counted from nought, as every command and file does.
+    trials = page.locator("tbody tr[data-name=row] td:nth-child(2)").all_inner_texts()
+    assert trials == ["0", "1"] * 3
     cost = page.locator("tbody tr[data-name=row] .one-line").last
     assert cost.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
 

@@ -84,7 +84,7 @@ def _worst(heads: Heads, name: ScoreName) -> Iterator[str]:
     places = HeadQuery(sort=sort).ordered(heads.table, np.flatnonzero(~np.isnan(scores)))
     rows = [
         [
-            code(item.id) + (f" trial {item.trial + 1}" if heads.table.trials > 1 else ""),
+            code(item.id) + (f" trial {item.trial}" if heads.table.trials > 1 else ""),
             code(", ".join(values_words(record) for record in name.records(item))),
             code(shown(item.input)),
             code(shown(item.output)),

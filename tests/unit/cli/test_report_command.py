@@ -73,6 +73,15 @@ def test_markdown_has_the_headline_failures_the_worst_and_the_comparison(runs):
     assert text.count("<details>") == text.count("</details>")
 
 
+def test_markdown_counts_trials_from_nought_as_every_command_does(tmp_path):
+    make(tmp_path / "runs" / "two", "10 1f", trials=2)
+    report("two", "--markdown", "x.md", cwd=tmp_path)
+    text = (tmp_path / "x.md").read_text()
+    worst = text.partition("<details>")[2]
+    assert re.findall(r"trial (\d)\)", text) == ["1"]  # the one that failed
+    assert re.findall(r"</code> trial (\d)", worst) == ["1", "0", "0"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -91,7 +91,7 @@ function changes(one, base) {
   return [el("h2", {}, `${plural(flips.length, "change")}, the biggest first`), flips.map((flip) => {
     const trial = flip.trial || null;
     return el("details", { class: "flip", "data-name": `${flip.score} ${flip.id} ${flip.trial}` },
-      el("summary", {}, el("b", {}, flip.id), flip.trial ? ` trial ${flip.trial + 1}` : "", el("span", { class: "dim" }, ` ${flip.score} `),
+      el("summary", {}, el("b", {}, flip.id), flip.trial ? ` trial ${flip.trial}` : "", el("span", { class: "dim" }, ` ${flip.score} `),
         el("span", { class: flip.worse ? "bad" : "good" }, `${valueOf(flip.base.score)} → ${valueOf(flip.new.score)}`),
         el("span", { class: "dim one-line" }, ` ${textOf(flip.input).slice(0, 120)}`)),
       el("div", { class: "sides" },

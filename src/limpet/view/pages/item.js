@@ -77,7 +77,7 @@ function heading(item, near, { run, query, back, step }) {
   return el("header", { class: "of-item", "data-name": "heading" }, el("div", { class: "title" },
     el("h1", {}, el("a", { href: to("run", { run }) }, run), " / ", el("a", { href: to("items", back) }, "items"), " / ", item.id),
     trials.length > 1 ? el("nav", { class: "trials", "aria-label": "Trials" }, "trial ", trials.map((at) =>
-      el("a", { href: to("item", changed(query, { trial: at || null })), "aria-current": at === item.trial ? "page" : null }, String(at + 1)))) : null,
+      el("a", { href: to("item", changed(query, { trial: at || null })), "aria-current": at === item.trial ? "page" : null }, String(at)))) : null,
     el("span", { class: "push" }),
     el("button", { disabled: !near.before, onclick: () => step(near.before), "aria-label": "Previous item" }, "↑"),
     el("button", { disabled: !near.after, onclick: () => step(near.after), "aria-label": "Next item" }, "↓"),

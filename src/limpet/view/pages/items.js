@@ -100,7 +100,7 @@ function columnsOf(known) {
 
 function cells(row, known) {
   return [
-    row.id, ...(known.trials > 1 ? [count(row.trial + 1)] : []),
+    row.id, ...(known.trials > 1 ? [count(row.trial)] : []),
     row.input ?? "", row.error ? el("span", { class: "bad" }, row.error) : row.output ?? el("span", { class: "dim" }, row.status.replaceAll("_", " ")),
     ...scoresOf(known).map(({ name }) => scoreCell(row, name)),
     ...(hasLabels(known) ? [row.label ?? ""] : []),

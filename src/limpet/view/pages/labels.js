@@ -72,7 +72,7 @@ function field(item) {
 function said(item) {
   const of = item.labelling;
   const isHidden = of.hidden.includes(of.score);
-  const drawn = of.drawn_trials.map((trial) => `trial ${trial + 1}`).join(", ");
+  const drawn = of.drawn_trials.map((trial) => `trial ${trial}`).join(", ");
   const rest = of.hidden.join(", ");
   return [
     isHidden && of.drawn ? el("p", { class: "dim" }, "The scores are hidden until you have given your label: only then can it correct a judge's mean.") : null,

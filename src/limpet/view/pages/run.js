@@ -122,7 +122,7 @@ function failures(about, run) {
       el("td", { class: "right bad" }, count(group.count)),
       el("td", {}, group.step), el("td", { class: "nowrap" }, String(group.class).replace("_", " ")),
       el("th", { scope: "row", class: "message" }, `${group.type}: ${group.message}`),
-      el("td", {}, group.ids.map((id, at) => [at ? ", " : "", el("a", { href: to("item", { run, id, trial: group.trials[at] || null }) }, id)])))))];
+      el("td", {}, group.ids.map((id, at) => [at ? ", " : "", el("a", { class: "nowrap", href: to("item", { run, id, trial: group.trials[at] || null }) }, id)])))))];
 }
 
 function used(about) {

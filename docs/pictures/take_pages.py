@@ -1,4 +1,4 @@
-"""Take pictures of the pages of `limpet view` and of a report: light, dark and narrow.
+"""Take pictures of the pages of `limpet view` and of a report: light, dark, and dark and narrow.
 
 Run it from the project's directory: `.venv/bin/python docs/pictures/take_pages.py [FOLDER]`.
 """
@@ -19,18 +19,22 @@ from limpet.view.html_report import write_report
 from limpet.view.server import serving
 
 ROOT = Path(__file__).parent
-WIDE, NARROW = {"width": 1120, "height": 720}, {"width": 360, "height": 740}
+expect.set_options(timeout=30_000)  # on a busy machine, a page may wait for its turn
+WIDE, LOW, NARROW = (
+    {"width": width, "height": height} for width, height in ((1120, 720), (1120, 560), (360, 740))
+)
 VIEWS = {
     "runs": "#/runs",
     "run": "#/run?run=support-bot-v1",
     "items": "#/items?run=support-bot-v1&sort=helpful",
-    "item": "#/item?run=support-bot-v1&id={id}&sort=helpful",
+    "item": "#/items?run=support-bot-v1&sort=helpful",
     "compare": "#/compare?base=support-bot-v1&new=support-bot-v2",
     "label": "#/run?run=support-bot-v4",
 }
-KEPT = ("live-light", "items-light", "item-light", "live-dark", "label-light",
-        "report-light")  # fmt: skip
+KEPT = ("live-light", "live-dark", "live-narrow", "runs-light", "items-light", "item-light",
+        "compare-light", "label-light", "report-light")  # fmt: skip
 """The pictures in the documents."""
+_MOST_BYTES = 150_000
 
 
 async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
@@ -41,30 +45,34 @@ async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
         options: Any = {"executable_path": "/usr/bin/chromium", "args": ["--no-sandbox"]}
         browser = await playwright.chromium.launch(**options)
         for look, size in (("light", WIDE), ("dark", WIDE), ("narrow", NARROW)):
-            scheme: Any = {"color_scheme": "dark" if look == "dark" else "light"}
+            scheme: Any = {"color_scheme": "light" if look == "light" else "dark"}
             context = await browser.new_context(viewport=size, **scheme)
             page = await context.new_page()
             page.on("console", lambda message: print("console:", message.text))
             page.on("pageerror", lambda error: print("error:", error))
             await page.goto(server.address)
-            await page.goto(f"http://127.0.0.1:{server.port}/{VIEWS['items']}")
-            worst = await page.locator("tbody tr[data-name=row] th").first.inner_text()
             others = {"live": "#/run?run=support-bot-v3", "report": "#/compare"}
             for name, view in {**VIEWS, **others}.items():
                 if kept and f"{name}-{look}" not in kept:
                     continue
                 place = report.as_uri() if name == "report" else f"http://127.0.0.1:{server.port}/"
-                await page.goto(place + view.format(id=worst))
+                # Of items that are full of texts, a lower picture is small enough.
+                await page.set_viewport_size(LOW if kept and name == "items" else size)
+                await page.goto(place + view)
                 await page.locator("main table, main pre").first.wait_for()
                 if name == "report":
                     await page.locator("details.flip summary").first.click()
-                if name == "item":
-                    await page.locator("button.quiet").click()
+                if name == "item":  # the worst answer, not any trial of its item
+                    await page.locator("tbody tr[data-name=row]").first.click()
+                    await page.get_by_role("button", name="compare with expected").click()
                     await page.locator(".trace summary").nth(1).click()
                 if name == "label":
                     await label(page)
                 await asyncio.sleep(1.2)
-                await page.screenshot(path=folder / f"{name}-{look}.png", full_page=not kept)
+                picture = folder / f"{name}-{look}.png"
+                await page.screenshot(path=picture, full_page=not kept)
+                if kept and picture.stat().st_size > _MOST_BYTES:
+                    raise SystemExit(f"{picture.name}: larger than {_MOST_BYTES:,} bytes")
             await context.close()
         await browser.close()
 

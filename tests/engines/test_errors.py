@@ -6,7 +6,7 @@ import re
 import pytest
 
 import limpet
-from tests.engines.project import ONE, PROCESSES, Project, both_engines
+from tests.engines.project import ONE, Project, also_in_one
 
 CODE = '''
 import json
@@ -227,18 +227,23 @@ KINDS = ["answer", "answer_async", "broken"]
 def runs(tmp_path_factory):
     rows = [{"id": name, "question": "?"} for name in NAMES]
     project = Project(tmp_path_factory.mktemp("errors"), CODE, rows=rows)
-    runs = {}
     retry = limpet.Retry(2, limpet.Backoff(base_s=0, cap_s=0))
-    for name, engine in [("base", ONE), (ONE, ONE), (PROCESSES, PROCESSES)]:
-        for kind in KINDS:
+
+    class Runs(dict):
+        def __missing__(self, which):
+            name, kind = which
             evaluators = {"broken": "APP:broken"} if kind == "broken" else {}
             workflow = f"{project.module}:{'fine' if kind == 'broken' else kind}"
             run = f"{name}-{kind}"
+            engine = ONE if name == "base" else name
             made = project.evaluate(
                 engine, evaluators, run=run, workflow=workflow, retry=retry, pace=4
             )
-            runs[name, kind] = {item.id: item for item in made.items}, project.folder / "runs" / run
-    return runs
+            found = {item.id: item for item in made.items}, project.folder / "runs" / run
+            self[which] = found
+            return found
+
+    return Runs()
 
 
 def error_of(item, kind):
@@ -259,7 +264,7 @@ def attempts(folder, id_):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
-@both_engines
+@also_in_one
 def test_an_error_says_and_decides_what_it_does_in_one_process(runs, engine, kind, name):
     (base, base_folder), (other, folder) = runs["base", kind], runs[engine, kind]
     first, second = error_of(base[name], kind), error_of(other[name], kind)

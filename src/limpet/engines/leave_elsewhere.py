@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from limpet.engines.messages import ASK, Message
+from limpet.errors import LimpetError
 from limpet.pacing import shapes
 from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.limits import Limit, number
@@ -48,13 +49,20 @@ class Questions:
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
+        self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._open: dict[int, asyncio.Future[Any]] = {}
 
     async def may_start(self, key: str, cost: Any) -> int:
-        """Wait for leave to call an endpoint; return its number."""
+        """Wait for leave to call an endpoint; return its number.
+
+        Raises:
+            LimpetError: On another event loop than the worker's, as from a run's own pacers.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise LimpetError(f"the pacer {key!r} is in use on another event loop")
         question = next(self._numbers)
-        answer = self._open[question] = asyncio.get_running_loop().create_future()
+        answer = self._open[question] = self._loop.create_future()
         self._send((ASK, cell.get(), question, MAY_START, key, cost))
         try:
             granted = await answer

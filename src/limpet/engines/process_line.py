@@ -142,7 +142,7 @@ class ProcessLine:
             *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
             "-c",
             _PROGRAM,
-            json.dumps([entry or os.getcwd() for entry in path]),  # noqa: PTH109 - strings
+            json.dumps(_import_path(path)),
             json.dumps(argv),
             serve,
             *map(str, numbers),
@@ -304,6 +304,12 @@ class _Up(asyncio.Protocol):
         del exc
         if not self._read_all.done():
             self._read_all.set_result(None)
+
+
+def _import_path(path: Sequence[Any]) -> list[str]:
+    # Python skips what is no string, such as a `Path` that somebody appended.
+    entries = [entry for entry in path if isinstance(entry, str)]
+    return [entry or os.getcwd() for entry in entries]  # noqa: PTH109 - strings
 
 
 def _signal_group(process: "subprocess.Popen[bytes] | None") -> None:

@@ -6,6 +6,7 @@ or whose interpreter is stuck.
 """
 
 import asyncio
+import codecs
 import contextlib
 import faulthandler
 import functools
@@ -20,6 +21,7 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from typing import Any, NoReturn, Protocol
 
 from limpet.engines.messages import ALIVE, END, LOG, TEXT, Frames, Message, frame, packed
@@ -43,16 +45,31 @@ class Pipe:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        # A finalizer may print while this thread is sending: its frame follows.
+        self._lock = threading.RLock()
+        self._frames: deque[bytes] = deque()
+        self._is_sending = False
+
+    def is_ours(self) -> bool:
+        """Return whether this process is the worker, and not a fork of it."""
+        return os.getpid() == self._pid
 
     def send(self, messages: list[bytes]) -> None:
-        data = memoryview(frame(messages))
+        self._frames.append(frame(messages))
         with self._lock:
+            if self._is_sending:
+                return
+            self._is_sending = True
             try:
-                while data:
-                    data = data[os.write(self._fd, data) :]
+                while self._frames:
+                    data = memoryview(self._frames.popleft())
+                    while data:
+                        data = data[os.write(self._fd, data) :]
             except OSError:  # the driver is gone
                 end_at_once()
+            finally:
+                self._is_sending = False
 
     def show_life(self) -> None:
         """Send a sign of life, unless something is being sent."""
@@ -89,63 +106,40 @@ class _Down(asyncio.Protocol):
         end_at_once()
 
 
-class Stream(io.TextIOBase):
-    """Standard output or error of a worker: the driver writes it where its own goes."""
+class Output(io.RawIOBase):
+    """What standard output or error of a worker writes to: the driver writes it where its own goes.
+
+    A process that the user's code forked has its own: only a worker itself may write to its pipe.
+    """
 
     def __init__(self, name: str, pipe: Pipe, fd: int) -> None:
         super().__init__()
-        self.name = name
+        self._stream = name
         self._pipe = pipe
-        self._descriptor = fd
-        self._pid = os.getpid()
-        self._text = ""
-        self._lock = threading.RLock()
-        self.buffer = io.BufferedWriter(_Raw(self))  # for code that writes bytes
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # a constant in the stubs
-        return "utf-8"
+        self._fd = fd
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def writable(self) -> bool:
         return True
 
     def fileno(self) -> int:
-        return self._descriptor
+        return self._fd
 
     def isatty(self) -> bool:
-        return os.isatty(self._descriptor)
-
-    def write(self, text: str) -> int:
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        with self._lock:
-            self._text += text
-            if "\n" in text or len(self._text) > io.DEFAULT_BUFFER_SIZE:
-                self.flush()
-        return len(text)
-
-    def flush(self) -> None:
-        with self._lock:
-            text, self._text = self._text, ""
-        if not text:
-            return
-        if os.getpid() != self._pid:  # a fork of the user's: its messages are not the worker's
-            os.write(self._descriptor, text.encode(errors="replace"))
-            return
-        self._pipe.send([packed((TEXT, self.name, text))])
-
-
-class _Raw(io.RawIOBase):
-    def __init__(self, stream: Stream) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
+        return os.isatty(self._fd)
 
     def write(self, data: Any) -> int:
-        self._stream.write(bytes(data).decode(errors="replace"))
+        if not self._pipe.is_ours():
+            return os.write(self._fd, data)
+        if text := self._decoder.decode(bytes(data)):
+            self._pipe.send([packed((TEXT, self._stream, text))])
         return len(data)
+
+
+def stream(name: str, pipe: Pipe, fd: int) -> io.TextIOWrapper:
+    """Return standard output or error of a worker."""
+    buffer = io.BufferedWriter(Output(name, pipe, fd))
+    return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True)
 
 
 class LogHandler(logging.Handler):
@@ -158,6 +152,9 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = self.format(record)
+            if not self._pipe.is_ours():
+                sys.stderr.write(f"{text}\n")
+                return
             self._pipe.send([packed((LOG, record.name, record.levelno, text))])
         except Exception:  # noqa: BLE001 - as logging does
             self.handleError(record)
@@ -180,11 +177,13 @@ def main(
     """
     for fd in (down, up, crash, *([begun] if begun >= 0 else [])):
         os.set_inheritable(fd, False)  # noqa: FBT003 - its argument
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides when to stop
+    # The driver decides when to stop. Not SIG_IGN: what the user's code starts would inherit that.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    os.set_blocking(crash, False)  # many threads fill the pipe, and nobody reads it yet
     faulthandler.enable(crash)
     pipe = Pipe(up)
     stdout, stderr = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Stream("stdout", pipe, 1), Stream("stderr", pipe, 2)
+    sys.stdout, sys.stderr = stream("stdout", pipe, 1), stream("stderr", pipe, 2)
     logging.getLogger().addHandler(LogHandler(pipe))
     logging.getLogger().setLevel(level)
     if memory:

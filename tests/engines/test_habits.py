@@ -1,0 +1,120 @@
+"""What real code does to its process: print, log, fork, interrupt, use loops of its own."""
+
+import pytest
+
+from tests.engines.project import PROCESSES, Project, both_engines, needs_engines
+
+CODE = r"""
+import io
+import logging
+import multiprocessing
+import subprocess
+
+sys.stdout.reconfigure(line_buffering=True)
+sys.path.append(pathlib.Path("lib"))  # Python skips what is no string
+LOG = logging.getLogger("app")
+
+
+def child(number):
+    for n in range(20):
+        LOG.warning("%d %d %s", number, n, "x" * 10_000)
+        print("child", number, n, "y" * 10_000)
+    return number
+
+
+class Loud:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        print("gone")
+
+
+def writes_bytes():
+    sys.stdout.buffer.write("öäü€\n".encode())
+    sys.stdout.flush()
+    wrapped = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", write_through=True)
+    wrapped.write("€" * 20_000 + "\n")
+    wrapped.detach()
+
+
+def forks():
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        assert pool.map(child, range(8)) == list(range(8))
+
+
+def interrupts():
+    program = "import time\ntry:\n print(1, flush=True)\n time.sleep(100)\n" \
+              "except KeyboardInterrupt: print('interrupted')"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0] == b"interrupted\n"
+
+
+def prints_in_finalizers():
+    for n in range(3000):
+        Loud()
+        if n % 10 == 0:
+            print(n)
+
+
+def has_a_loop_of_its_own():
+    async def call():
+        async with limpet.pacing.endpoint("http://127.0.0.1:9"):
+            await asyncio.sleep(0)
+    for _ in range(5):
+        asyncio.run(call())
+
+
+def answer(item):
+    note(item)
+    globals()[item.input]()
+    return item.expected
+"""
+HABITS = ["writes_bytes", "forks", "interrupts", "prints_in_finalizers"]
+ROWS = [
+    {"id": name, "question": name, "answer": "done"} for name in [*HABITS, "has_a_loop_of_its_own"]
+]
+
+
+MORE = "retry: 0\ntimeout: 100\n"
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    return {
+        engine: _run(Project(tmp_path_factory.mktemp("habits"), CODE, rows=ROWS, more=MORE), engine)
+        for engine in ("one", PROCESSES)
+    }
+
+
+def _run(project, engine):
+    ended = project.run(engine=engine)
+    outputs = {item.id: item.output for item in project.result.items}
+    errors = {one["id"]: one["error"]["message"] for one in project.records("failures")}
+    return ended, outputs, errors, project.events()
+
+
+@both_engines
+@pytest.mark.parametrize("habit", HABITS)
+def test_code_with_habits_is_answered(done, engine, habit):
+    _, outputs, errors, _ = done[engine]
+    assert outputs[habit] == "done", errors
+
+
+@needs_engines
+def test_no_worker_is_lost_for_it(done):
+    assert [event for event in done[PROCESSES][3] if event.get("event") == "worker_lost"] == []
+
+
+@both_engines
+def test_bytes_that_are_written_are_printed_whole(done, engine):
+    ended = done[engine][0]
+    assert "öäü€\n" in ended.stdout + ended.stderr
+    assert "€" * 20_000 in ended.stdout + ended.stderr
+
+
+@both_engines
+def test_a_paced_call_on_a_loop_of_its_own_is_an_error_and_does_not_hang(done, engine):
+    assert "in use on another event loop" in done[engine][2]["has_a_loop_of_its_own"]

@@ -247,6 +247,9 @@ class ProcessLine:
             if pipe is not None and not pipe.is_closing():
                 pipe.close() if pipe is self._up else pipe.abort()
         details = self._crash_report()
+        if self._page is not None:
+            self._page.close()  # it holds a descriptor, until somebody collects it
+            self._page = None
         if not self._gone.done():
             self._gone.set_result(None)
         if not self._is_closing:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engines.project import PROCESSES, Project, both_engines, needs_engines
+from tests.engines.project import PROCESSES, Project, both_engines
 
 CODE = r"""
 import io
@@ -103,7 +103,6 @@ def test_code_with_habits_is_answered(done, engine, habit):
     assert outputs[habit] == "done", errors
 
 
-@needs_engines
 def test_no_worker_is_lost_for_it(done):
     assert [event for event in done[PROCESSES][3] if event.get("event") == "worker_lost"] == []
 

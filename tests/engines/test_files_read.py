@@ -65,15 +65,47 @@ def again(project, edit, first, then):
     return sum(project.counts().values()), sum(project.counts("score").values())
 
 
+def assert_costs(edit, made, engine):
+    """Assert that what depends on a file is made again, and nothing if nothing was edited.
+
+    What workers hold in memory is not seen, and may be a cache: what they read may count for more.
+    """
+    name, *least = edit
+    if engine == ONE or name in (None, "nobody.txt"):
+        assert made == tuple(least)
+    else:
+        assert all(count >= few for count, few in zip(made, least, strict=True))
+
+
 @pytest.mark.parametrize("edit", EDITS)
 @both_engines
 def test_an_edited_file_costs_what_read_it(tmp_path, engine, edit):
-    name, answers, scores = EDITS[edit]
-    assert again(make(tmp_path), name, engine, engine) == (answers, scores)
+    assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], engine, engine), engine)
 
 
 @pytest.mark.parametrize("edit", ["nothing", "a file of every call"])
 @pytest.mark.parametrize(("first", "then"), [(ONE, PROCESSES), (PROCESSES, ONE)])
 def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, edit):
-    name, answers, scores = EDITS[edit]
-    assert again(make(tmp_path), name, first, then) == (answers, scores)
+    assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], first, then), first)
+
+
+CACHED = """
+CACHE = {}
+
+
+async def answer(item):
+    note(item)
+    if item.id != "q2":
+        CACHE["text"] = (HERE / "call.txt").read_text()
+    return CACHE["text"]
+"""
+
+
+def test_a_file_that_one_call_has_from_the_cache_of_another_counts_for_it(tmp_path):
+    project = Project(tmp_path, CACHED, rows=3)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "call.txt").write_text("first")
+    project.evaluate({"processes": 1}, pace=1)
+    (tmp_path / "call.txt").write_text("second")
+    result = project.evaluate({"processes": 1}, pace=1)
+    assert [item.output for item in result.items] == ["second"] * 3

@@ -297,7 +297,9 @@ class EvaluationSession:
         """Inspect the steps once more after the run, and record the files they read."""
         watched, self._watched = self._watched, None
         if watched is not None:
-            watched.end(self._identities.end(self._run_file, self._planner.certain), self._run_file)
+            changing = self._identities.end(self._run_file, self._planner.certain)
+            # What workers hold in memory is not seen here: it may be a cache of what was read.
+            watched.end(changing | set(self._request.engines), self._run_file)
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -78,7 +78,10 @@ ROWS = [
 ]
 
 
-MORE = "retry: 0\ntimeout: 100\n"
+# Code that forks while another thread prints may hang, in any process: one call at a time. Even so
+# it once did not end, and it is not known why.
+pytestmark = pytest.mark.slow
+MORE = "retry: 0\ntimeout: 100\npace: 1\n"
 
 
 @pytest.fixture(scope="module")

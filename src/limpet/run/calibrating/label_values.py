@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from limpet.journal.layout import Layout
-from limpet.run.planning.identity_file import read_identity
 from limpet.text import one_line
 from limpet.types import Scale
 
@@ -144,6 +143,8 @@ def choices_of(layout: Layout, evaluator: str, fingerprint: str) -> dict[str, fl
 
     A judge may never have given one of them, and a person does.
     """
+    from limpet.run.planning.identity_file import read_identity  # noqa: PLC0415 - slow to import
+
     kept = read_identity(layout).steps.get(evaluator)
     if kept is None or kept.version != fingerprint or "choices" not in kept.shown:
         return {}

@@ -7,14 +7,16 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.errors import JournalError
 from limpet.fingerprints.explaining.shown import Shown
-from limpet.fingerprints.identity import Identity
 from limpet.journal.files import read_whole
 from limpet.journal.journal import FORMAT, Journal
 from limpet.journal.layout import Layout
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.identity import Identity
 
 _MOST_NAMES = 5_000
 _MOST_TEXT, _MOST_TEXT_BEFORE = 1_500_000, 500_000
@@ -105,7 +107,7 @@ def _unusable(why: str) -> KeptIdentity:
 
 def write_identity(
     journal: Journal,
-    steps: Mapping[str, tuple[str, Identity]],
+    steps: Mapping[str, tuple[str, "Identity"]],
     clean: Callable[[Any], Any],
 ) -> None:
     """Write what each step is made of, and what it was made of before it last changed.
@@ -134,7 +136,7 @@ def write_identity(
 
 
 def _is_unchanged(
-    kept: KeptStep, version: str, identity: Identity, clean: Callable[[Any], Any]
+    kept: KeptStep, version: str, identity: "Identity", clean: Callable[[Any], Any]
 ) -> bool:
     """Return whether the file already says what would be written: to encode that takes a while."""
     beside = clean([dict(identity.left_out), list(identity.state)])
@@ -144,7 +146,7 @@ def _is_unchanged(
 
 
 def note_question(
-    journal: Journal, step: str, version: str, identity: Identity, clean: Callable[[Any], Any]
+    journal: Journal, step: str, version: str, identity: "Identity", clean: Callable[[Any], Any]
 ) -> None:
     """Record a version that the user is asked about, for `limpet why`.
 
@@ -162,7 +164,7 @@ def note_question(
     journal.write_identity(data)
 
 
-def kept_step(version: str, identity: Identity, clean: Callable[[Any], Any]) -> KeptStep:
+def kept_step(version: str, identity: "Identity", clean: Callable[[Any], Any]) -> KeptStep:
     """Return a step as it is now, in the form in which it is read from the file."""
     data, _ = _step_data(version, identity, _MOST_TEXT)
     return _read_step(clean(data))
@@ -171,7 +173,7 @@ def kept_step(version: str, identity: Identity, clean: Callable[[Any], Any]) -> 
 # ---- writing ------------------------------------------------------------------------------------
 
 
-def _step_data(version: str, identity: Identity, room: int) -> tuple[dict[str, Any], int]:
+def _step_data(version: str, identity: "Identity", room: int) -> tuple[dict[str, Any], int]:
     parts, room = _parts_data(
         dict(islice(identity.parts.items(), _MOST_NAMES)), identity.shown.parts, room
     )

@@ -7,6 +7,7 @@ those of the modules that it imports.
 
 import argparse
 import ast
+import functools
 import re
 import sys
 from collections.abc import Mapping
@@ -171,39 +172,39 @@ def lines_that_run() -> dict[int, int]:
 def _add_library_attributes(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
     """Add the attributes of libraries that the module sets: `openai.base_url = …`."""
     imported = {_bound(alias) for statement in parsed.imports for alias in statement.names}
-    libraries = {name for name in imported if _may_be_set(name, scope, parsed.text)}
-    if not libraries:
-        return
-    for name, attribute in sorted(_set_in(parsed.text)):
-        if name in libraries:
-            library = scope[name]
-            path, held = f"{text_at(library, '__name__')}.{attribute}", module_dict(library)
-            if attribute in held:
-                walk.add(path, held[attribute])
-            else:
-                walk.add_form(path, ["not there"])
+    libraries = {name for name in imported if _is_library_module(scope.get(name))}
+    for name, attribute in _set_in(parsed.text, frozenset(libraries)):
+        library = scope[name]
+        path, held = f"{text_at(library, '__name__')}.{attribute}", module_dict(library)
+        if attribute in held:
+            walk.add(path, held[attribute])
+        else:
+            walk.add_form(path, ["not there"])
 
 
-def _may_be_set(name: str, scope: Scope, text: str) -> bool:
-    library = scope.get(name)
-    if not is_module(library) or is_users_module(library) or f"{name}." not in text:
-        return False
-    return re.search(_MAY_SET % (name, name), text) is not None
+def _is_library_module(thing: Any) -> bool:
+    return is_module(thing) and not is_users_module(thing)
 
 
-def _set_in(text: str) -> set[tuple[str, str]]:
-    """Return the names and attributes that code assigns, as in `name.attribute = …`."""
+@functools.lru_cache(maxsize=256)  # a script that starts several runs is read for each
+def _set_in(text: str, libraries: frozenset[str]) -> list[tuple[str, str]]:
+    """Return the libraries and attributes that code assigns, as in `name.attribute = …`."""
+    named = [name for name in libraries if f"{name}." in text]
+    if not any(re.search(_MAY_SET % (name, name), text) for name in named):
+        return []
     try:
-        tree = ast.parse(text)
+        nodes = ast.walk(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError):  # edited since its import: assume all
-        return {*re.findall(r"(\w+)\.(\w+)", text)}
-    return {
-        (node.value.id, node.attr)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-    }
+        found = {*re.findall(r"(\w+)\.(\w+)", text)}
+    else:
+        found = {
+            (node.value.id, node.attr)
+            for node in nodes
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+        }
+    return sorted(pair for pair in found if pair[0] in libraries)
 
 
 def _follow_imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
@@ -223,8 +224,7 @@ def _follow_imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> No
 
 
 def _is_library(module: str) -> bool:
-    loaded = sys.modules.get(module)
-    return is_module(loaded) and not is_users_module(loaded)
+    return _is_library_module(sys.modules.get(module))
 
 
 def _bound(alias: ast.alias) -> str:

@@ -13,12 +13,13 @@ from limpet.stats.samples import ROUNDING, Values, confidence, listed, numbered,
 
 PPI = "prediction-powered (PPI++)"
 _FEWEST_LABELS = 3
+_Numbers = np.typing.NDArray[np.int64]
 
 
 def agreement(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) -> Interval:
     """Return the share of items that both labelled the same, with Wilson's interval."""
-    table = _table(a, b)
-    return proportion(int(np.trace(table)), int(table.sum()), level=level)
+    first, second = _numbered(a, b)
+    return proportion(int((first == second).sum()), len(first), level=level)
 
 
 def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) -> Kappa:
@@ -33,11 +34,11 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
         ScoresError: There is nothing to compare, or both use one and the same label throughout,
             so that kappa is not defined.
     """
-    table = _table(a, b)
-    n = int(table.sum())
-    shares = table / n
-    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
-    agreed, chance = float(np.trace(shares)), float(rows @ columns)
+    first, second = _numbered(a, b)
+    n, kinds = len(first), int(max(first.max(), second.max())) + 1
+    rows, columns = (np.bincount(given, minlength=kinds) / n for given in (first, second))
+    same = first == second
+    agreed, chance = float(same.mean()), float(rows @ columns)
     if chance >= 1:
         raise ScoresError(
             "kappa is not defined: both gave every item the same label",
@@ -45,12 +46,9 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
         )
     value = min((agreed - chance) / (1 - chance), 1.0)
     z = float(quantile(math.inf, (1 - confidence(level)) / 2))
-    both = rows[None, :] + columns[:, None]
-    diagonal = np.diag(shares) * (1 - (rows + columns) * (1 - value)) ** 2
-    others = (shares - np.diag(np.diag(shares))) * both**2
-    variance = (
-        diagonal.sum() + (1 - value) ** 2 * others.sum() - (value - chance * (1 - value)) ** 2
-    )
+    diagonal = (1 - (rows + columns) * (1 - value))[first] ** 2
+    others = (1 - value) ** 2 * (rows[second] + columns[first]) ** 2
+    variance = np.where(same, diagonal, others).mean() - (value - chance * (1 - value)) ** 2
     if variance > ROUNDING:
         error = math.sqrt(float(variance) / n) / (1 - chance)
         low, high = value - z * error, value + z * error
@@ -59,7 +57,8 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
     return Kappa(value, max(low, -1.0), min(high, 1.0), n)
 
 
-def _table(a: Sequence[Hashable], b: Sequence[Hashable]) -> np.typing.NDArray[np.int64]:
+def _numbered(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[_Numbers, _Numbers]:
+    """Return the labels as numbers, the same for the same label."""
     first, second = listed(a, "labels"), listed(b, "labels")
     if len(first) != len(second):
         raise ScoresError(f"{len(first)} labels against {len(second)}: they must be pairs")
@@ -67,9 +66,7 @@ def _table(a: Sequence[Hashable], b: Sequence[Hashable]) -> np.typing.NDArray[np
         raise ScoresError("no labels: there is nothing to compare")
     numbers = numbered([*first, *second], 2 * len(first), "labels")
     assert numbers is not None
-    kinds = int(numbers.max()) + 1
-    cells = numbers[: len(first)] * kinds + numbers[len(first) :]
-    return np.bincount(cells, minlength=kinds * kinds).reshape(kinds, kinds)
+    return numbers[: len(first)], numbers[len(first) :]
 
 
 def ppi_mean(

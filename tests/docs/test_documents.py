@@ -18,7 +18,8 @@ def python_blocks():
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1):
-            yield pytest.param(block, id=f"{document.relative_to(ROOT)}#{number}")
+            marks = [pytest.mark.slow] if '"ray"' in block else []  # it starts a Ray
+            yield pytest.param(block, id=f"{document.relative_to(ROOT)}#{number}", marks=marks)
 
 
 @pytest.mark.parametrize("block", list(python_blocks()))

@@ -24,7 +24,7 @@ demo-ray: $(DEV_READY)  ## The same on a local Ray: an actor and then Limpet its
 
 test: $(DEV_READY)  ## Lint, types and every test that is not slow
 	@$(MAKE) --no-print-directory -j 2 lint compiled
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
 
 test-all: $(DEV_READY)  ## Lint, types and every test
 	@$(MAKE) --no-print-directory -j 2 lint compiled

@@ -88,7 +88,7 @@ OTHERS = ["async map", "plain map", "score", "hook"]
             pytest.param(do, where, marks=[pytest.mark.slow] if number in {2, 5, 6, 9} else [])
             for number, (do, where) in enumerate(product(STATUSES, ["async", "plain"]))
         ),
-        *(("exit", one) for one in OTHERS),
+        *(pytest.param("exit", one, marks=pytest.mark.slow) for one in OTHERS),
     ],
 )
 def test_a_forked_child_that_comes_back_ends_with_its_own_status(do, where, tmp_path):
@@ -153,7 +153,7 @@ print("reason", reason, "|", getattr(reason, "hint", None), flush=True)
 """
 
 
-@pytest.mark.parametrize("where", ["async", "plain"])
+@pytest.mark.parametrize("where", ["async", pytest.param("plain", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", ["all", "LOCK", "workflow_output.jsonl"])
 def test_code_that_closes_our_files_ends_the_run_with_a_reason_and_loses_nothing(
     where, mode, tmp_path

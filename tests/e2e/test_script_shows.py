@@ -45,7 +45,9 @@ def script(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize(
+    "columns", [60, *(pytest.param(n, marks=pytest.mark.slow) for n in (80, 200))]
+)
 def test_on_a_terminal_it_shows_the_plan_the_steps_and_the_summary(script, tmp_path, columns):
     terminal = Terminal(script(), cwd=tmp_path, columns=columns, anew=True)
     terminal.wait_for(r"20 items × 1 trial", r"workflow .* 4/20", r"exact_match .* 4/20")
@@ -148,7 +150,9 @@ def test_of_two_runs_at_once_one_is_shown(script, tmp_path):
 
 
 @pytest.mark.parametrize("stream", ["stderr", "stdout"])
-@pytest.mark.parametrize("gone", ["sys.{}.close()", "setattr(sys, '{}', None)"])
+@pytest.mark.parametrize(
+    "gone", ["sys.{}.close()", pytest.param("setattr(sys, '{}', None)", marks=pytest.mark.slow)]
+)
 def test_a_stream_that_is_gone_does_not_end_a_run(script, tmp_path, stream, gone):
     (tmp_path / "go").touch()
     command = script(f"{gone.format(stream)}, evaluate(workflow=str.upper)")

@@ -252,6 +252,7 @@ def answer(question):
 """
 
 
+@pytest.mark.slow
 def test_an_eval_yml_names_it_with_its_inputs(tmp_path):
     rows = "".join(f"{json.dumps(row)}\n" for row in ROWS)
     (tmp_path / "rows.jsonl").write_text(rows, encoding="utf-8")

@@ -337,7 +337,7 @@ MORE = [*ROWS, {"id": "q6", "question": "Say 6", "answer": "6"}]
 
 
 @pytest.mark.parametrize("rows", [EDITED, MORE, ROWS[::-1][:4]])
-@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize("is_indexed", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_session_that_was_killed_before_it_was_recorded_was_cut_off(tmp_path, rows, is_indexed):
     run = tmp_path / "run"
     evaluate(run, evaluators=[correct, always])

@@ -86,6 +86,7 @@ def test_what_a_run_changes_is_state_and_the_next_run_keeps_everything(tmp_path,
         assert run(longer, app.answer, at).plan.workflow.kept == len(ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", STATEFUL.values(), ids=STATEFUL)
 def test_it_is_state_for_map_too(tmp_path, module, code):
     app, at = module(code), tmp_path / "out.jsonl"

@@ -24,12 +24,9 @@ import limpet
 
 ONE, PROCESSES = "one", "processes"
 
-
-BOTH = [ONE, PROCESSES]
+# Other tests show in `make test` that it is so in one process.
+BOTH = [pytest.param(ONE, marks=pytest.mark.slow), PROCESSES]
 both_engines = pytest.mark.parametrize("engine", BOTH)
-# Where other tests show in `make test` that it is so in one process.
-ALSO_ONE = [pytest.param(ONE, marks=pytest.mark.slow), PROCESSES]
-also_in_one = pytest.mark.parametrize("engine", ALSO_ONE)
 
 PATIENCE_S = 100
 _NUMBERS = itertools.count()

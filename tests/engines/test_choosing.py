@@ -39,7 +39,12 @@ def project(tmp_path):
 
 @pytest.mark.parametrize(
     "more",
-    ["engine: processes\n", "engine: {processes: 1}\n", "engine: {processes: 2}\n", None],
+    [
+        "engine: {processes: 1}\n",
+        None,
+        pytest.param("engine: processes\n", marks=pytest.mark.slow),
+        pytest.param("engine: {processes: 2}\n", marks=pytest.mark.slow),
+    ],
     ids=str,
 )
 def test_the_file_or_the_command_line_says_it(project, more):
@@ -62,7 +67,9 @@ def test_the_command_line_goes_before_the_file_and_set_can_take_it_away(project)
     assert project.run("--redo", "--set", "engine.processes=2").returncode == 0
 
 
-@pytest.mark.parametrize("engine", ["processes", {"processes": 1}], ids=str)
+@pytest.mark.parametrize(
+    "engine", ["processes", pytest.param({"processes": 1}, marks=pytest.mark.slow)], ids=str
+)
 def test_a_script_says_it(project, engine):
     result = project.evaluate(engine, {"score": "APP:score"})
     assert result.summary["workflow"]["completed"] == 4

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import limpet
-from tests.engines.project import ONE, Project, also_in_one
+from tests.engines.project import ONE, Project, both_engines
 
 CODE = '''
 import json
@@ -264,7 +264,7 @@ def attempts(folder, id_):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", KINDS)
-@also_in_one
+@both_engines
 def test_an_error_says_and_decides_what_it_does_in_one_process(runs, engine, kind, name):
     (base, base_folder), (other, folder) = runs["base", kind], runs[engine, kind]
     first, second = error_of(base[name], kind), error_of(other[name], kind)

@@ -8,11 +8,11 @@ import signal
 import pytest
 
 from tests.engines.project import (
-    ALSO_ONE,
+    BOTH,
     ONE,
     PROCESSES,
     Project,
-    also_in_one,
+    both_engines,
     is_alive,
     shared_memory,
     stat,
@@ -195,8 +195,8 @@ def test_killed_at_random_again_and_again_nothing_is_lost(tmp_path, seed):
 # ---- the driver ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("then", ALSO_ONE)
-@pytest.mark.parametrize("first", ALSO_ONE)
+@pytest.mark.parametrize("then", BOTH)
+@pytest.mark.parametrize("first", BOTH)
 def test_a_killed_driver_loses_nothing_and_any_engine_goes_on(tmp_path, first, then):
     project = make(tmp_path)
     with project.started(engine=first) as process:
@@ -216,7 +216,7 @@ def test_a_killed_driver_loses_nothing_and_any_engine_goes_on(tmp_path, first, t
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@also_in_one
+@both_engines
 @SLOW
 def test_everything_killed_at_once_can_go_on(tmp_path, engine):
     project = make(tmp_path)
@@ -230,7 +230,7 @@ def test_everything_killed_at_once_can_go_on(tmp_path, engine):
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@also_in_one
+@both_engines
 @SLOW
 def test_a_driver_that_was_stopped_for_a_while_goes_on(tmp_path, engine):
     project = make(tmp_path)
@@ -266,7 +266,7 @@ TARGETS = [pytest.param("the driver", marks=SLOW), "everybody, as a terminal doe
 
 
 @pytest.mark.parametrize("to", TARGETS)
-@also_in_one
+@both_engines
 def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, engine, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -284,7 +284,7 @@ def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, en
 
 
 @pytest.mark.parametrize("to", TARGETS)
-@also_in_one
+@both_engines
 @SLOW
 def test_ctrl_c_twice_stops_at_once(tmp_path, engine, to):
     project = make(tmp_path)
@@ -305,7 +305,7 @@ def test_ctrl_c_twice_stops_at_once(tmp_path, engine, to):
 
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=SLOW)])
-@also_in_one
+@both_engines
 def test_a_signal_to_end_gives_calls_a_moment_and_leaves_nothing(tmp_path, engine, signum, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:

@@ -155,10 +155,15 @@ def test_what_is_shown_is_the_same(project, engine, words):
 # ---- going on -----------------------------------------------------------------------------------
 
 SEQUENCES = [
-    (ONE, ONE, ONE),
-    (ONE, PROCESSES, ONE),
     (PROCESSES, ONE, PROCESSES),
-    ({"processes": 1}, {"processes": 3}, ONE),
+    *(
+        pytest.param(engines, marks=pytest.mark.slow)
+        for engines in (
+            (ONE, ONE, ONE),
+            (ONE, PROCESSES, ONE),
+            ({"processes": 1}, {"processes": 3}, ONE),
+        )
+    ),
 ]
 
 

@@ -11,8 +11,9 @@ from aiohttp import web
 from e2e.servers import site
 
 import limpet
-from tests.engines.project import ONE, PROCESSES, Project, also_in_one
+from tests.engines.project import ONE, PROCESSES, Project, both_engines
 
+SLOW = pytest.mark.slow
 CODE = '''
 import aiohttp
 
@@ -168,7 +169,8 @@ def evaluate(project, engine, workflow, evaluators=(), **options):
 # ---- refusals -----------------------------------------------------------------------------------
 
 
-@also_in_one
+@SLOW
+@both_engines
 def test_a_refusal_is_retried_when_the_server_said(tmp_path, engine):
     counting = Counting(refusals={"q1": 1, "q4": 2})
     with site(counting) as server:
@@ -185,7 +187,7 @@ def test_a_refusal_is_retried_when_the_server_said(tmp_path, engine):
     assert statuses["q0"] == ("completed", 1)
 
 
-@also_in_one
+@both_engines
 def test_what_a_call_observed_reaches_the_pacer(tmp_path, engine):
     pacer = limpet.Pacer("provider")
     project = make(tmp_path, rows=6)
@@ -195,7 +197,7 @@ def test_what_a_call_observed_reaches_the_pacer(tmp_path, engine):
     assert pacer.state.in_flight == 0
 
 
-@also_in_one
+@both_engines
 def test_a_refusal_reaches_the_pacer(tmp_path, engine):
     pacer = limpet.Pacer("provider")
     counting = Counting(refusals={"q1": 1})
@@ -209,8 +211,8 @@ def test_a_refusal_reaches_the_pacer(tmp_path, engine):
 # ---- pace ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("evaluator", ["shares", "asks_twice"])
-@also_in_one
+@pytest.mark.parametrize("evaluator", ["shares", pytest.param("asks_twice", marks=SLOW)])
+@both_engines
 def test_a_fixed_pace_holds_for_all_workers_together(tmp_path, engine, evaluator):
     counting = Counting(seconds=0.03)
     with site(counting) as server:
@@ -238,7 +240,7 @@ def test_a_server_with_a_limit_is_not_asked_more_often_than_by_one_process(tmp_p
     assert many <= one + 6  # 5% of the requests: which of them is refused is a matter of moments
 
 
-@pytest.mark.slow
+@SLOW
 def test_over_a_longer_run_the_limit_is_used_as_well_as_by_one_process(tmp_path):
     one, one_s = refused_at(tmp_path / "one", ONE, 600, 100)
     many, many_s = refused_at(tmp_path / "many", PROCESSES, 600, 100)
@@ -249,8 +251,8 @@ def test_over_a_longer_run_the_limit_is_used_as_well_as_by_one_process(tmp_path)
 # ---- time-outs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workflow", ["hang", "hang_in_a_thread"])
-@also_in_one
+@pytest.mark.parametrize("workflow", ["hang", pytest.param("hang_in_a_thread", marks=SLOW)])
+@both_engines
 def test_a_call_that_hangs_times_out_alone(tmp_path, engine, workflow):
     project = make(tmp_path, rows=5)
     result = evaluate(project, engine, workflow, timeout=1, pace=3)
@@ -259,7 +261,7 @@ def test_a_call_that_hangs_times_out_alone(tmp_path, engine, workflow):
     assert project.counts() == {f"q{n}": 1 for n in range(5)}
 
 
-@also_in_one
+@both_engines
 def test_a_call_that_times_out_is_retried_as_in_one_process(tmp_path, engine):
     project = make(tmp_path, rows=3)
     retry = limpet.Retry(5, limpet.Backoff(0, 0), max_timeouts=2)
@@ -285,7 +287,7 @@ def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(tmp_path):
 # ---- stopping -----------------------------------------------------------------------------------
 
 
-@also_in_one
+@both_engines
 def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
     project = make(tmp_path, rows=200)
     result = evaluate(project, engine, "always_wrong", early_stop=True, retry=10)
@@ -295,7 +297,7 @@ def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
     assert project.result.summary["workflow"]["not_run"] > 150
 
 
-@also_in_one
+@both_engines
 def test_an_empty_account_stops_the_run_and_fails_nobody(tmp_path, engine):
     project = make(tmp_path, rows=30)
     result = evaluate(project, engine, "out_of_quota", pace=1)
@@ -306,7 +308,8 @@ def test_an_empty_account_stops_the_run_and_fails_nobody(tmp_path, engine):
     assert len(project.calls) == 4
 
 
-@also_in_one
+@SLOW
+@both_engines
 def test_a_set_up_error_in_a_call_stops_the_run_as_in_one_process(tmp_path, engine):
     project = make(tmp_path, rows=30, workflow="wrong_path", more="pace: 2\n")
     done = project.run(engine=engine)
@@ -317,7 +320,7 @@ def test_a_set_up_error_in_a_call_stops_the_run_as_in_one_process(tmp_path, engi
     assert len(project.calls) <= 4
 
 
-@also_in_one
+@both_engines
 def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine):
     project = make(tmp_path, rows=200)
     result = evaluate(
@@ -331,7 +334,7 @@ def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine
     assert result.summary["evaluators"]["correct"]["completed"] == len(project.recorded())
 
 
-@also_in_one
+@both_engines
 def test_a_watcher_sees_every_attempt_and_every_outcome(tmp_path, engine):
     class Seen(limpet.Watcher):
         def __init__(self):

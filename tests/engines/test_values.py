@@ -7,7 +7,7 @@ import pytest
 from tests.engines.project import (
     ONE,
     Project,
-    also_in_one,
+    both_engines,
     without,
 )
 
@@ -232,7 +232,7 @@ def text(thing):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
-@also_in_one
+@both_engines
 def test_an_answer_is_what_it_is_in_one_process(runs, engine, name):
     base, other = runs["base"][name], runs[engine][name]
     for field in ("status", "output", "metadata", "trace", "usage"):
@@ -245,7 +245,7 @@ def test_an_answer_is_what_it_is_in_one_process(runs, engine, name):
 
 
 @pytest.mark.parametrize("name", SCORES)
-@also_in_one
+@both_engines
 def test_a_score_is_what_it_is_in_one_process(runs, engine, name):
     base, other = runs["base"][f"score {name}"], runs[engine][f"score {name}"]
     assert text(other.scores.get("given")) == text(base.scores.get("given"))

@@ -20,6 +20,7 @@ from limpet.text import one_line, text_of
 _PROBE_S = 5.0
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _ANSWER = b"\x04"  # the type of a SETTINGS frame, after three bytes of length
+_FEWER_TRIES = ("RAY_NUM_REDIS_GET_RETRIES", "4")  # a second each; Ray's 20 come to a wrong token
 _STORE_BYTES = 80 * 2**20  # all that travels is small; Ray takes at least 75 MB
 
 
@@ -32,6 +33,7 @@ def connect(settings: dict[str, Any]) -> Any:
     where = settings["where"]
     if where == LOCAL:
         return _start(settings)
+    os.environ.setdefault(*_FEWER_TRIES)  # it is read when Ray is imported
     if where == AUTO:
         where = _found()
     probe(where)

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import socket
-from pathlib import Path
 from typing import Any
 
 from limpet.engines.ray.settings import AUTO, LOCAL
@@ -47,14 +46,11 @@ def connect(settings: dict[str, Any]) -> Any:
 
 def _start(settings: dict[str, Any]) -> Any:
     """Start a Ray of our own, which nobody else finds and whose processes end with this one."""
-    folder = Path(settings["temp"])
-    token = folder / "token"
-    token.touch(mode=0o600)
-    token.write_bytes(os.urandom(32).hex().encode())
+    # In the environment of its processes, and in no file: whoever is killed leaves files behind.
     os.environ.update(
-        RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token), RAY_USAGE_STATS_ENABLED="0"
+        RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=os.urandom(32).hex(), RAY_USAGE_STATS_ENABLED="0"
     )
-    os.environ.pop("RAY_AUTH_TOKEN", None)
+    os.environ.pop("RAY_AUTH_TOKEN_PATH", None)
     wanted = dict(settings["resources"])
     ray = _imported()
     workers = settings["workers"]
@@ -64,7 +60,7 @@ def _start(settings: dict[str, Any]) -> Any:
             num_cpus=max(1, round(workers * wanted.get("CPU", 0))),
             object_store_memory=_STORE_BYTES,
             include_dashboard=False,
-            _temp_dir=str(folder),
+            _temp_dir=settings["temp"],
             _node_ip_address="127.0.0.1",
             **_common(settings),
         )

@@ -54,8 +54,8 @@ class Foreman:
         """Prepare for workers.
 
         Args:
-            setting: The driver's version, folder, path, level of logging, variables, and the names
-                of secrets that must be here.
+            setting: The driver's version, whether it started this Ray, its folder, path, level of
+                logging, variables, and the names of secrets that must be here.
 
         Returns:
             Why that is impossible, packed, or None; the name of this node; and its folder.
@@ -173,6 +173,8 @@ def _prepare(setting: dict[str, Any]) -> list[str]:
         if Path(setting["folder"]).is_dir():
             os.chdir(setting["folder"])
         path = [*filter(os.path.isdir, setting["path"]), *sys.path]
+    if setting["is_local"]:
+        os.environ.pop("RAY_AUTH_TOKEN", None)  # of a Ray that no user code is to find
     os.environ.update(setting["variables"])
     if missing := [name for name in setting["secrets"] if name not in os.environ]:
         raise SetupError(

@@ -11,9 +11,7 @@ import asyncio
 import itertools
 import json
 import logging
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from limpet.engines.messages import READS, Message, NotPlainMessageError, packed
 from limpet.engines.packed_errors import unpacked_error
 from limpet.engines.process_line import ProcessLine, ProcessLines
 from limpet.engines.ray.settings import LOCAL, RaySettings
+from limpet.engines.ray.temp_folder import TempFolder
 from limpet.engines.ray.variables import Variables
 from limpet.engines.ray.words import (
     CONNECT,
@@ -92,7 +91,7 @@ class RayLines:
         Raises:
             SetupError: That is impossible.
         """
-        self._temp = tempfile.mkdtemp(prefix="limpet-ray-")
+        self._temp = TempFolder()
         await self._gateways.open()
         async with self._connecting:
             return await self._connect()
@@ -102,7 +101,7 @@ class RayLines:
         if gateway is not None:
             await gateway.close(_END_S)
         await self._gateways.close()
-        await asyncio.to_thread(shutil.rmtree, self._temp, ignore_errors=True)
+        await self._temp.close()
 
     # ---- the gateway ----------------------------------------------------------------------------
 
@@ -140,10 +139,11 @@ class RayLines:
             "workers": workers,
             "resources": dict(self._settings.resources),
             "runtime_env": runtime_env,
-            "temp": self._temp,
-            "log": str(Path(self._temp) / "gateway.log"),
+            "temp": self._temp.path,
+            "log": str(Path(self._temp.path) / "gateway.log"),
             "setting": {
                 "version": VERSION,
+                "is_local": where == LOCAL,
                 "folder": None if sends_code else str(Path.cwd()),
                 "path": [entry or str(Path.cwd()) for entry in sys.path],
                 "argv": sys.argv,

@@ -13,6 +13,7 @@ import socket
 from typing import Any
 
 from limpet.engines.ray.settings import AUTO, LOCAL
+from limpet.engines.ray.words import SlowStartError
 from limpet.errors import SetupError
 from limpet.text import one_line, text_of
 
@@ -134,6 +135,12 @@ def refusal(where: str, error: BaseException) -> SetupError:
     words = one_line(" ".join(lines[:8]))
     of = "a local Ray" if where == LOCAL else f"Ray at {where.removeprefix('ray://')}"
     kind = type(error).__name__
+    # Its raylet waits 15 s for an agent, a Python process, and exits if that took longer.
+    if where == LOCAL and "imed out" in text:
+        return SlowStartError(
+            f"{of} did not start within Ray's own time limits: {words}",
+            hint="the machine is too busy for it: try again later, or use engine: processes",
+        )
     if "ersion mismatch" in text:
         return SetupError(
             f"{of} is of another version: {words}",

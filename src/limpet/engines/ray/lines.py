@@ -37,6 +37,7 @@ from limpet.engines.ray.words import (
     START,
     STARTED,
     WAITING,
+    SlowStartError,
 )
 from limpet.errors import SetupError
 from limpet.version import VERSION
@@ -71,6 +72,7 @@ class RayLines:
         self._lines: dict[int, RayLine] = {}
         self._starting: dict[int, asyncio.Future[None]] = {}
         self._was_there = False
+        self._room = 0
         self._variables: dict[str, str] = {}
         self._secrets: list[str] = []
 
@@ -93,8 +95,8 @@ class RayLines:
         """
         self._temp = TempFolder()
         await self._gateways.open()
-        async with self._connecting:
-            return await self._connect()
+        await self._connected()
+        return self._room
 
     async def close(self) -> None:
         gateway, self._gateway = self._gateway, None
@@ -105,7 +107,7 @@ class RayLines:
 
     # ---- the gateway ----------------------------------------------------------------------------
 
-    async def _connect(self) -> int:
+    async def _connect(self) -> None:
         where = self._settings.where
         is_local = where == LOCAL
         self._answer = asyncio.get_running_loop().create_future()
@@ -114,20 +116,18 @@ class RayLines:
         limit_s = _START_S if is_local else _CONNECT_S
         try:
             async with asyncio.timeout(limit_s):
-                room = await self._answer
-        except TimeoutError:
-            gateway.kill("did not connect")
-            what = "a local Ray did not start" if is_local else f"Ray at {where} did not answer"
-            raise SetupError(
-                f"{what} within {limit_s:g} s", hint="check it with `ray status`"
-            ) from None
-        except BaseException:
-            gateway.kill("did not connect")
-            raise
-        finally:
+                self._room = await self._answer
+        except BaseException as error:
             self._answer = None
+            await gateway.close(0.0)  # and its loss must not be taken for that of the next
+            if isinstance(error, TimeoutError):
+                what = "a local Ray did not start" if is_local else f"Ray at {where} did not answer"
+                raise SetupError(
+                    f"{what} within {limit_s:g} s", hint="check it with `ray status`"
+                ) from None
+            raise
+        self._answer = None
         self._gateway, self._was_there = gateway, True
-        return room
 
     def _said(self, where: str) -> dict[str, Any]:
         """Return what the gateway is told."""
@@ -154,15 +154,16 @@ class RayLines:
         }
 
     async def _connected(self) -> ProcessLine:
-        """Return the gateway; start another one if it was lost."""
+        """Return the gateway; start one if there is none, or if it was lost."""
         async with self._connecting:
             loop = asyncio.get_running_loop()
-            deadline = loop.time() + (_AGAIN_S if self._was_there else 0.0)
+            deadline = loop.time() + (_AGAIN_S if self._was_there else _START_S)
             while self._gateway is None:
                 try:
                     await self._connect()
-                except SetupError:
-                    if loop.time() > deadline:
+                except SetupError as error:
+                    may_help = self._was_there or isinstance(error, SlowStartError)
+                    if not may_help or loop.time() > deadline:
                         raise
                     await asyncio.sleep(_PAUSE_S)
             return self._gateway

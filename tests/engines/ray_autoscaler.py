@@ -40,7 +40,12 @@ class AutoscaledRay:
             ray, env={**os.environ, **self.env, **more},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        wait_until(lambda: list(folder.glob("ray/session_*/raylet*port*")), "the head")
+        ready = "ray/session_*/metrics_agent_port_*"  # its raylet waits for this one
+        try:
+            wait_until(lambda: list(folder.glob(ready)), "the head")
+        except AssertionError:
+            self.close()
+            raise
 
     def close(self):
         for pid in {self._process.pid, *marked(self.env["LIMPET_TEST_MARK"])}:
@@ -59,4 +64,8 @@ def autoscaling(address):
         "cluster_name": "limpet", "max_workers": 1, "provider": provider, "upscaling_speed": 1.0,
         "idle_timeout_minutes": 5, "head_node_type": "ray.head.default",
         "available_node_types": {"ray.head.default": none, "one": one},
+        "file_mounts": {}, "cluster_synced_files": [], "file_mounts_sync_continuously": False,
+        "auth": {}, "docker": {}, "initialization_commands": [], "setup_commands": [],
+        "head_setup_commands": [], "worker_setup_commands": [], "head_start_ray_commands": [],
+        "worker_start_ray_commands": [],
     }  # fmt: skip

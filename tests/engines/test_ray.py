@@ -202,35 +202,48 @@ def in_flight(project):
     return {call.pid for call in project.calls if call.id not in done and is_alive(call.pid)}
 
 
-def kill_a_child(project, cluster, process):
-    kill(list(in_flight(project))[:1])
+# Each returns a process that runs calls and must end by it.
 
 
-def kill_an_actor(project, cluster, process):
-    _, parent = stat(in_flight(project).pop())
+def kill_a_child(project, cluster, driver):
+    child = in_flight(project).pop()
+    kill([child])
+    return child
+
+
+def kill_an_actor(project, cluster, driver):
+    child = in_flight(project).pop()
+    _, parent = stat(child)
     assert Path(f"/proc/{parent}/cmdline").read_bytes().startswith(b"ray::Foreman")
     kill([parent])
+    return child
 
 
-def kill_a_raylet(project, cluster, process):
-    """One with calls in flight."""
-    cluster.kill(cluster.node_of(in_flight(project).pop()))
+def kill_a_raylet(project, cluster, driver):
+    child = in_flight(project).pop()
+    cluster.kill(cluster.node_of(child))
+    return child
 
 
-def kill_the_driver(project, cluster, process):
-    kill([process.pid])
+def kill_the_driver(project, cluster, driver):
+    child = in_flight(project).pop()
+    kill([driver])
+    return child
 
 
-def come_and_go(project, cluster, process):
+def come_and_go(project, cluster, driver):
     """A node comes, takes calls, and goes with them."""
     cluster.add("late")
     wait_until(lambda: started(project) == 3, "a worker on the late node")
     waiting = iter(project.rows[8:])
-    while not any(cluster.node_of(pid) == "late" for pid in in_flight(project)):
+    while True:
+        for child in in_flight(project):
+            if cluster.node_of(child) == "late":
+                cluster.remove("late")
+                return child
         id_ = next(waiting)["id"]
         project.tell(id_)
         wait_until(lambda id_=id_: id_ in project.recorded(), "an answer")
-    cluster.remove("late")
 
 
 def started(project):
@@ -257,7 +270,8 @@ def disturbed(folder, cluster, who, short_folder):
     env = {**on_cluster(project, cluster, workers=workers), "TMPDIR": str(short_folder)}
     with project.started(env=env) as process:
         half_way(project)
-        DISTURBANCES[who](project, cluster, process)
+        child = DISTURBANCES[who](project, cluster, process.pid)
+        wait_until(lambda: not is_alive(child), "the end of its calls")
         project.tell()
         out, err = process.communicate(timeout=250)
         assert process.returncode == (-signal.SIGKILL if who == "the driver" else 0), out + err
@@ -265,7 +279,7 @@ def disturbed(folder, cluster, who, short_folder):
         wait_until(lambda: not list(short_folder.iterdir()), "its folder to go", 30)
     if who != "the driver":
         assert_whole(project, most_again=IN_FLIGHT)
-        assert sum(project.counts().values()) > len(project.rows), "nobody was disturbed"
+        assert sum(project.counts().values()) > len(project.rows)
     return project, env
 
 
@@ -566,19 +580,3 @@ def test_a_servers_limit_is_kept_and_used_as_by_one_process(tmp_path, cluster, m
     sys.stdout.write(f"{refused} {efficiency}\n")
     assert refused["ray"] <= refused["one"] + 2 * rows // 100
     assert efficiency["ray"] >= efficiency["one"] - 0.02
-
-
-# ---- the how-to page ----------------------------------------------------------------------------
-
-
-@needs_ray
-@pytest.mark.slow
-def test_the_script_of_the_how_to_page_does_what_it_says(tmp_path):
-    page = (Path(__file__).parents[2] / "docs/how-to/ray.md").read_text(encoding="utf-8")
-    script = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
-    (tmp_path / "squares.py").write_text(script, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "squares.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == re.search(r"# → (.*)", script)[1]

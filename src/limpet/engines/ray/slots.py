@@ -14,6 +14,7 @@ foreman without a slot: it is short, and must not wait for room that its neighbo
 """
 
 import asyncio
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -274,16 +275,7 @@ class Foremen:
 
     def _may_come(self) -> bool:
         """Return whether a worker fits on a node, now or after an autoscaler added one."""
-        if any(self._fits_on(node["Resources"]) for node in self._nodes()):
-            return True
-        return self._fits_on(self._of_autoscaler()) > 0
-
-    @staticmethod
-    def _of_autoscaler() -> dict[str, float]:
-        """Return the most that an autoscaler may add; nothing if there is none."""
-        from ray._private.state import state  # noqa: PLC0415
-
-        return dict(state.get_max_resources_from_cluster_config() or {})
+        return any(self._fits_on(node["Resources"]) for node in self._nodes()) or _has_autoscaler()
 
     def _no_room(self) -> SetupError:
         most: dict[str, float] = {}
@@ -376,6 +368,18 @@ class Foremen:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _has_autoscaler() -> bool:
+    """Return whether somebody adds nodes to this cluster, by what `ray status` knows of it."""
+    from ray.experimental.internal_kv import _internal_kv_get as known  # noqa: PLC0415
+
+    if known("__autoscaler_v2_enabled", namespace="__autoscaler") == b"1":
+        return True
+    report = json.loads(known("__autoscaling_status") or "{}").get("autoscaler_report") or {}
+    kinds = [*report.get("active_nodes", ()), *report.get("pending_launches", ())]
+    # Where nobody adds any, each node is a kind of its own.
+    return any(not kind.startswith("node_") for kind in kinds)
 
 
 def _means(error: BaseException) -> SetupError | None:

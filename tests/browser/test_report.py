@@ -125,6 +125,7 @@ QUERIES = [
     "text=stra%C3%9Fe", "text=STRASSE", "where=topic:a", "where=topic:a&where=topic:b", "where=n:3",
     "where=deep.in:7", "where=tags:x3", "where=is:yes", "where=none:null", "where=id:q004",
     "where=trial:1", "where=status:failed", "where=nothing:1", "text=q01&failed=1",
+    "failed=workflow", "failed=odd", "failed=nobody", "below=closeness:Infinity",
 ]  # fmt: skip
 
 
@@ -208,7 +209,8 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
             matching[question] = by_file["items"]["matching"]
     assert matching["text=STRASSE"] == matching["text=stra%C3%9Fe"] > 0
     assert matching["where=is:yes"] == 24
-    assert matching["failed=1"] == 2
+    assert matching["failed=1"] == matching["failed=workflow"] == 2
+    assert matching["failed=odd"] == 0
 
 
 def test_two_runs_are_compared_with_both_answers(page, folder):

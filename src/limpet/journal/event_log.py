@@ -4,6 +4,7 @@ No result depends on it: a line that cannot be read is skipped.
 """
 
 import contextlib
+import json
 import os
 import re
 from collections import Counter
@@ -144,5 +145,8 @@ def _event_of(line: bytes) -> Mapping[str, Any] | None:
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return None
+        try:
+            event = json.loads(line) if b"\\ud" in line else None  # perhaps half a character
+        except ValueError:
+            return None
     return event if isinstance(event, dict) else None

@@ -298,8 +298,12 @@ def _not_ours(path: Path) -> JournalError:
     )
 
 
-def read_about(layout: Layout) -> dict[str, Any]:
+def read_about(layout: Layout, warn: Callable[[str], None] = logger.warning) -> dict[str, Any]:
     """Return the content of `run.json`; empty if there is none.
+
+    Args:
+        layout: Where it is.
+        warn: Hears that it cannot be read and that its copy counts.
 
     Raises:
         JournalError: It cannot be read, or has another format.
@@ -308,12 +312,12 @@ def read_about(layout: Layout) -> dict[str, Any]:
         known = json.loads(read_whole(layout.about))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         try:
             known = json.loads(read_whole(layout.about_copy))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             raise JournalError(f"{layout.about}: cannot be read: {error}", hint=RESTORE) from error
-        logger.warning("%s: cannot be read, using its copy: %s", layout.about, error)
+        warn(f"{layout.about}: cannot be read, using its copy: {error}")
     if not isinstance(known, dict):
         raise JournalError(f"{layout.about}: must be a JSON object", hint=RESTORE)
     if known.get("format", FORMAT) != FORMAT:

@@ -3,6 +3,7 @@
 Both hold what models wrote.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -42,14 +43,17 @@ _CUT = "… and more, which `limpet compare` prints"
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file, whole. A link keeps its place, and so does a device, like /dev/stdout.
+    """Write a file, whole; "-" is stdout. A link keeps its place, and so does a device.
 
     Raises:
         LimpetError: It cannot be written.
     """
     content = text.encode("utf-8", "backslashreplace")
     try:
-        if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
+        if path == Path("-"):
+            sys.stdout.buffer.write(content)
+            sys.stdout.flush()
+        elif path.parent == Path("/dev") or (path.exists() and not path.is_file()):
             with path.open("ab") as device:
                 device.write(content)
         else:

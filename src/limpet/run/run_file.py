@@ -6,7 +6,7 @@ the field could pay for results twice or mix two versions silently.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import UnionType
@@ -233,13 +233,17 @@ class RunFile:
     order: RandomOrder | None = None
 
     @classmethod
-    def load(cls, layout: Layout) -> "RunFile":
+    def load(cls, layout: Layout, warn: Callable[[str], None] | None = None) -> "RunFile":
         """Read the file; if it does not exist, every field has its default.
+
+        Args:
+            layout: Where it is.
+            warn: Hears that its copy counts; None: that is logged.
 
         Raises:
             JournalError: It is damaged, or of another version. The message names the field.
         """
-        known = read_about(layout)
+        known = read_about(layout) if warn is None else read_about(layout, warn)
         known.pop("format", None)
         try:
             run_file: RunFile = typed(cls, known)

@@ -50,17 +50,10 @@ class Guard:
         """Answer a request, or say why not."""
         response: web.StreamResponse | None = self._refusal(request) or self._welcome(request)
         if response is None:
-            response = await self._handled(request, handler)
+            response = await handler(request)
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         return response
-
-    @staticmethod
-    async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            return await handler(request)
-        except web.HTTPException as answer:
-            return web.json_response({"error": answer.reason}, status=answer.status)
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         host = request.headers.get("Host", "").lower()

@@ -1,5 +1,6 @@
 """What does a page say of the items of a run, and of one of them?"""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,13 +20,15 @@ from limpet.text import quoted
 from limpet.view.hiding_heads import HidingHeads
 from limpet.view.label_answers import labelled_in, labelled_places, labelling_answer
 from limpet.view.label_questions import score_of
-from limpet.view.opened_runs import OpenedRun
+from limpet.view.opened_runs import OpenedRun, unspelled
 from limpet.view.run_answers import fields_of
 from limpet.view.shown_values import PART, WHOLE, Shown, line_of
 from limpet.view.trace_tree import trace_tree
 
 Query = MultiMapping[str]
 _MOST_ROWS = 200
+_ANY = "1"
+"""The step of `failed` that stands for all: no evaluator is called so."""
 _SEARCH_S = 0.4
 """How long one request may search; the page asks again until all is searched."""
 
@@ -74,7 +77,7 @@ def near_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
     heads = opened.heads
     heads.refresh()
     places, _ = _chosen(opened, query)
-    place = heads.place(query.get("id", ""), _number(query, "trial", 0))
+    place = heads.place(_id(heads, query), _number(query, "trial", 0))
     at = [] if place is None else np.flatnonzero(places == place).tolist()
     found: dict[str, Any] = {"at": None, "matching": len(places), "before": None, "after": None}
     found |= labelled_in(opened, places, at[0] if at else None, query.get("score"))
@@ -140,7 +143,7 @@ def _search(opened: OpenedRun, query: Query) -> Search | None:
 
 def _head_query(query: Query) -> HeadQuery:
     return HeadQuery(
-        "failed" in query,
+        "failed" in query and (query["failed"] in ("", _ANY) or query["failed"]),
         dict(_limit(text, "below") for text in query.getall("below", [])),
         dict(_limit(text, "above") for text in query.getall("above", [])),
         dict(_pair(text, "label") for text in query.getall("label", [])),
@@ -158,9 +161,18 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 def _limit(text: str, option: str) -> tuple[str, float]:
     name, value = _pair(text, option)
     try:
-        return name, float(value)
+        limit = float(value) if value.isascii() and "_" not in value else math.nan
     except ValueError:
-        raise LimpetError(f"{option}={quoted(text)}: must end in a number") from None
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise LimpetError(f"{option}={quoted(text)}: must end in a number")
+    return name, limit
+
+
+def _id(heads: HidingHeads, query: Query) -> str:
+    text = query.get("id", "")
+    named = unspelled(text)
+    return text if named == text or heads.place(text, 0) is not None else named
 
 
 def _number(query: Query, name: str, default: int) -> int:
@@ -247,7 +259,7 @@ def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
     """Return all about one item in one trial; None: there is no such item."""
     opened.heads.refresh()
     trial = _number(query, "trial", 0)
-    wholes = opened.heads.read_whole(query.get("id", ""))
+    wholes = opened.heads.read_whole(_id(opened.heads, query))
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
         return None

@@ -4,6 +4,7 @@ A run is addressed by its path relative to the directory, exactly as it is liste
 ever opened, whatever a request names.
 """
 
+import json
 import os
 import threading
 from collections import OrderedDict
@@ -91,6 +92,19 @@ class OpenedRun:
             self.searches.popitem(last=False)
 
 
+def unspelled(text: str) -> str:
+    """Return what an address names.
+
+    An address has no half characters, as ids and the names of directories may: where there is one,
+    pages spell the whole as a JSON string.
+    """
+    if text.startswith('"'):
+        with suppress(ValueError, RecursionError):
+            named = json.loads(text)
+            return named if isinstance(named, str) else text
+    return text
+
+
 class OpenedRuns:
     """The runs below a directory.
 
@@ -123,7 +137,8 @@ class OpenedRuns:
         Raises:
             NoSuchRunError: It is not one of the runs.
         """
-        path = self.paths().get(address)
+        paths = self.paths()
+        path = paths.get(address) or paths.get(unspelled(address))
         if path is None:
             raise NoSuchRunError(f"there is no run {one_line(address)}")
         return path

@@ -35,6 +35,8 @@ _OF_NUMBERS = 0.7
 _TAGS = 64
 """The element around a chunk."""
 _DIGITS = 6
+_MOST_TRIED = 5
+"""So many items may be too large for the room that is left, until no more are tried."""
 
 
 class RunData:
@@ -125,6 +127,7 @@ class RunData:
         new_place = np.full(len(self._table.ids), -1)
         new_place[self._items] = np.arange(len(self._items))
         wanted = [place for place in order if new_place[place // trials] >= 0]
+        too_large = 0
         for wholes in _chunks(self._opened, self._wholes(wanted)):
             rows = []
             for (place, whole), _ in wholes:
@@ -132,20 +135,17 @@ class RunData:
                 rows.append(_row(self._opened, int(new_place[row]) * trials + trial, whole))
             bodies = [body for _, body in wholes]
             while bodies:
-                chunk = packed(b"[" + b",".join(bodies) + b"]")
-                size = len(chunk) + len(packed(encoded(rows))) + _TAGS
-                if size <= room:
-                    break
-                some = int(len(bodies) * min(0.95 * room / size, 0.95))
-                bodies, rows = bodies[:some], rows[:some]
-            else:
-                return 0
-            self.chunks.append(chunk)
-            self._rows += rows
-            self._sizes.append(len(rows))
-            room -= size
-            if len(rows) < len(wholes):
-                return 0
+                some, chunk, size = _fitting(bodies, rows, room)
+                if some:
+                    self.chunks.append(chunk)
+                    self._rows += rows[:some]
+                    self._sizes.append(some)
+                    room -= size
+                else:  # others may fit that are shorter
+                    too_large += 1
+                    if too_large == _MOST_TRIED:
+                        return 0
+                bodies, rows = bodies[max(some, 1) :], rows[max(some, 1) :]
         return room
 
     def _wholes(self, places: Sequence[int]) -> Iterator[tuple[int, WholeItem]]:
@@ -178,6 +178,18 @@ def _chunks(opened: OpenedRun, found: Iterable[_Found]) -> Iterator[list[tuple[_
         size += len(body)
     if chunk:
         yield chunk
+
+
+def _fitting(bodies: Sequence[bytes], rows: Sequence[Any], room: int) -> tuple[int, bytes, int]:
+    """Return how many of the first there is room for, their chunk, and what that takes."""
+    some = len(bodies)
+    while some:
+        chunk = packed(b"[" + b",".join(bodies[:some]) + b"]")
+        size = len(chunk) + len(packed(encoded(rows[:some]))) + _TAGS
+        if size <= room:
+            return some, chunk, size
+        some = 0 if some == 1 else max(1, int(some * min(0.95 * room / size, 0.95)))
+    return 0, b"", 0
 
 
 def _body(opened: OpenedRun, whole: WholeItem) -> bytes:

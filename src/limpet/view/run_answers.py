@@ -1,5 +1,6 @@
 """What does a page say of runs, and of one run?"""
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -17,12 +18,13 @@ from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
 from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.tags import tags_of
-from limpet.text import text_of
+from limpet.text import one_line, text_of
 from limpet.view.label_answers import draw_answer
 from limpet.view.opened_runs import OpenedRun, OpenedRuns
 from limpet.view.score_claims import score_claims, used
 from limpet.view.shown_values import line_of
 
+logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
 _MOST_IN_FLIGHT = 50
@@ -72,6 +74,10 @@ class RunsList:
                 return _line(address, opened.reader, heads.summary() if has_scores else {})
         except (OSError, LimpetError, ValueError) as error:
             why = text_of(error).replace(f"{path.resolve()}/", "")
+            return {**_nothing(address), "state": "unreadable", "why": why}
+        except Exception as error:
+            logger.exception("%s: cannot be shown", one_line(str(path)))
+            why = f"{type(error).__name__}: {one_line(text_of(error))}"
             return {**_nothing(address), "state": "unreadable", "why": why}
 
 
@@ -152,6 +158,7 @@ class RunAnswers:
             "began": reader.began_at or None,
             "last_at": reader.last_at or None,
             "sessions": len(reader.run_file.sessions),
+            "trials": reader.trials,
             "seconds": snapshot.seconds,
             "summary": summary,
             "scores": score_claims(summary),

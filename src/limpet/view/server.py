@@ -5,7 +5,6 @@ The pages ask once a second; an answer that has not changed since is not made ag
 
 import asyncio
 import json
-import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -18,20 +17,18 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from limpet.errors import JournalError, LimpetError
-from limpet.text import text_of
 from limpet.view.compare_answers import compare_answer
+from limpet.view.faults import Faults, failed, server_log
 from limpet.view.guard import Guard
 from limpet.view.item_answers import item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
-    AnswerChangedError,
     checked_fields,
     keep_label,
 )
 from limpet.view.opened_runs import Labels, NoSuchRunError, OpenedRun, OpenedRuns
 from limpet.view.run_answers import RunAnswers, RunsList, mark_of, now_if_running
 
-logger = logging.getLogger("limpet.view")
 PAGES = Path(__file__).parent / "pages"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HOST = "127.0.0.1"
@@ -73,7 +70,9 @@ async def serving(
     hosts = [f"{_HOST}:{port}", f"localhost:{port}", *allow_hosts]
     server = Server(directory, Labels(person, read_only))
     guard = Guard(hosts, server.files["/"][0], "" if read_only else _LABEL)
-    runner = web.AppRunner(server.app(guard), access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        server.app(guard), access_log=None, handle_signals=False, logger=server_log()
+    )
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
@@ -113,7 +112,6 @@ class Server:
         self._list = RunsList(self.runs)
         self._list_lock = asyncio.Lock()
         self._run = RunAnswers()
-        self._compared: tuple[object, bytes] = (None, b"")
         self.files = {
             f"/{path.relative_to(PAGES).as_posix()}": (path.read_bytes(), _TYPES[path.suffix])
             for path in PAGES.rglob("*")
@@ -123,7 +121,8 @@ class Server:
 
     def app(self, guard: Guard) -> web.Application:
         """Return the routes."""
-        app = web.Application(middlewares=[guard.check], client_max_size=MOST_BYTES)
+        middlewares = [guard.check, Faults().caught]
+        app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
         app.router.add_get("/api/run", self._one_run)
         app.router.add_get("/api/items", self._of_run(items_answer))
@@ -173,16 +172,16 @@ class Server:
         body = await request.read()
 
         def work() -> dict[str, Any]:
-            given = checked_fields(orjson.loads(body))
+            given = checked_fields(_json(body))
             with self.runs.use(given["run"]) as opened:
                 return keep_label(opened, given)
 
         try:
             return web.json_response(await asyncio.to_thread(work))
         except JournalError as error:
-            return _failed(error, _UNAVAILABLE)
+            return failed(error, _UNAVAILABLE)
         except (LimpetError, OSError, ValueError) as error:
-            return _failed(error)
+            return failed(error)
 
     # ---- how answers are given ------------------------------------------------------------------
 
@@ -190,27 +189,34 @@ class Server:
         """Answer about one run, unless the page has that answer already."""
         address, query, given = request.query.get("run", ""), request.query, _given(request)
 
-        def work() -> tuple[str, bytes | None]:
+        def work() -> web.Response:
             with self.runs.use(address) as opened:
                 opened.heads.refresh()
                 labels = (opened.heads.labelling.mark, opened.why_no_labels())
                 now = now_if_running(opened)
                 tag = _tag(opened.reader.mark(), labels, now, request.query_string)
                 if tag == given:
-                    return tag, None
-                found = answer(opened, query)
+                    return _response(tag, None)
+                try:
+                    found = answer(opened, query)
+                except JournalError:
+                    raise
+                except LimpetError as error:
+                    return failed(error)  # the query is wrong: the run stays open
                 if found is None:
-                    raise NoSuchRunError("there is no such item in this run")
+                    return failed(NoSuchRunError("there is no such item in this run"))
                 if found.get("left_to_search"):
                     tag = ""  # the next answer will be another
-                return tag, encoded(found)
+                return _response(tag, encoded(found))
 
         try:
-            tag, body = await asyncio.to_thread(work)
+            return await asyncio.to_thread(work)
         except (LimpetError, OSError, ValueError) as error:
             self.runs.forget(address)  # it may have been replaced, or be damaged: begin anew
-            return _failed(error)
-        return _response(tag, body)
+            return failed(error)
+        except Exception:
+            self.runs.forget(address)
+            raise
 
     async def _answered(
         self,
@@ -231,7 +237,21 @@ class Server:
         try:
             return _response(*await asyncio.to_thread(work))
         except (LimpetError, OSError, ValueError) as error:
-            return _failed(error)
+            return failed(error)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        try:
+            return json.loads(body, parse_constant=_no_number)  # perhaps half a character
+        except (ValueError, RecursionError):
+            raise LimpetError(f"a label is a JSON object: {error}") from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
 
 
 def _given(request: web.Request) -> str:
@@ -257,10 +277,3 @@ def _response(tag: str, body: bytes | None) -> web.Response:
     response = web.Response(body=body, content_type="application/json", headers=headers)
     response.enable_compression()
     return response
-
-
-def _failed(error: Exception, status: int = 400) -> web.Response:
-    kinds: dict[type[Exception], int] = {NoSuchRunError: 404, AnswerChangedError: 409}
-    status = kinds.get(type(error), status)
-    hint = error.hint if isinstance(error, LimpetError) else None
-    return web.json_response({"error": text_of(error), "hint": hint}, status=status)

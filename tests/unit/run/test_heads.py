@@ -168,6 +168,10 @@ def test_what_failed_is_found_and_what_has_no_score_comes_last(tmp_path):
         named = {heads.where(int(place))[0] for place in np.flatnonzero(failed)}
         assert {"q0", "q3", "q5"} <= named
         assert "q1" not in named
+        steps = ["workflow", *heads.table.failed_scores]
+        of_each = [HeadQuery(failed=step).holds(heads.table) for step in steps]
+        assert np.array_equal(np.logical_or.reduce(of_each), failed)
+        assert not any(np.array_equal(of, failed) for of in of_each)
         for sort in ("good", "-good"):
             wanted = HeadQuery(sort=sort)
             last = wanted.ordered(heads.table, np.arange(len(heads)))[-len(named) :]

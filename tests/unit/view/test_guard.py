@@ -201,12 +201,17 @@ def test_an_answer_that_has_not_changed_is_not_sent_again(runs):
 
 
 @pytest.mark.parametrize(
-    "query", ["sort=none", "below=x", "below=score:x", "where=x", "from=-1", "count=1e9", "label=x"]
-)
+    "query",
+    [
+        "sort=none", "below=x", "below=score:x", "where=x", "from=-1", "count=1e9", "label=x",
+        "below=exact_match:nan", "below=exact_match:inf", "above=exact_match:-inf",
+        "below=exact_match:1e999", "below=exact_match:1_0", "below=exact_match:", "failed=nobody",
+    ],
+)  # fmt: skip
 def test_a_wrong_query_is_said(runs, query):
     [(status, text, _)] = ask(runs, f"/api/items?run=one&{query}")
     assert status == 400
-    assert query.partition("=")[0] in text or "no score" in text
+    assert query.partition("=")[0] in text or "no score" in text or "no step" in text
 
 
 def test_a_port_in_use_is_said(runs):

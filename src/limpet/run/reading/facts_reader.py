@@ -4,6 +4,7 @@ Our facts come first on a line: a short read at the record's offset gives its id
 usage, no matter how long the trace behind them is.
 """
 
+import json
 import mmap
 import os
 from bisect import bisect_left, bisect_right
@@ -35,6 +36,7 @@ Group: TypeAlias = tuple[list[bytes], list[ValueT], list[bytes]]
 _PLACES = frozenset({"_places", "state"})
 _HEAD_BYTES = 1_000
 _GROUP_BYTES = 2**18
+_HALF = rb"\ud"
 _BEGIN, _END = len(b'{"_limpet":{'), b'},"'
 # Quotes inside a string are escaped, so these find names; ours come before those of the record.
 _SECONDS = b'"seconds":'
@@ -249,10 +251,21 @@ def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
         try:
             facts = loads(b"{" + line[begin : end + 1])
         except JSONDecodeError:
-            end = line.find(_END, end + 1)
-        else:
+            facts = _with_half_characters(b"{" + line[begin : end + 1])
+        if facts is not None:
             return cast("dict[str, Any]", facts)
+        end = line.find(_END, end + 1)
     return None
+
+
+def _with_half_characters(encoded: bytes) -> Any:
+    """Return JSON that has a lone surrogate, perhaps in an id; None: it has none, or is no JSON."""
+    if _HALF not in encoded:
+        return None
+    try:
+        return json.loads(encoded)
+    except ValueError:
+        return None
 
 
 def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ class HeadQuery:
     """Conditions that columns of numbers can answer; all must hold.
 
     Attributes:
-        failed: Only items with a failure.
+        failed: Only items with a failure; a name: with one of this step.
         below: What scores must be below, by name.
         above: What scores must be above, by name.
         labels: The label that scores must have, by name.
@@ -30,7 +30,7 @@ class HeadQuery:
             turns the order around. What has no value comes last in both.
     """
 
-    failed: bool = False
+    failed: bool | str = False
     below: Mapping[str, float] = field(default_factory=dict)
     above: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -40,11 +40,11 @@ class HeadQuery:
         """Return for which rows all conditions hold.
 
         Raises:
-            LimpetError: No score has this name.
+            LimpetError: No score or step has this name.
         """
         held = np.ones(table.answered.size, np.bool_)
         if self.failed:
-            held &= failed_rows(table)
+            held &= failed_rows(table) if self.failed is True else _failed_in(table, self.failed)
         for name, limit in self.below.items():
             held &= _scores(table, name) < limit
         for name, limit in self.above.items():
@@ -69,6 +69,17 @@ class HeadQuery:
             return places[::-1] if descending else places
         values = _values(table, name)[places]
         return places[np.argsort(-values if descending else values, kind="stable")]
+
+
+def _failed_in(table: ScoreTable, step: str) -> Flags:
+    steps = {"workflow": table.failed, **table.failed_scores}
+    if step not in steps:
+        names = ", ".join(map(one_line, steps))
+        raise LimpetError(
+            f"no step is called {quoted(step)}; known: {names}", hint=hint_near(step, [*steps])
+        )
+    flags: Flags = steps[step].reshape(-1)
+    return flags
 
 
 def failed_rows(table: ScoreTable) -> Flags:

@@ -1,5 +1,6 @@
 """Which files make up a run, and is a session working on it?"""
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from limpet.run.reading.progress import age_s, seconds_of
 from limpet.run.record_fields import BALLOTS
 from limpet.run.run_file import RunFile, Session
 
+logger = logging.getLogger("limpet.run")
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
 """After this long without an event, a run on another machine counts as dead."""
@@ -53,6 +55,7 @@ class RunFiles:
         self.layout = layout_of_run(path)
         self.run_file = RunFile()
         self.remarks: list[str] = []
+        self._warned = ""
         self.holder: Holder | None = None
         self.columns = {
             name: FactsReader(column.path, opened=column)
@@ -124,10 +127,16 @@ class RunFiles:
     def _read_run_file(self) -> RunFile:
         self.remarks = []
         try:
-            return RunFile.load(self.layout)
+            return RunFile.load(self.layout, self._warn)
         except JournalError as error:
             self.remarks.append(f"run.json cannot be read, so some details are missing: {error}")
             return RunFile()
+
+    def _warn(self, remark: str) -> None:
+        self.remarks.append(remark)
+        if remark != self._warned:  # a page reads it once a second
+            logger.warning("%s", remark)
+        self._warned = remark
 
     # ---- its steps ------------------------------------------------------------------------------
 

@@ -1,6 +1,14 @@
 // What is shown is in the address, behind the #, so that a link shows the same:
 // #/items?run=support&failed=1&sort=-correct
 
+/**
+ * Return a text as an address can hold it. It has no half characters, as ids and names of
+ * directories may: then it has the whole as a JSON string.
+ */
+export function spelled(text) {
+  return typeof text === "string" && text.isWellFormed?.() === false ? JSON.stringify(text) : text;
+}
+
 /** Return the view's name and its query, a URLSearchParams. */
 export function read() {
   const [path, query = ""] = window.location.hash.replace(/^#\/?/, "").split("?");
@@ -12,7 +20,7 @@ export function to(view, query = {}) {
   const params = query instanceof URLSearchParams ? query : new URLSearchParams();
   if (!(query instanceof URLSearchParams)) {
     for (const [name, value] of Object.entries(query)) {
-      if (value !== null && value !== undefined && value !== "") params.append(name, value);
+      if (value !== null && value !== undefined && value !== "") params.append(name, spelled(value));
     }
   }
   const text = params.toString();
@@ -25,7 +33,7 @@ export function changed(query, changes) {
   for (const [name, value] of Object.entries(changes)) {
     copy.delete(name);
     const values = Array.isArray(value) ? value : [value];
-    for (const one of values) if (one !== null && one !== "") copy.append(name, one);
+    for (const one of values) if (one !== null && one !== "") copy.append(name, spelled(one));
   }
   return copy;
 }

@@ -1,6 +1,6 @@
 // Two runs, item by item: what moved, by how much, and the answers that changed.
 
-import { changed, go, to } from "./address.js";
+import { changed, go, spelled, to } from "./address.js";
 import { diffText } from "./diff.js";
 import { el, fill, longText, table, textOf, update } from "./dom.js";
 import { count, fixed, money, number, plural, range, scoreWords, seconds, signed } from "./format.js";
@@ -31,7 +31,7 @@ function chooser(runs, query) {
   const choose = (name) => el("label", {}, name, " ", el("select", {
     "aria-label": name, onchange: (event) => go("compare", changed(query, { [name]: event.target.value })),
   }, el("option", { value: "" }, "choose a run"), runs.map((run) =>
-    el("option", { value: run.path, selected: run.path === query.get(name) }, run.name))));
+    el("option", { value: run.path, selected: spelled(run.path) === query.get(name) }, run.name))));
   return el("form", { class: "filters" }, choose("base"), " → ", choose("new"));
 }
 

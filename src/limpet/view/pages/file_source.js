@@ -1,6 +1,7 @@
 // The data of a report, from blocks in its own file: each is JSON, packed by gzip, in base64. It
 // has the methods of ServerSource, and gives the same answers.
 
+import { spelled } from "./address.js";
 import { moment } from "./format.js";
 import { FileTable } from "./file_table.js";
 import { TextSearch } from "./file_search.js";
@@ -21,7 +22,7 @@ export class FileSource {
   constructor(head, runs) {
     this.isLive = false;
     this.head = head;
-    this.byName = new Map(runs.map((run) => [run.about.run, run]));
+    this.byName = new Map(runs.map((run) => [spelled(run.about.run), run]));
     this.first = runs[0];
     this.views = [["run", "Run"], ["items", "Items"], ...(head.compare ? [["compare", "Compare"]] : [])];
     this.about = `report of ${moment(head.made_at)}`;
@@ -33,7 +34,7 @@ export class FileSource {
   query(view) { return view === "compare" ? {} : { run: this.first.about.run }; }
 
   of(name) {
-    const run = name ? this.byName.get(name) : this.first;
+    const run = name ? this.byName.get(spelled(name)) : this.first;
     if (!run) throw new SourceError(`this report has no run ${name}`);
     return run;
   }

@@ -1,5 +1,6 @@
 // The numbers of all items of a report, as columns: filtered and sorted as run/reading/head_query.py does.
 
+import { spelled } from "./address.js";
 import { SourceError } from "./source.js";
 
 export class FileTable {
@@ -8,8 +9,7 @@ export class FileTable {
     this.trials = data.trials;
     this.length = data.ids.length * data.trials;
     this.rowOf = new Map(data.ids.map((id, row) => [id, row]));
-    // An address has no half characters: it names such an id with a whole one in its place.
-    data.ids.forEach((id, row) => { if (id.isWellFormed?.() === false) this.rowOf.set(id.toWellFormed(), row); });
+    data.ids.forEach((id, row) => { if (!this.rowOf.has(spelled(id))) this.rowOf.set(spelled(id), row); });
     this.isMissing = this.flags(data.not_answered);
     this.isFailed = this.flags(data.failed);
     this.failedScores = data.failed_scores.map(([name, places]) => [name, this.flags(places)]);
@@ -38,7 +38,7 @@ export class FileTable {
   holds(query) {
     const held = new Uint8Array(this.length).fill(1);
     const keep = (test) => { for (let place = 0; place < held.length; place += 1) if (held[place] && !test(place)) held[place] = 0; };
-    if (query.has("failed")) keep((place) => this.isFailed[place] || this.failedScores.some(([, flags]) => flags[place]));
+    if (query.has("failed")) { const all = this.failuresOf(query.get("failed")); keep((place) => all.some((flags) => flags[place])); }
     for (const [name, limit] of limits(query, "below")) { const values = this.scoresOf(name); keep((place) => values[place] < limit); }
     for (const [name, limit] of limits(query, "above")) { const values = this.scoresOf(name); keep((place) => values[place] > limit); }
     for (const [name, label] of pairs(query, "label")) {
@@ -47,6 +47,14 @@ export class FileTable {
       keep((place) => of[place] === wanted);
     }
     return held;
+  }
+
+  /** Where a step failed; "1" or nothing: where any did. */
+  failuresOf(step) {
+    const steps = new Map([["workflow", this.isFailed], ...this.failedScores]);
+    if (step === "" || step === "1") return [...steps.values()];
+    if (!steps.has(step)) throw new SourceError(`no step is called '${step}'; known: ${[...steps.keys()].join(", ")}`);
+    return [steps.get(step)];
   }
 
   /** Places in an order; what has no value comes last. */
@@ -144,7 +152,7 @@ export function pairs(query, option) {
 function limits(query, option) {
   // Of several with one name, the last counts.
   return new Map(pairs(query, option).map(([name, text]) => {
-    if (text.trim() === "" || Number.isNaN(Number(text))) throw new SourceError(`${option}=${name}:${text}: must end in a number`);
+    if (text.trim() === "" || !Number.isFinite(Number(text))) throw new SourceError(`${option}=${name}:${text}: must end in a number`);
     return [name, Number(text)];
   }));
 }

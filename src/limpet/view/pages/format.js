@@ -52,9 +52,10 @@ export function signed(value, many = 3) {
 export function seconds(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value < 0.9995) return `${Math.round(value * 1000)} ms`;
-  if (value < 60) return `${Number(value.toPrecision(3))} s`;
-  const minutes = Math.floor(value / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(value % 60)} s`;
+  if (value < 59.95) return `${Number(value.toPrecision(3))} s`;
+  const whole = Math.round(value);
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${minutes} min ${whole % 60} s`;
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }

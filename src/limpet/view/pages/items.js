@@ -130,7 +130,7 @@ function filterBar(known, query, change) {
     type: "button", "aria-pressed": String(query.has(name)), onclick: () => change({ [name]: query.has(name) ? null : "1" }),
   }, title);
   return [
-    text, toggle("failed", "failed"), known.can_disagree ? toggle("disagree", "judges disagree") : null,
+    text, toggle("failed", ["", "1"].includes(query.get("failed") ?? "") ? "failed" : `${query.get("failed")} failed`), known.can_disagree ? toggle("disagree", "judges disagree") : null,
     known.has_draw ? toggle("draw", "drawn for labels") : null,
     hasLabels(known) ? toggle("labelled", "labelled") : null,
     scores.length ? scoreFilter(scores, query, change) : null,

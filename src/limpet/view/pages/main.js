@@ -1,6 +1,6 @@
 // The page: which view is shown, and when it is refreshed.
 
-import { read, to } from "./address.js";
+import { read, spelled, to } from "./address.js";
 import { showCompare } from "./compare.js";
 import { el, fill, isTyping } from "./dom.js";
 import { showItem } from "./item.js";
@@ -24,7 +24,9 @@ export function start(source, { first = "runs" } = {}) {
     clearTimeout(timer);
     shown?.close?.();
     const { view, query } = read();
-    const name = view in VIEWS ? view : first;
+    const name = Object.hasOwn(VIEWS, view) ? view : first;
+    // A link to a report need not name its run.
+    for (const [key, value] of Object.entries(source.query?.(name) || {})) if (!query.has(key)) query.set(key, spelled(value));
     const page = el("div", { class: `page ${name}` });
     fill(main, page);
     shown = VIEWS[name](page, source, query);

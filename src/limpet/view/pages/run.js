@@ -66,7 +66,7 @@ function headline(about, run) {
     labelLinks(score, run),
     el("div", { class: "small" },
       score.mean === null || score.mean === undefined ? null : el("a", { href: to("items", { run, sort: score.higher_is_better ? score.name : `-${score.name}` }) }, "worst first"),
-      score.failed ? [" · ", el("a", { class: "bad", href: to("items", { run, failed: 1 }) }, `${count(score.failed)} failed`)] : null))));
+      score.failed ? [" · ", el("a", { class: "bad", href: to("items", { run, failed: score.name.split(".")[0] }) }, `${count(score.failed)} failed`)] : null))));
 }
 
 function notes(score) {
@@ -122,7 +122,8 @@ function failures(about, run) {
       el("td", { class: "right bad" }, count(group.count)),
       el("td", {}, group.step), el("td", { class: "nowrap" }, String(group.class).replace("_", " ")),
       el("th", { scope: "row", class: "message" }, `${group.type}: ${group.message}`),
-      el("td", {}, group.ids.map((id, at) => [at ? ", " : "", el("a", { class: "nowrap", href: to("item", { run, id, trial: group.trials[at] || null }) }, id)])))))];
+      el("td", {}, group.ids.map((id, at) => [at ? ", " : "", el("a", { class: "nowrap", href: to("item", { run, id, trial: group.trials[at] || null }) },
+        id, about.trials > 1 ? ` trial ${group.trials[at]}` : "")])))))];
 }
 
 function used(about) {

@@ -1,6 +1,8 @@
 // Where the pages get their data: from the server of `limpet view`, or from the report's own file.
 // Both have the same methods. Each returns the JSON that /api/… of the server returns.
 
+import { spelled } from "./address.js";
+
 export class SourceError extends Error {}
 
 /** The server. An answer that has not changed since is not sent again. */
@@ -48,7 +50,7 @@ export class ServerSource {
   near(run, query, id, trial) {
     const params = new URLSearchParams(query);
     params.set("run", run);
-    params.set("id", id);
+    params.set("id", spelled(id));
     params.set("trial", trial);
     return this.ask("near", params);
   }

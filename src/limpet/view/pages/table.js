@@ -42,11 +42,11 @@ export class VirtualTable {
     const is = sorted === column.sort ? "ascending" : sorted === `-${column.sort}` ? "descending" : null;
     const attributes = { scope: "col", class: column.align || "", "aria-sort": is };
     if (!column.sort) return el("th", attributes, column.title);
-    const arrow = is === "ascending" ? " ↑" : is === "descending" ? " ↓" : "";
+    const arrow = is === "ascending" ? "↑" : is === "descending" ? "↓" : "";
     return el("th", attributes, el("button", {
       class: "sort",
       onclick: () => this.sort(is === "ascending" ? `-${column.sort}` : column.sort),
-    }, column.title, arrow));
+    }, el("span", { class: "one-line" }, column.title), arrow));
   }
 
   /** Ask for everything that is in view again; what is drawn stays until the answer is here. */

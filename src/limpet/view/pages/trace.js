@@ -29,8 +29,8 @@ function node(event, whole, name, depth) {
     el("span", { class: "dim right nowrap" }, timed ? seconds(event.seconds) : "", tokens ? ` · ${count(tokens)} tokens` : ""),
     timed ? span(event, whole) : null,
   ];
-  return el("li", { "data-name": name }, el("details", { "data-name": `trace ${name}` }, el("summary", {}, head),
-    part("input", event.input), part("output", event.output), part("more", event.more)),
+  const parts = [part("input", event.input), part("output", event.output), part("more", event.more)].filter(Boolean);
+  return el("li", { "data-name": name }, el("details", { "data-name": `trace ${name}`, class: parts.length ? null : "bare" }, el("summary", {}, head), parts),
   event.children?.length && depth < DEEPEST
     ? el("ul", {}, event.children.map((child, at) => node(child, whole, `${name}.${at}`, depth + 1))) : null);
 }

@@ -1,0 +1,207 @@
+"""What a page is told when something is wrong: with a run, with a query, or with us."""
+
+import json
+import logging
+import os
+import shutil
+import socket
+
+import pytest
+from label_pages import on_page
+
+import limpet
+from limpet.view import server
+from limpet.view.opened_runs import OpenedRun
+
+HALF = ["half\ud800", "half\udc00", 'half"\ud800', "whole"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+
+    def answer(item):
+        if item.id == "half\udc00":
+            raise ValueError(f"{item.id} is not answered")
+        return item.id
+
+    for name in ("one", "two"):
+        limpet.evaluate(
+            [{"id": id_, "question": "a", "answer": id_} for id_ in HALF],
+            answer,
+            [limpet.exact_match()],
+            run=limpet.Run(folder / name, durability="flush"),
+            version="1",
+            early_stop=False,
+            retry=0,
+            show=False,
+        )
+    return folder
+
+
+@pytest.fixture
+def runs(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "runs")
+
+
+def logged(caplog, word):
+    return [one for one in caplog.records if word in one.getMessage()]
+
+
+# ---- with us ------------------------------------------------------------------------------------
+
+
+def test_a_defect_is_said_as_json_and_logged_once(runs, monkeypatch, caplog):
+    def broken(*_):
+        raise KeyError("an <b>unexpected</b> name")
+
+    monkeypatch.setattr(server, "items_answer", broken)
+
+    @on_page(runs)
+    async def found(client):
+        return [await client.get("items?run=one") for _ in range(3)]
+
+    assert {status for status, _ in found} == {500}
+    assert "KeyError: 'an <b>unexpected</b> name'" in found[0][1]["error"]
+    assert "bug in Limpet" in found[0][1]["hint"]
+    [record] = logged(caplog, "the answer failed")
+    assert record.exc_info[0] is KeyError
+
+
+def test_a_defect_with_one_run_does_not_hide_the_others(runs, monkeypatch, caplog):
+    def broken(address, *_):
+        if address == "two":
+            raise RecursionError("too deep")
+        return known(address, *_)
+
+    known = server.RunsList.__init__.__globals__["_line"]
+    monkeypatch.setattr("limpet.view.run_answers._line", broken)
+
+    @on_page(runs)
+    async def found(client):
+        return [await client.data("runs") for _ in range(3)][-1]
+
+    lines = {line["name"]: line for line in found["runs"]}
+    assert lines["two"]["why"] == "RecursionError: too deep"
+    assert (lines["two"]["state"], lines["one"]["state"]) == ("unreadable", "finished")
+    assert len(logged(caplog, "cannot be shown")) == 1
+
+
+def test_what_is_no_http_is_refused_without_a_traceback(runs, caplog):
+    @on_page(runs)
+    async def answers(client):
+        found = []
+        port = int(client.base.rpartition(":")[2])
+        for request in (b"GET / HTTP/1.1\r\n\r\n", b"FOO\r\n\r\n", b"GET / HTTP/1.1\r\nHost: \xff"):
+            with socket.create_connection(("127.0.0.1", port)) as sent:
+                sent.sendall(request + b"a" * 9_000 + b"\r\n\r\n")
+                await client.get("runs")  # the server's turn
+                found.append(sent.recv(12))
+        return found
+
+    assert {answer[9:12] for answer in answers} == {b"400"}
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+# ---- with a query -------------------------------------------------------------------------------
+
+
+def test_a_wrong_query_does_not_close_the_run(runs, monkeypatch):
+    opened = []
+
+    class Counted(OpenedRun):
+        def __init__(self, *args):
+            super().__init__(*args)
+            opened.append(self)
+
+    monkeypatch.setattr("limpet.view.opened_runs.OpenedRun", Counted)
+
+    @on_page(runs)
+    async def statuses(client):
+        paths = ("items?run=one", "items?run=one&sort=none", "item?run=one&id=none", "run?run=one")
+        return [(await client.get(path))[0] for path in paths]
+
+    assert statuses == [200, 400, 404, 200]
+    assert len(opened) == 1
+
+
+# ---- with a run ---------------------------------------------------------------------------------
+
+DAMAGES = {"torn": '{"sessions": [', "empty": "", "deep": "[" * 100_000}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_run_json_is_said_on_the_page_and_warned_of_once(runs, caplog, name):
+    (runs / "one" / "run.json").write_text(DAMAGES[name])
+
+    @on_page(runs)
+    async def remarks(client):
+        return [(await client.data("run?run=one"))["remarks"] for _ in range(5)]
+
+    assert all(len(of) == 1 and "using its copy" in of[0] for of in remarks)
+    assert len(logged(caplog, "using its copy")) == 1
+
+
+def test_an_id_with_half_a_character_is_addressed_by_its_json(runs):
+    @on_page(runs)
+    async def found(client):
+        ids = {}
+        for id_ in HALF:
+            params = {"run": "one", "id": json.dumps(id_)}
+            async with client.session.get(f"{client.base}/api/item", params=params) as answer:
+                ids[id_] = (await answer.json())["id"]
+            async with client.session.get(f"{client.base}/api/near", params=params) as answer:
+                assert (await answer.json())["at"] == HALF.index(id_)
+        return ids
+
+    assert found == {id_: id_ for id_ in HALF}
+
+
+def test_an_id_that_is_json_itself_names_itself(tmp_path):
+    ids = ['"a"', "a"]
+    limpet.evaluate(
+        [{"id": id_, "question": "q"} for id_ in ids], str.upper, run=tmp_path / "runs" / "one"
+    )
+
+    @on_page(tmp_path / "runs")
+    async def found(client):
+        return [(await client.item(id_))["id"] for id_ in ("%22a%22", "a")]
+
+    assert found == ids
+
+
+def test_what_failed_counts_as_failed_if_its_id_has_half_a_character(runs):
+    @on_page(runs)
+    async def found(client):
+        [line] = [run for run in (await client.data("runs"))["runs"] if run["name"] == "one"]
+        return line, await client.data("items?run=one&failed=workflow")
+
+    line, items = found
+    assert (line["state"], line["done"], line["failed"]) == ("finished", 3, 1)
+    assert [row["id"] for row in items["rows"]] == ["half\udc00"]
+    assert "is not answered" in items["rows"][0]["error"]
+
+
+def test_an_answer_whose_id_has_half_a_character_can_be_labelled(runs):
+    @on_page(runs)
+    async def found(client):
+        given = await client.label("half\ud800", "1", score="exact_match", note="\udfff ok")
+        answer = await client.data("items?run=one&labelled=1")
+        return given[0], [row["id"] for row in answer["rows"]]
+
+    assert found == (200, ["half\ud800"])
+
+
+def test_a_directory_whose_name_is_no_text_is_addressed_by_its_json(runs):
+    name = os.fsdecode(b"b\xfccher")
+    os.rename(runs / "two", runs / name)
+
+    @on_page(runs)
+    async def found(client):
+        listed = [run["path"] for run in (await client.data("runs"))["runs"]]
+        params = {"run": json.dumps(name)}
+        async with client.session.get(f"{client.base}/api/run", params=params) as answer:
+            return listed, answer.status
+
+    assert name in found[0]
+    assert found[1] == 200

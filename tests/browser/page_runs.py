@@ -12,6 +12,8 @@ HOSTILE = [
     "a\u202eb\u2066c\u0000d\x1b[2J\x1b]0;title\x07",
     "${window.hacked=5}{{constructor.constructor('window.hacked=6')()}}",
     "__proto__",
+    "half\ud800 a character",
+    "half\udc00 a character",
 ]
 
 

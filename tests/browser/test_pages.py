@@ -118,6 +118,37 @@ def test_one_item_shows_why_and_what_happened_inside(page, plain):
     expect(page.locator("summary", has_text="traceback")).to_be_visible()
 
 
+def test_failures_lead_to_their_trials_and_to_those_of_one_step(page, server):
+    def a_score_with_a_long_name(output, expected):
+        if expected.endswith("2"):
+            raise ValueError("two is not scored")
+        return 0.5
+
+    evaluators = {"a_score_with_a_long_name": a_score_with_a_long_name}
+    make(server.directory / "trials", many=10, trials=2, evaluators=evaluators)
+    page.show("#/run?run=trials")
+    failures = page.get_by_role("table", name="Failures")
+    expect(failures.get_by_role("link", name="q007 trial 1")).to_be_visible()
+    page.get_by_role("link", name="2 failed").click()
+    expect(page.locator("[aria-live=polite]")).to_contain_text("2 of 20 answers")
+    assert first_rows(page) == ["q002", "q002"]
+    page.get_by_role("button", name="a_score_with_a_long_name", exact=True).click()
+    arrow = page.locator("th[aria-sort=ascending] .sort")
+    expect(arrow).to_contain_text("↑")
+    assert arrow.evaluate("(button) => button.scrollWidth <= button.clientWidth")
+    page.show("#/run?run=trials")
+    failures.get_by_role("link", name="q007 trial 1").click()
+    expect(page.locator("[aria-current=page]")).to_have_text("1")
+
+
+def test_times_are_written_with_whole_minutes(page):
+    words = page.evaluate("""async () => {
+        const { seconds } = await import("./format.js");
+        return [0.9996, 59.94, 59.97, 119.7, 3599.6, 3661].map(seconds);
+    }""")
+    assert words == ["1 s", "59.9 s", "1 min 0 s", "2 min 0 s", "1 h 0 min", "1 h 1 min"]
+
+
 def test_keys_walk_through_the_items(page, plain):
     page.show("#/items?run=plain&sort=-cost")
     assert first_rows(page, 2) == ["q039", "q038"]

@@ -213,6 +213,13 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
     assert matching["failed=odd"] == 0
 
 
+def test_a_link_that_names_no_run_is_about_the_run_of_the_report(page, folder):
+    page.show(folder / "plain.html", "#/item?id=q003")
+    expect(page.locator("h1")).to_have_text("plain / items / q003")
+    page.keyboard.press("Escape")
+    expect(page.locator("h1")).to_have_text("plain items")
+
+
 def test_two_runs_are_compared_with_both_answers(page, folder):
     page.show(folder / "both.html", "#/compare")
     found = limpet.compare(folder / "runs" / "plain", folder / "runs" / "better")

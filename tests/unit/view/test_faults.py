@@ -194,7 +194,7 @@ def test_an_answer_whose_id_has_half_a_character_can_be_labelled(runs):
 
 def test_a_directory_whose_name_is_no_text_is_addressed_by_its_json(runs):
     name = os.fsdecode(b"b\xfccher")
-    os.rename(runs / "two", runs / name)
+    (runs / "two").rename(runs / name)
 
     @on_page(runs)
     async def found(client):

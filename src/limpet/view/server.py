@@ -111,6 +111,8 @@ class Server:
         self.runs = OpenedRuns(directory, labels)
         self._list = RunsList(self.runs)
         self._list_lock = asyncio.Lock()
+        self._compare_lock = asyncio.Lock()
+        self._compared: tuple[object, dict[str, Any]] = (None, {})
         self._run = RunAnswers()
         self.files = {
             f"/{path.relative_to(PAGES).as_posix()}": (path.read_bytes(), _TYPES[path.suffix])
@@ -159,13 +161,17 @@ class Server:
     async def _compare(self, request: web.Request) -> web.Response:
         base, new = request.query.get("base", ""), request.query.get("new", "")
 
-        def answer() -> dict[str, Any]:
-            return compare_answer(self.runs, base, new)
-
         def mark() -> object:
             return [base, new, *(mark_of(self.runs.path(address)) for address in (base, new))]
 
-        return await self._answered(request, answer, mark)
+        def answer() -> dict[str, Any]:
+            now = mark()
+            if self._compared[0] != now:
+                self._compared = (now, compare_answer(self.runs, base, new))
+            return self._compared[1]
+
+        async with self._compare_lock:  # it takes long, and several pages may ask for the same
+            return await self._answered(request, answer, mark)
 
     async def _label(self, request: web.Request) -> web.Response:
         """Keep a label: the only request that writes."""

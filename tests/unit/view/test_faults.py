@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import socket
+from asyncio import gather
 
 import pytest
 from label_pages import on_page
@@ -123,6 +124,27 @@ def test_a_wrong_query_does_not_close_the_run(runs, monkeypatch):
 
     assert statuses == [200, 400, 404, 200]
     assert len(opened) == 1
+
+
+def test_several_pages_that_compare_the_same_runs_wait_for_one_comparison(runs, monkeypatch):
+    made = []
+
+    def counted(*args):
+        made.append(args)
+        return known(*args)
+
+    known = server.compare_answer
+    monkeypatch.setattr(server, "compare_answer", counted)
+
+    @on_page(runs)
+    async def statuses(client):
+        path = "compare?base=one&new=two"
+        found = [status for status, _ in await gather(*(client.get(path) for _ in range(20)))]
+        (runs / "one" / "labels.jsonl").write_text('{"id": "whole", "label": "1"}\n')
+        return [*found, (await client.get(path))[0]]
+
+    assert statuses == [200] * 21
+    assert len(made) == 2
 
 
 # ---- with a run ---------------------------------------------------------------------------------

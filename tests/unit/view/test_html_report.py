@@ -207,6 +207,23 @@ def test_an_item_with_very_many_long_texts_is_cut_shorter(tmp_path):
     assert all(len(json.dumps(body)) < 1_100_000 for body in bodies)
 
 
+def test_one_item_that_is_too_large_does_not_keep_the_others_out(tmp_path):
+    trace = [{"kind": "tool", "name": "t", "input": os.urandom(30_000).hex()} for _ in range(5)]
+
+    def answer(item):
+        return limpet.Output(item.id, None, trace if item.id == "q3" else None)
+
+    def worst(item):
+        return float(item.id != "q3")
+
+    run = limpet.Run(tmp_path / "run", durability="flush")
+    limpet.evaluate(rows(20), answer, [worst], run=run)
+    made = write_report(tmp_path / "run", tmp_path / "x.html", max_mb=0.25)
+    there = blocks_of(made.path)["head"]["runs"][0]["rows"]
+    assert {row["id"] for row in there} == {f"q{n}" for n in range(20)} - {"q3"}
+    assert "the texts of 19 of 20 answers" in made.left_out
+
+
 def test_a_secret_is_masked_as_it_is_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "sk-Planted/0123+456789")
 

@@ -51,8 +51,9 @@ def write_file(path: Path, text: str) -> None:
     content = text.encode("utf-8", "backslashreplace")
     try:
         if path == Path("-"):
+            sys.stdout.flush()  # what was printed comes first
             sys.stdout.buffer.write(content)
-            sys.stdout.flush()
+            sys.stdout.buffer.flush()
         elif path.parent == Path("/dev") or (path.exists() and not path.is_file()):
             with path.open("ab") as device:
                 device.write(content)

@@ -32,7 +32,7 @@ from limpet.view.shown_values import PART
 
 MOST_MB = 20
 _LEAST_MB = 0.2
-"""The page without its data takes 0.15."""
+"""The page without its data takes 0.17."""
 _REST = 4_000
 """The title, what is said of the report itself, and the elements around tables."""
 _LEAST_FLIPS = 100

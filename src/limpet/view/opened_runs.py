@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from limpet.errors import LimpetError
+from limpet.errors import JournalError, LimpetError
 from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.find_run import is_run, runs_in
 from limpet.run.reading.head_query import Places
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.search import Search
 from limpet.run.reading.timeline import Timeline
+from limpet.run.run_file import RunFile
 from limpet.text import one_line
 from limpet.view.hiding_heads import HidingHeads
 
@@ -71,6 +72,24 @@ class OpenedRun:
         self.questions: tuple[int, dict[Any, Any]] = (-1, {})
         self.fields: tuple[int, list[str]] = (-1, [])
         self.lock = threading.Lock()
+        self._about: object = None
+        self._first_session = ""
+        self.is_replaced()
+
+    def is_replaced(self) -> bool:
+        """Return whether another run has taken its place: then its files cannot be read on."""
+        layout = self.reader.layout
+        try:
+            about = layout.about.stat()
+            now = (about.st_ino, about.st_mtime_ns, about.st_size)
+            if now == self._about:
+                return False
+            sessions = RunFile.load(layout, lambda _: None).sessions
+        except (OSError, JournalError):
+            return False
+        before, self._about = self._first_session, now
+        self._first_session = sessions[0].began if sessions else before
+        return before not in ("", self._first_session)
 
     @property
     def can_label(self) -> bool:
@@ -156,6 +175,11 @@ class OpenedRuns:
             with opened.lock:
                 if self._opened.get(address) is not opened:
                     continue  # it was closed while this thread waited
+                if opened.is_replaced():
+                    with self._lock:
+                        self._opened.pop(address, None)
+                    opened.reader.close()
+                    continue
                 try:
                     yield opened
                 finally:

@@ -1,5 +1,6 @@
 """Runs that several requests use at once."""
 
+import shutil
 import threading
 
 import pytest
@@ -43,3 +44,26 @@ def test_who_waited_for_a_run_that_was_forgotten_gets_it_opened_anew(runs):
     waiting.join()
     assert found[0][1] == before
     assert found[0][0] is not opened
+
+
+def test_a_run_that_took_the_place_of_another_is_opened_anew(runs, tmp_path):
+    with runs.use("one") as opened:
+        assert len(items_in(opened)) == 4
+    for answers in ("0" * 6, "1" * 60):  # longer ones could be taken for more of the same
+        shutil.rmtree(tmp_path / "one")
+        make(tmp_path / "one", answers)
+        with runs.use("one") as other:
+            items = items_in(other)
+            assert len(items) == len(set(items)) == len(answers)
+            assert (other.reader.state, other.reader.remarks) == ("finished", [])
+            rows = list(other.heads.read(range(len(answers))))
+            assert [row.output["score"] for row in rows] == [float(one) for one in answers]
+
+
+def test_a_run_that_goes_on_stays_open(runs, tmp_path):
+    with runs.use("one") as opened:
+        assert len(items_in(opened)) == 4
+    make(tmp_path / "one", "101010")
+    with runs.use("one") as other:
+        assert other is opened
+        assert len(items_in(other)) == 6

@@ -1,8 +1,11 @@
 """What real code does to its process: print, log, fork, interrupt, use loops of its own."""
 
+import contextlib
+import io
+
 import pytest
 
-from tests.engines.project import PROCESSES, Project, both_engines
+from tests.engines.project import PROCESSES, Project, both_engines, wait_until
 
 CODE = r"""
 import io
@@ -78,10 +81,7 @@ ROWS = [
 ]
 
 
-# Code that forks while another thread prints may hang, in any process, so one call at a time: two
-# runs with several did not end.
-pytestmark = pytest.mark.slow
-MORE = "retry: 0\ntimeout: 100\npace: 1\n"
+MORE = "retry: 0\ntimeout: 100\npace: 8\n"
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,7 @@ def _run(project, engine):
     return ended, outputs, errors, project.events()
 
 
+@pytest.mark.slow
 @both_engines
 @pytest.mark.parametrize("habit", HABITS)
 def test_code_with_habits_is_answered(done, engine, habit):
@@ -106,10 +107,12 @@ def test_code_with_habits_is_answered(done, engine, habit):
     assert outputs[habit] == "done", errors
 
 
+@pytest.mark.slow
 def test_no_worker_is_lost_for_it(done):
     assert [event for event in done[PROCESSES][3] if event.get("event") == "worker_lost"] == []
 
 
+@pytest.mark.slow
 @both_engines
 def test_bytes_that_are_written_are_printed_whole(done, engine):
     ended = done[engine][0]
@@ -117,6 +120,54 @@ def test_bytes_that_are_written_are_printed_whole(done, engine):
     assert "€" * 20_000 in ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 @both_engines
 def test_a_paced_call_on_a_loop_of_its_own_is_an_error_and_does_not_hang(done, engine):
     assert "in use on another event loop" in done[engine][2]["has_a_loop_of_its_own"]
+
+
+FORKS = r"""
+import multiprocessing
+
+
+def prints():
+    for _ in range(3):
+        print("x" * 300_000)  # more than a pipe holds
+
+
+def answer(item):
+    threading.Thread(target=prints).start()
+    while not (HERE / "blocked").exists():
+        time.sleep(0.01)
+    codes = []
+    while len(codes) < 3 and None not in codes:  # the first may come before the thread's next line
+        child = multiprocessing.get_context("fork").Process(target=print, args=["from the child"])
+        child.start()
+        child.join(20)
+        codes.append(child.exitcode)
+        child.kill()
+    with (HERE / "codes.txt").open("a") as file:
+        print(*codes, file=file)
+    (HERE / "forked").touch()
+    return item.expected
+"""
+
+
+class Stuck(io.StringIO):
+    """A standard output that takes nothing more for a while."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
+
+    def write(self, text):
+        (self.folder / "blocked").touch()
+        wait_until((self.folder / "forked").exists, "the forks")
+        return super().write(text)
+
+
+def test_a_child_that_is_forked_while_a_thread_prints_can_print(tmp_path):
+    project = Project(tmp_path, FORKS, rows=1)
+    with contextlib.redirect_stdout(Stuck(tmp_path)):
+        project.evaluate({"processes": 1})
+    assert set((tmp_path / "codes.txt").read_text().split()) == {"0"}

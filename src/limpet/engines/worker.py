@@ -106,10 +106,13 @@ class _Down(asyncio.Protocol):
         end_at_once()
 
 
-class Output(io.RawIOBase):
+class Output(io.BufferedIOBase):
     """What standard output or error of a worker writes to: the driver writes it where its own goes.
 
     A process that the user's code forked has its own: only a worker itself may write to its pipe.
+
+    It is no `io.BufferedWriter`, whose lock a fork inherits from a thread that is printing, and
+    which nobody then lets go of: Python helps only its own standard output and error.
     """
 
     def __init__(self, name: str, pipe: Pipe, fd: int) -> None:
@@ -118,6 +121,7 @@ class Output(io.RawIOBase):
         self._pipe = pipe
         self._fd = fd
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lock = threading.RLock()  # never taken in a fork
 
     def writable(self) -> bool:
         return True
@@ -129,17 +133,22 @@ class Output(io.RawIOBase):
         return os.isatty(self._fd)
 
     def write(self, data: Any) -> int:
+        whole = bytes(data)
         if not self._pipe.is_ours():
-            return os.write(self._fd, data)
-        if text := self._decoder.decode(bytes(data)):
-            self._pipe.send([packed((TEXT, self._stream, text))])
-        return len(data)
+            rest = memoryview(whole)
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+            return len(whole)
+        with self._lock:
+            if text := self._decoder.decode(whole):
+                self._pipe.send([packed((TEXT, self._stream, text))])
+        return len(whole)
 
 
 def stream(name: str, pipe: Pipe, fd: int) -> io.TextIOWrapper:
     """Return standard output or error of a worker."""
-    buffer = io.BufferedWriter(Output(name, pipe, fd))
-    return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True)
+    output = Output(name, pipe, fd)
+    return io.TextIOWrapper(output, "utf-8", "backslashreplace", line_buffering=True)
 
 
 class LogHandler(logging.Handler):

@@ -48,10 +48,10 @@ from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.registry import pacing_with
 from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
+from limpet.types import Output
 
 _LINGER_S = 0.005
 _MOST_TOGETHER = 100
-_LARGE = 256 * 1024
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
 
@@ -107,8 +107,7 @@ class Bench:
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._cells: dict[int, asyncio.Task[None]] = {}
         self._begun: list[int] = []
-        self._out: list[bytes] = []
-        self._out_bytes = 0
+        self._ended: list[tuple[Any, ...]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._questions = Questions(self.say)
         self._reports = FileReports()
@@ -123,11 +122,10 @@ class Bench:
 
     def hear(self, message: Message) -> None:
         """Do what the driver says."""
+        if message[0] == CELL:
+            self._start(*message[1:])
+            return
         match message:
-            case (str(kind), int(number), str(step), bytes(argument), bool(suspect)) if (
-                kind == CELL
-            ):
-                self._start(number, step, argument, suspect=suspect)
             case (str(kind), int(number)) if kind == CANCEL:
                 if (task := self._cells.get(number)) is not None:
                     task.cancel()
@@ -150,10 +148,9 @@ class Bench:
 
     def say(self, message: Message) -> None:
         """Send a message at once, after all that waits."""
-        self._out.append(packed(message))
-        self.flush()
+        self.flush(packed(message))
 
-    def flush(self) -> None:
+    def flush(self, *last: bytes) -> None:
         """Send what waits: what was read first, as the results after it may depend on it."""
         if self._timer is not None:
             self._timer.cancel()
@@ -168,15 +165,24 @@ class Bench:
         if begun := [number for number in self._begun if number in self._cells]:
             messages.append(packed((BEGUN, begun)))
         self._begun.clear()
-        messages += self._out
-        self._out, self._out_bytes = [], 0
+        messages += self._packed_ended()
+        messages += last
         if messages:
             self._send(messages)
 
-    def _put(self, message: bytes) -> None:
-        self._out.append(message)
-        self._out_bytes += len(message)
-        if len(self._out) >= _MOST_TOGETHER or self._out_bytes > _LARGE or not self._cells:
+    def _packed_ended(self) -> list[bytes]:
+        """Return what ended as one message; if something of it is not plain, as one for each."""
+        ended, self._ended = self._ended, []
+        if not ended:
+            return []
+        try:
+            return [packed((DONE, [(cell[0], _plain(cell[1]), *cell[2:]) for cell in ended]))]
+        except Exception:  # noqa: BLE001 - it is one of them, and the others go on
+            return [_packed_alone(cell) for cell in ended]
+
+    def _put(self, *ended: Any) -> None:
+        self._ended.append(ended)
+        if len(self._ended) >= _MOST_TOGETHER or not self._cells:
             self.flush()
         else:
             self._linger()
@@ -263,7 +269,7 @@ class Bench:
 
     # ---- cells ----------------------------------------------------------------------------------
 
-    def _start(self, number: int, name: str, argument: bytes, *, suspect: bool) -> None:
+    def _start(self, number: int, name: str, argument: bytes, suspect: bool) -> None:  # noqa: FBT001 - as sent
         step = self._steps.get(name)
         if step is None:
             return  # it is being closed: the driver has given the cell up
@@ -277,8 +283,7 @@ class Bench:
     def _cancelled(self, number: int, step: _Step, task: asyncio.Task[None]) -> None:
         step.cells.discard(task)
         if self._cells.pop(number, None) is not None:  # cancelled before it began
-            error = packed_error(asyncio.CancelledError())
-            self._put(packed((DONE, number, None, error, None, 0.0)))
+            self._put(number, None, packed_error(asyncio.CancelledError()), None, 0.0)
 
     async def _run(self, number: int, step: _Step, argument: bytes, *, suspect: bool) -> None:
         self._mark(number)
@@ -311,23 +316,26 @@ class Bench:
         del self._cells[number]
         self._reports.forget(number)
         own_s = now - begun_at - leave.waited_s(now)
-        self._put(self._done(number, value, error, more, own_s))
-
-    @staticmethod
-    def _done(
-        number: int, value: Any, error: BaseException | None, more: Any, own_s: float
-    ) -> bytes:
-        if error is not None:
-            return packed((DONE, number, None, packed_error(error), more, own_s))
-        try:
-            return packed((DONE, number, packed_output(value), None, more, own_s))
-        except (NotPlainMessageError, RecursionError):
-            return packed((DONE, number, packed_output(value, careful=True), None, more, own_s))
+        self._put(number, value, None if error is None else packed_error(error), more, own_s)
 
     def _give_up(self, number: int) -> None:
         """End this worker: its memory is used up, and nobody knows by which of its cells."""
         self.say((NO_MEMORY, number))
         self._end()
+
+
+def _plain(value: Output | None, *, careful: bool = False) -> Any:
+    return None if value is None else packed_output(value, careful=careful)
+
+
+def _packed_alone(ended: tuple[Any, ...]) -> bytes:
+    number, value, *more = ended
+    try:
+        return packed((DONE, [(number, _plain(value), *more)]))
+    except (NotPlainMessageError, RecursionError):
+        return packed((DONE, [(number, _plain(value, careful=True), *more)]))
+    except Exception as error:  # noqa: BLE001 - there is no memory for it, for example
+        return packed((DONE, [(number, None, packed_error(error), *more[1:])]))
 
 
 def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from limpet.engines.crew import Crew, OnEvent, Taken
+from limpet.engines.crew import Crew, Taken
 from limpet.engines.messages import Returned
 from limpet.engines.packed_errors import unpacked_error
 from limpet.engines.packed_values import packed_argument, unpacked_output
@@ -13,7 +13,8 @@ from limpet.engines.ray.variables import variables_of
 from limpet.engines.returned_values import Remarks
 from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import sent_step
-from limpet.engines.spec import Engine
+from limpet.engines.spec import Engine, available_processors
+from limpet.engines.staffing import OnEvent
 from limpet.errors import SetupError
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.pacing.leave import asks_for_each_call
@@ -24,6 +25,8 @@ from limpet.workflows.protocol import Workflow
 _SEND_CODE = (
     "the nodes of Ray lack this code: send it along, engine: {ray: {runtime_env: {working_dir: .}}}"
 )
+
+_AT_ONCE = 2  # processes that start at a time, for each processor
 
 Read = Callable[[Any], Output]
 """Reads what a step returned."""
@@ -141,6 +144,7 @@ class SharedCrew:
 
     def __init__(self, engine: Engine, on_event: OnEvent) -> None:
         self._engine = engine
+        self._cells = 0
         self._on_event = on_event
         self._lines: ProcessLines | RayLines
         if engine.ray is None:
@@ -150,8 +154,9 @@ class SharedCrew:
         self._crew: Crew | None = None
         self._open: set[str] = set()
 
-    def add(self, step: Any) -> None:
-        """Learn of a step, before any is opened."""
+    def add(self, step: Any, cells: int) -> None:
+        """Learn of a step, before any is opened, and of how many cells it will run."""
+        self._cells += cells
         if isinstance(self._lines, RayLines):
             self._lines.needs(variables_of(step))
 
@@ -168,7 +173,11 @@ class SharedCrew:
         self._open.add(sent.name)
         if is_first:
             size = await self._lines.open() or self._engine.workers
-            self._crew = Crew(size, self._lines.start, self._on_event)
+            at_once = None
+            if self._engine.ray is None:
+                size = max(1, min(size, self._cells))
+                at_once = _AT_ONCE * available_processors()
+            self._crew = Crew(size, self._lines.start, self._on_event, at_once)
         assert self._crew is not None
         try:
             return await self._crew.open(sent)
@@ -198,11 +207,15 @@ class Places:
 
     Args:
         engines: The engine of each step that runs elsewhere, by the step's name.
+        cells: How many cells each step will run, by its name.
         on_event: Told of workers that start and are lost.
     """
 
-    def __init__(self, engines: Mapping[str, Engine], on_event: OnEvent) -> None:
+    def __init__(
+        self, engines: Mapping[str, Engine], cells: Mapping[str, int], on_event: OnEvent
+    ) -> None:
         self._engines = engines
+        self._cells = cells
         self._on_event = on_event
         self._crews: dict[Engine, SharedCrew] = {}
 
@@ -214,5 +227,5 @@ class Places:
         crew = self._crews.get(engine)
         if crew is None:
             crew = self._crews[engine] = SharedCrew(engine, self._on_event)
-        crew.add(step)
+        crew.add(step, self._cells[key])
         return Elsewhere(key, step, who, remarks, crew)

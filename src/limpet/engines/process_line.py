@@ -33,7 +33,7 @@ from limpet.engines.messages import (
     Message,
     NotPlainMessageError,
     frame,
-    packed,
+    packed_for_worker,
     unpacked,
 )
 from limpet.errors import SetupError
@@ -178,7 +178,7 @@ class ProcessLine:
     # ---- messages -------------------------------------------------------------------------------
 
     def send(self, messages: Sequence[Message]) -> None:
-        self.pass_on([packed(message) for message in messages])
+        self.pass_on([packed_for_worker(message) for message in messages])
 
     def pass_on(self, messages: Sequence[bytes]) -> None:
         """Send messages that are packed already."""

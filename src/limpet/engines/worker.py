@@ -24,7 +24,17 @@ import time
 from collections import deque
 from typing import Any, NoReturn, Protocol
 
-from limpet.engines.messages import ALIVE, END, LOG, TEXT, Frames, Message, frame, packed
+from limpet.engines.messages import (
+    ALIVE,
+    END,
+    LOG,
+    TEXT,
+    Frames,
+    Message,
+    frame,
+    packed,
+    unpacked_from_driver,
+)
 from limpet.executors.forks import ending_forked_children
 
 ALIVE_EVERY_S = 0.5
@@ -90,7 +100,7 @@ class _Down(asyncio.Protocol):
     """Hears what the driver says."""
 
     def __init__(self, bench: Served, ended: asyncio.Event) -> None:
-        self._frames = Frames()
+        self._frames = Frames(unpacked_from_driver)
         self._bench = bench
         self._ended = ended
 
@@ -117,6 +127,7 @@ class Output(io.BufferedIOBase):
 
     def __init__(self, name: str, pipe: Pipe, fd: int) -> None:
         super().__init__()
+        self.name = f"<{name}>"
         self._stream = name
         self._pipe = pipe
         self._fd = fd

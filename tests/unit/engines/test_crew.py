@@ -5,10 +5,12 @@ import asyncio
 import pytest
 from virtual_time import in_virtual_time
 
-from limpet.engines.crew import SILENCE_S, Crew
+from limpet.engines.crew import Crew
 from limpet.engines.line import Lost
 from limpet.engines.messages import ALIVE, BEGUN, CANCEL, CELL, CLOSE, CLOSED, DONE, OPEN, OPENED
+from limpet.engines.packed_errors import packed_error
 from limpet.engines.sent_steps import SentStep
+from limpet.engines.worker_news import SILENCE_S
 from limpet.errors import WorkerDiedError
 
 
@@ -40,7 +42,7 @@ class FakeLine:
                 self.act(self, message[1], message[3])
 
     def done(self, number, value="ok"):
-        self.hear((DONE, number, value, None, None, 0.1))
+        self.hear((DONE, [(number, value, None, None, 0.1)]))
 
     def die(self, why="was killed by SIGSEGV"):
         self.killed = why
@@ -59,13 +61,13 @@ class FakeLine:
         self.killed = "closed"
 
 
-async def opened(act, size=2):
+async def opened(act, size=2, at_once=None):
     lines, events = [], []
 
     async def start(on_message, on_lost):
         return FakeLine(lines, act, on_message, on_lost)
 
-    crew = Crew(size, start, lambda event, facts: events.append((event, facts)))
+    crew = Crew(size, start, lambda event, facts: events.append((event, facts)), at_once)
     await crew.open(SentStep("workflow", "the workflow", b"", None, {}))
     return crew, lines, events
 
@@ -184,3 +186,76 @@ async def test_a_worker_that_does_not_answer_a_cancellation_is_killed():
     assert lines[0].cancelled == lines[0].cells
     assert "cancellation" in lines[0].killed
     await crew.close_step("workflow")
+
+
+class SlowLine(FakeLine):
+    """A worker that takes a second to set up a step, or fails to."""
+
+    fails = False
+
+    def _take(self, message):
+        if message[0] == OPEN:
+            error = packed_error(ValueError("no")) if self.fails else None
+            said = (OPENED, message[1], error, [], {})
+            asyncio.get_running_loop().call_later(1, self.hear, said)
+        else:
+            super()._take(message)
+
+
+class FailingLine(SlowLine):
+    fails = True
+
+
+def slow_crew(kind, size, at_once):
+    lines = []
+
+    async def start(on_message, on_lost):
+        return kind(lines, lambda line, number, _: line.done(number), on_message, on_lost)
+
+    return Crew(size, start, lambda *_: None, at_once), lines
+
+
+STEP = SentStep("workflow", "the workflow", b"", None, {})
+
+
+@in_virtual_time
+async def test_a_few_workers_start_at_a_time_and_the_run_begins_with_the_first():
+    crew, lines = slow_crew(SlowLine, size=16, at_once=4)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await crew.open(STEP)
+    assert loop.time() - begun == pytest.approx(1)
+    assert len(lines) == 4
+    assert (await crew.call("workflow", "an item", b"")).value == "ok"
+    await asyncio.sleep(1.5)
+    assert (len(lines), crew.ready) == (12, 8)
+    await asyncio.sleep(2)
+    assert (len(lines), crew.ready) == (16, 16)
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_a_setup_that_fails_in_the_first_workers_is_not_tried_in_sixty_more():
+    crew, lines = slow_crew(FailingLine, size=64, at_once=4)
+    with pytest.raises(ValueError, match="no"):
+        await crew.open(STEP)
+    assert len(lines) <= 8
+    await crew.close_step("workflow")
+
+
+class LateLine(SlowLine):
+    """The second worker fails to set up a step after the first has, while it is being closed."""
+
+    def _take(self, message):
+        if self.name == "worker 0":
+            super()._take(message)
+        elif message[0] == CLOSE:
+            self.hear((OPENED, message[1], packed_error(ValueError("no")), [], {}))
+
+
+@in_virtual_time
+async def test_a_setup_that_fails_while_its_step_is_being_closed_does_not_hold_up_the_end():
+    crew, _ = slow_crew(LateLine, size=2, at_once=2)
+    await crew.open(STEP)
+    async with asyncio.timeout(10):
+        await crew.close_step("workflow")

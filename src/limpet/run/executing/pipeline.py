@@ -88,7 +88,8 @@ class Pipeline:
         )
         remarks = Remarks(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
-        places = Places(request.engines, self._tell_of_worker)
+        cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
+        places = Places(request.engines, cells, self._tell_of_worker)
         self._answering = AnsweringStep(runner, request, remarks, places, pass_on)
         self._scoring = [
             ScoringStep(

@@ -1,0 +1,316 @@
+"""How does a crew get its workers, and others for those that are lost?
+
+A few workers start at a time: starting an interpreter and importing the user's modules takes a
+processor, and sixty at once on two processors would all be ready after minutes, instead of the
+first after a second. A run begins with the first.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from limpet.engines.crew_worker import CrewWorker
+from limpet.engines.line import Line, Lost, StartLine
+from limpet.engines.messages import CLOSE, OPEN, Message
+from limpet.engines.packed_errors import unpacked_error
+from limpet.engines.sent_steps import SentStep
+from limpet.errors import SetupError
+
+_FAILED_STARTS = 3  # in a row, then no more workers are started
+_LONGEST_PAUSE_S = 5.0
+_STARTING_S = 30.0  # a set-up that takes longer mostly waits: the next worker starts meanwhile
+
+OnEvent = Callable[[str, dict[str, Any]], None]
+"""Called with an event of a worker: its name, and what there is to say."""
+
+
+class Staffing:
+    """The workers of a crew.
+
+    Args:
+        size: How many there are.
+        at_once: How many of them may be starting at a time.
+        start: Starts one.
+        on_event: Told of workers that start or cannot be set up.
+        on_message: Called with each message of a worker.
+        on_lost: Called when a worker is lost, to take back its cells.
+
+    Attributes:
+        workers: Those that run cells, or will.
+        spares: Those that run one suspect at a time.
+        is_closing: Whether the last step was closed, so that the workers end.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        at_once: int,
+        start: StartLine,
+        on_event: OnEvent,
+        on_message: Callable[[CrewWorker, Message], None],
+        on_lost: Callable[[CrewWorker, Lost], None],
+    ) -> None:
+        self.workers: list[CrewWorker] = []
+        self.spares: list[CrewWorker] = []
+        self._size = size
+        self._at_once = at_once
+        self._start_line = start
+        self._on_event = on_event
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._starting = asyncio.Semaphore(at_once)
+        self._alone = asyncio.Semaphore(size)
+        self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
+        self._steps: dict[str, SentStep] = {}
+        self._told: dict[str, tuple[list[str], dict[str, str]]] = {}
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed_starts = self._failed_setups = 0
+        self._broken: BaseException | None = None
+        self.is_closing = False
+
+    @property
+    def ready(self) -> int:
+        """How many workers can take cells."""
+        return sum(bool(worker.opened) and not worker.is_lost for worker in self.workers)
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    async def open(self, sent: SentStep) -> tuple[list[str], dict[str, str]]:
+        """Open a step in all workers; return when the first one has.
+
+        Returns:
+            The secrets that the step declares there, and variables that it set.
+
+        Raises:
+            Exception: It cannot be opened in any worker.
+        """
+        self._steps[sent.name] = sent
+        if not self.workers:
+            self.workers = [CrewWorker() for _ in range(self._size)]
+            for worker in self.workers:
+                self._begin(self._start(worker))
+        else:
+            for worker in [*self.workers, *self.spares]:
+                self._open_in(worker, sent)
+        await self.worker_for(sent.name)
+        return self._told.get(sent.name, ([], {}))
+
+    def _open_in(self, worker: CrewWorker, sent: SentStep) -> None:
+        if worker.line is not None and not worker.is_lost:
+            main = None if sent.main is None else tuple(sent.main)
+            worker.opening[sent.name] = self._loop.create_future()
+            parts = dict(sent.identity)
+            worker.line.send([(OPEN, sent.name, sent.who, sent.step, main, parts)])
+
+    def opened(self, worker: CrewWorker, name: str, packed: Any, *told: Any) -> None:
+        """Note that a step is open in a worker, or why it is not."""
+        if packed is not None:
+            self._failed(worker, unpacked_error(packed))
+            return
+        opening = worker.opening.pop(name, None)
+        worker.opened.add(name)
+        self._told.setdefault(name, (told[0], told[1]))
+        if opening is not None and not opening.done():
+            opening.set_result(None)
+        if not worker.is_spare:
+            self._failed_starts = 0
+            self._give_out(name)
+
+    async def close_step(self, name: str) -> None:
+        """Close a step in all workers, and end the workers with the last one."""
+        self._steps.pop(name, None)
+        self.is_closing = not self._steps
+        closing: list[asyncio.Future[Any]] = []
+        for worker in [*self.workers, *self.spares]:
+            is_there = name in worker.opened or name in worker.opening
+            if is_there and worker.line is not None and not worker.is_lost:
+                worker.opened.discard(name)
+                worker.closing[name] = self._loop.create_future()
+                closing.append(worker.closing[name])
+                worker.line.send([(CLOSE, name)])
+        try:
+            if closing:
+                await asyncio.wait(closing)
+        finally:
+            if self.is_closing:
+                await self._end()
+
+    def closed(self, worker: CrewWorker, step: str, failure: Any) -> None:
+        """Note that a step is closed in a worker."""
+        if (closing := worker.closing.pop(step, None)) is not None:
+            closing.set_result(failure)
+
+    async def _end(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        self.workers, self.spares = [], []
+        await asyncio.gather(*(line.close() for line in self._lines))
+        self._lines.clear()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # ---- starting -------------------------------------------------------------------------------
+
+    async def _start(self, worker: CrewWorker, pause_s: float = 0.0) -> None:
+        """Start a worker, and open all steps in it."""
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        async with self._starting:
+            try:
+                line = await self._start_line(
+                    lambda message: self._on_message(worker, message),
+                    lambda lost: self._lost(worker, lost),
+                )
+            except SetupError as error:
+                self._failed(worker, error)
+                return
+            worker.line = line
+            self._lines.add(line)
+            worker.heard_at = self._loop.time()
+            self._on_event("worker_started", {"worker": line.name})
+            for sent in list(self._steps.values()):
+                self._open_in(worker, sent)
+            if worker.opening:
+                await asyncio.wait(list(worker.opening.values()), timeout=_STARTING_S)
+
+    def _failed(self, worker: CrewWorker, error: BaseException) -> None:
+        """Give up a worker in which a step cannot be opened; if it opens in none, that is an error.
+
+        One that works is enough: the set-up may fail for want of something on one machine.
+        """
+        worker.is_lost = True
+        _give_up_waiting(worker)
+        self._failed_setups += 1
+        if worker in self.workers:
+            self.workers.remove(worker)
+        if worker.line is not None:
+            worker.line.kill("could not be set up")
+        self._on_event("worker_failed", {"worker": worker.name, "why": f"{type(error).__name__}"})
+        never_opened = not self._told and self._failed_setups >= self._at_once
+        if not self.workers or never_opened:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        self._broken = error
+        while self._waiting:
+            _, waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(error)
+
+    # ---- workers for cells ----------------------------------------------------------------------
+
+    async def worker_for(self, step: str) -> CrewWorker:
+        """Return the worker with the fewest cells; wait until there is one."""
+        while True:
+            best: CrewWorker | None = None
+            for worker in self.workers:
+                is_ready = step in worker.opened and not worker.is_lost
+                if is_ready and (best is None or len(worker.cells) < len(best.cells)):
+                    best = worker
+            if best is not None:
+                return best
+            if self._broken is not None:
+                raise self._broken
+            waiting: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.append((step, waiting))
+            await waiting
+
+    def _give_out(self, step: str) -> None:
+        """Wake the cells that wait for a worker."""
+        still: deque[tuple[str, asyncio.Future[None]]] = deque()
+        while self._waiting:
+            wanted, waiting = self._waiting.popleft()
+            if wanted != step:
+                still.append((wanted, waiting))
+            elif not waiting.done():
+                waiting.set_result(None)
+        self._waiting = still
+
+    async def spare_for(self, step: str) -> CrewWorker:
+        """Return a worker that has no cell, and gets no other until `give_back`."""
+        await self._alone.acquire()
+        try:
+            return await self._new_spare(step)
+        except BaseException:
+            self._alone.release()
+            raise
+
+    async def _new_spare(self, step: str) -> CrewWorker:
+        for spare in self.spares:
+            if not (spare.is_busy or spare.is_lost) and step in spare.opened:
+                spare.is_busy = True
+                return spare
+        for _ in range(_FAILED_STARTS):
+            spare = CrewWorker()
+            spare.is_spare = spare.is_busy = True
+            self.spares.append(spare)
+            await self._start(spare)
+            if (opening := spare.opening.get(step)) is not None:  # it takes long
+                await asyncio.wait({opening})
+            if step in spare.opened and not spare.is_lost:
+                return spare
+        raise SetupError("a spare worker could not be set up", hint="see the log")
+
+    def give_back(self, spare: CrewWorker) -> None:
+        """Let a spare worker run another suspect."""
+        spare.is_busy = False
+        if spare.is_lost and spare in self.spares:
+            self.spares.remove(spare)
+        self._alone.release()
+
+    # ---- those that are lost --------------------------------------------------------------------
+
+    def _lost(self, worker: CrewWorker, lost: Lost) -> None:
+        if worker.line is not None:
+            self._lines.discard(worker.line)
+        if worker.is_lost and worker not in self.workers:
+            return
+        worker.is_lost = True
+        self._on_lost(worker, lost)
+        _give_up_waiting(worker)
+        if worker.is_spare:
+            return
+        if worker in self.workers:
+            self.workers.remove(worker)
+        if not self.is_closing:
+            self._replace(worker, lost)
+
+    def _replace(self, worker: CrewWorker, lost: Lost) -> None:
+        if not worker.opened:  # it died in its set-up
+            self._failed_starts += 1
+            if self._failed_starts >= _FAILED_STARTS:
+                never_opened = not self._told and self._failed_starts >= self._at_once
+                if not self.workers or never_opened:
+                    self._break(_died_in_setup(worker, lost))
+                return
+        fresh = CrewWorker()
+        self.workers.append(fresh)
+        pause_s = 0.0
+        if not worker.completed:  # it did nothing: do not spin
+            pause_s = min(_LONGEST_PAUSE_S, 0.1 * 2.0 ** min(self._failed_starts, 10))
+        self._begin(self._start(fresh, pause_s))
+
+    def _begin(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _give_up_waiting(worker: CrewWorker) -> None:
+    """Wake whoever waits for something that a lost worker was to do."""
+    for future in (*worker.opening.values(), *worker.closing.values()):
+        if not future.done():
+            future.cancel()
+
+
+def _died_in_setup(worker: CrewWorker, lost: Lost) -> SetupError:
+    error = SetupError(
+        f"{worker.name} {lost.why} while it was being set up, and so did {_FAILED_STARTS - 1} "
+        "before",
+        hint="run it without an engine to see why; finished results are kept",
+    )
+    error.details = lost.details
+    return error

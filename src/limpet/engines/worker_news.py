@@ -1,0 +1,193 @@
+"""What does a crew do about what a worker says of its cells, or about its silence?
+
+The time of a cell is that in which it runs. It stands still until its worker begins it, and while
+another cell blocks the worker; a worker that says nothing may be blocked by the cell that it began
+last. One that shows no sign of life at all is killed.
+"""
+
+import asyncio
+import contextvars
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from limpet.engines.crew_worker import CrewCell, CrewWorker
+from limpet.engines.file_reports import as_reads
+from limpet.engines.leave_elsewhere import Desk
+from limpet.engines.messages import (
+    ANSWER,
+    ASK,
+    BEGUN,
+    BLOCKED,
+    CLOSED,
+    DONE,
+    FREE,
+    LOG,
+    OPENED,
+    READS,
+    TEXT,
+    Message,
+    Returned,
+)
+from limpet.engines.staffing import Staffing
+from limpet.fingerprints.files.audit_hook import replay
+
+SILENCE_S = 15.0
+"""How long a worker may show no sign of life."""
+_LOOK_EVERY_S = 0.5
+_QUIET_S = 1.0  # then the time of its cells stands still, but for the last
+
+logger = logging.getLogger("limpet.engines")
+
+
+class WorkerNews:
+    """Hears the workers of a crew.
+
+    Args:
+        staffing: The workers.
+    """
+
+    def __init__(self, staffing: Staffing) -> None:
+        self._staffing = staffing
+        self._contexts: dict[str, contextvars.Context] = {}
+        self._loop = asyncio.get_running_loop()
+        self._looked_at = self._loop.time()
+        self._watch = self._loop.call_later(_LOOK_EVERY_S, self._look)
+        self._hearing: dict[str, Callable[..., None]] = {
+            DONE: self._done,
+            BEGUN: self._begun,
+            BLOCKED: self._blocked,
+            FREE: self._free,
+            ASK: self._asked,
+            READS: self._replay,
+            OPENED: staffing.opened,
+            CLOSED: staffing.closed,
+            TEXT: _printed,
+            LOG: _logged,
+        }
+
+    def attribute(self, step: str) -> None:
+        """Attribute what the set-up of a step reads in a worker to this context."""
+        self._contexts[step] = contextvars.copy_context()
+
+    def close(self) -> None:
+        self._watch.cancel()
+
+    def hear(self, worker: CrewWorker, message: Message) -> None:
+        """Take a message of a worker."""
+        if worker.is_lost:
+            return  # given up: its cells run elsewhere
+        worker.heard_at = self._loop.time()
+        if worker.is_quiet:
+            worker.is_quiet = False
+            self._free(worker)
+        if (hear := self._hearing.get(message[0])) is not None:
+            hear(worker, *message[1:])
+
+    # ---- cells ----------------------------------------------------------------------------------
+
+    def _begun(self, worker: CrewWorker, numbers: list[int]) -> None:
+        for number in numbers:
+            if (cell := worker.cells.get(number)) is not None and cell.begun_at is None:
+                cell.begun_at = self._loop.time()
+                cell.leave.resume()
+
+    def _done(self, worker: CrewWorker, ended: list[Any]) -> None:
+        now = self._loop.time()
+        for number, *returned in ended:
+            cell = worker.cells.pop(number, None)
+            if cell is None or cell.done.done():
+                continue
+            worker.completed += 1
+            cell.done.set_result(done := Returned(*returned))
+            # Its time is what the worker says: news of its beginning may come with its end.
+            waited_s = cell.leave.waited_s(now) - cell.waited_s
+            cell.leave.resume(now - cell.sent_at - waited_s - max(0.0, done.seconds))
+
+    def _asked(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
+        cell = worker.cells.get(number)
+        if cell is None:
+            return
+        if cell.desk is None:
+            cell.desk = cell.context.run(Desk, lambda *answer: _answer(worker, *answer))
+        cell.context.run(cell.desk.hear, question, *more)
+
+    def _replay(self, worker: CrewWorker, of: int | str, reported: list[Any]) -> None:
+        """Record what a cell read, or a step's set-up, or an import, as if it happened here."""
+        reads = as_reads(reported)
+        if isinstance(of, str):
+            context = self._contexts.get(of) or contextvars.Context()
+        elif (cell := worker.cells.get(of)) is not None:
+            context = cell.context
+        else:  # a task that outlived its cell: it counts for all
+            context, reads = contextvars.Context(), [read._replace(by=None) for read in reads]
+        context.copy().run(replay, reads)
+
+    # ---- what blocks a worker -------------------------------------------------------------------
+
+    def _blocked(self, worker: CrewWorker, number: int) -> None:
+        """Stop the time of the others while a cell blocks the loop of its worker."""
+        worker.paused = [cell for at, cell in worker.cells.items() if at != number != 0]
+        for cell in worker.paused:
+            cell.leave.pause()
+        self._begun(worker, [number])  # it could not say so itself
+        if number in worker.cells:
+            worker.cells[number].leave.resume()
+
+    def _free(self, worker: CrewWorker) -> None:
+        for cell in worker.paused:
+            if cell.worker is worker and cell.begun_at is not None:
+                cell.leave.resume()
+        worker.paused = []
+
+    def _look(self) -> None:
+        """Kill workers that show no sign of life."""
+        self._watch = self._loop.call_later(_LOOK_EVERY_S, self._look)
+        now = self._loop.time()
+        was_away = now - self._looked_at > 4 * _LOOK_EVERY_S  # what they said is not read yet
+        self._looked_at = now
+        for worker in [*self._staffing.workers, *self._staffing.spares]:
+            if worker.line is None or worker.is_lost:
+                continue
+            if now - worker.heard_at > _QUIET_S and not was_away:
+                self._quiet(worker, worker.line.last_begun())
+            if was_away or worker.line.is_working():
+                worker.heard_at = max(worker.heard_at, now - SILENCE_S / 2)
+            if now - worker.heard_at > SILENCE_S:
+                worker.line.kill(
+                    f"was killed because it showed no sign of life for {SILENCE_S:g} s"
+                )
+
+    def _quiet(self, worker: CrewWorker, number: int) -> None:
+        """Stop the time of the others while a worker is silent: its last cell may be the reason."""
+        if not worker.is_quiet and number in worker.cells:
+            worker.is_quiet = True
+            self._blocked(worker, number)
+
+
+def give_up(cell: CrewCell, now: float) -> None:
+    """Stop the time of a cell whose worker is lost; what it took there does not count."""
+    cell.leave.resume(now - cell.begun_at if cell.begun_at is not None else 0.0)
+    cell.leave.pause()
+
+
+def _answer(worker: CrewWorker, question: int, granted: bool) -> None:  # noqa: FBT001 - as asked
+    if worker.line is not None and not worker.is_lost:
+        worker.line.send([(ANSWER, question, granted)])
+
+
+def _logged(_: CrewWorker, name: str, level: int, text: str) -> None:
+    logging.getLogger(name).log(level, "%s", text)
+
+
+def _printed(_: CrewWorker, stream: str, text: str) -> None:
+    """Write what a worker printed where this process prints."""
+    into = sys.stdout if stream == "stdout" else sys.stderr
+    if into is None:
+        return
+    try:
+        into.write(text)
+        into.flush()
+    except (OSError, ValueError):  # closed, or a full disk: that is no fault of the cell
+        logger.debug("could not write what a worker printed", exc_info=True)

@@ -335,3 +335,66 @@ AGENT = Agent()
     project = Project(tmp_path, code, rows=2, workflow="AGENT")
     assert {item.output for item in project.evaluate("processes").items} == {"agent"}
     assert os.getpid() not in project.pids
+
+
+USED = """
+SEEN = []
+
+
+class Agent:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, item):
+        self.calls += 1
+        SEEN.append(item.id)
+        return item.expected
+
+
+AGENT = Agent()
+"""
+
+
+def test_an_object_that_earlier_runs_of_this_process_used_is_the_same_in_a_worker(tmp_path):
+    project = Project(tmp_path, USED, rows=2)
+    agents = [project.imported("APP:AGENT"), project.imported("APP:Agent")()]
+    for number, agent in enumerate(agents):
+        for run in range(2):
+            project.evaluate(workflow=agent, run=f"{number}-{run}")
+        result = project.evaluate({"processes": 1}, workflow=agent, run=f"{number}-there")
+        assert [item.output for item in result.items] == ["0", "1"]
+        assert not project.evaluate(workflow=agent, run=f"{number}-there").plan.calls
+
+
+def test_an_object_that_was_changed_between_runs_is_not_the_same_in_a_worker(tmp_path):
+    project = Project(tmp_path, USED, rows=2)
+    agent = project.imported("APP:AGENT")
+    project.evaluate(workflow=agent)
+    sys.modules[project.module].SEEN.append("by hand")
+    with pytest.raises(limpet.LimpetError, match=r"not the same in a worker: SEEN differs"):
+        project.evaluate({"processes": 1}, workflow=agent, run="there")
+
+
+SETTING_UP = """
+import os
+import random
+
+import limpet
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+random.seed(3)
+
+if __name__ == "__main__":
+    rows = [{"id": "a", "question": "b"}]
+    result = limpet.evaluate(rows, "APP:answer", run="r", show=False, engine={"processes": 1})
+    print(result.items[0].output)
+"""
+
+
+def test_a_script_that_sets_something_up_does_so_in_workers_too(tmp_path):
+    project = Project(tmp_path, "def answer(question):\n    return question\n", rows=1)
+    script = tmp_path / "script.py"
+    script.write_text(SETTING_UP.replace("APP", project.module))
+    words = [sys.executable, str(script)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "b\n", done.stderr

@@ -8,12 +8,15 @@ among the names of the user's modules: `AGENT = Agent()` at the top of a module 
 worker, too. What has no name at all is an error, which says what it is and where in the step.
 
 A worker imports what is on disk; the driver may have changed a module since it was imported, or its
-file may have changed. So a worker compares the identity of what it found with the driver's.
+file may have changed. So a worker compares the identity of what it found with the driver's. What
+earlier runs of the driver left behind (a counter, a cache) does not count: a module has its first
+value in a worker, and an object that was sent has its last.
 
 A script's own functions belong to its `__main__`. A worker runs the script again under another
 name, as `multiprocessing` does, so its `if __name__ == "__main__":` does not hold there.
 """
 
+import contextlib
 import importlib
 import io
 import pickle
@@ -34,6 +37,7 @@ _DEEPEST = 5
 _MOST_LOOKED_AT = 200
 _MOST_NAMED = 5
 _OF_PROCESS = re.compile(r"sys\b")  # its streams, for example: they are another process's
+_OF_SCRIPT = re.compile(r"(module )?__main__\b")
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set})
 Names = Mapping[int, tuple[str, str]]
 """The module and the name of objects, by their ids."""
@@ -41,6 +45,10 @@ _MOVE = (
     "define it at the top level of a module; what it needs from outside, pass as arguments of a "
     "class with __call__; or leave the engine out for this step"
 )
+
+
+AllowedDigests = Mapping[str, tuple[str | None, ...]]
+"""The digest of each part that counts, and as it is now; None: there is no such part."""
 
 
 class MainModule(NamedTuple):
@@ -62,15 +70,16 @@ class SentStep(NamedTuple):
         name: Its name: `workflow`, or that of an evaluator.
         who: Its name in messages.
         step: The workflow or the evaluator, pickled.
-        main: The script that it is defined in; None: it is defined in modules.
-        identity: What its results depend on: the digest of each part.
+        main: The script that it is defined in, or that did something on which its results may
+            depend; None: a worker needs no script.
+        identity: What its results depend on: the digests that each part may have.
     """
 
     name: str
     who: str
     step: bytes
     main: MainModule | None
-    identity: Mapping[str, str]
+    identity: AllowedDigests
 
 
 def sent_step(name: str, who: str, step: Any) -> SentStep:
@@ -79,7 +88,14 @@ def sent_step(name: str, who: str, step: Any) -> SentStep:
     Raises:
         LimpetError: It cannot be sent. The message says what of it cannot, the hint what to do.
     """
-    return SentStep(name, who, *pickled_step(who, step), identity_of(step))
+    identity = Inspection(step).identity
+    counts, now = identity.parts, identity.found
+    allowed = {part: (counts.get(part), now.get(part)) for part in {*counts, *now}}
+    pickled, main = pickled_step(who, step)
+    if main is None and any(map(_OF_SCRIPT.match, allowed)):  # it has done something that counts
+        with contextlib.suppress(_NoScriptError):
+            main = _main_module("__main__")
+    return SentStep(name, who, pickled, main, allowed)
 
 
 def pickled_step(who: str, step: Any) -> tuple[bytes, MainModule | None]:
@@ -110,20 +126,15 @@ def _pickled(step: Any, names: Names) -> tuple[bytes, MainModule | None]:
     return into.getvalue(), pickler.main
 
 
-def identity_of(step: Any) -> dict[str, str]:
-    """Return what the results of a step depend on, as this process sees it."""
-    return dict(Inspection(step).identity.parts)
-
-
 def check_same(sent: SentStep, step: Any) -> None:
     """Raise if the step that a worker found is not the one that the driver has.
 
     Raises:
         SetupError: It is not. The message names what differs.
     """
-    here = identity_of(step)
-    names = {name for name in (*here, *sent.identity) if not _OF_PROCESS.match(name)}
-    differs = sorted(name for name in names if here.get(name) != sent.identity.get(name))
+    here, there = Inspection(step).identity.found, sent.identity
+    names = {name for name in (*here, *there) if not _OF_PROCESS.match(name)}
+    differs = sorted(name for name in names if here.get(name) not in there.get(name, (None,)))
     if differs:
         shown = ", ".join(map(one_line, differs[:_MOST_NAMED]))
         raise SetupError(

@@ -126,19 +126,22 @@ class Inspection:
         ]
         parts = dict(stated_by(step))
         stated = list(parts)
+        found = dict(parts)
         declared_shown: list[ShownParts] = []
         left_out: dict[str, str] = {}
         state: list[str] = []
         for prefix, _, identity in self._inspected:
             parts |= {prefix + name: digest for name, digest in identity.parts.items()}
+            found |= {prefix + name: digest for name, digest in identity.found.items()}
             left_out |= {prefix + name: why for name, why in identity.left_out.items()}
             state += [prefix + name for name in identity.state]
         for declared in (declared_of(step), depends_on):
             if declared is not None:
-                found = declared.identity()
-                parts |= found.parts
-                left_out |= found.left_out
-                declared_shown.append(found.shown)
+                more = declared.identity()
+                parts |= more.parts
+                found |= more.parts
+                left_out |= more.left_out
+                declared_shown.append(more.shown)
 
         def show() -> dict[str, Shown]:
             shown = {name: Shown("setting") for name in stated} | shown_data(described_by(step))
@@ -152,6 +155,7 @@ class Inspection:
             parts,
             left_out,
             tuple(state),
+            found,
             modules=frozenset().union(*(identity.modules for _, _, identity in self._inspected)),
             code=frozenset().union(*(identity.code for _, _, identity in self._inspected)),
             shown=ShownParts(show),

@@ -1,4 +1,21 @@
-"""What a page is told when something is wrong: with a run, with a query, or with us."""
+"""What a page is told when something is wrong: with a run, with a query, or with us.
+
+How a stranger would try to break the server, and which test holds it:
+
+| attack | must happen | tested by |
+|---|---|---|
+| a defect of ours | JSON that says it, one traceback in the log, other runs go on | here |
+| requests that are no HTTP, without a Host, with endless headers | 400, nothing in the log | here |
+| another Host, Origin, port, method; no token, a wrong one, one in the query | refused | `test_guard.py` |
+| `..`, absolute paths, encodings, links, NUL in the name of a run or a page | 404 | `test_guard.py` |
+| sort, filters, offsets and trials that do not exist, `nan`, `inf`, `1_0` | 400, the run stays open | here, `test_guard.py` |
+| `run.json` torn, empty, 100,000 levels deep | the copy counts, said on the page, one warning | here |
+| a run removed, replaced by a longer one, renamed over another, going on | never mixed | `test_opened_runs.py`, `test_pages.py` |
+| ids and directories with half a character | can be opened, labelled, counted | here, `test_pages.py` |
+| labels: type, size, origin, unknown item, read-only, many pages, full disk | refused or kept whole | `test_labels.py` |
+| scripts, handlers, `</script>`, bidi, ANSI, 50 MB, deep JSON in any text | shown as text | `test_pages.py`, `test_report.py` |
+| many pages that compare | one comparison | here |
+"""  # noqa: E501 - a table
 
 import json
 import logging

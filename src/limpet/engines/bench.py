@@ -50,7 +50,7 @@ from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
 from limpet.types import Output
 
-_LINGER_S = 0.005
+_LINGER_S = 0.001
 _MOST_TOGETHER = 100
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more

@@ -123,6 +123,12 @@ def test_a_finished_run_makes_no_call_and_needs_no_worker(project, engine):
     assert project.calls == []
 
 
+def test_no_more_workers_start_than_there_are_cells(project):
+    project.evaluate({"processes": 64})
+    started = [event for event in project.events() if event.get("event") == "worker_started"]
+    assert len(started) == 4
+
+
 def test_the_schema_for_editors_knows_it(project):
     schema = command("schema").out
     assert '"engine"' in schema

@@ -89,20 +89,48 @@ def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, e
     assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], first, then), first)
 
 
-CACHED = """
+# Where the text of a file is kept for an item that does not read it.
+KEPT = {
+    "in a module": """
 CACHE = {}
 
 
-async def answer(item):
-    note(item)
+def answer(item):
     if item.id != "q2":
         CACHE["text"] = (HERE / "call.txt").read_text()
     return CACHE["text"]
-"""
+""",
+    "in an object": """
+class answer:
+    def setup(self):
+        self.text = None
+
+    def __call__(self, item):
+        if item.id != "q2":
+            self.text = (HERE / "call.txt").read_text()
+        return self.text
+""",
+    "in a thread": """
+LOCAL = threading.local()
 
 
-def test_a_file_that_one_call_has_from_the_cache_of_another_counts_for_it(tmp_path):
-    project = Project(tmp_path, CACHED, rows=3)
+def answer(item):
+    if item.id != "q2":
+        LOCAL.text = (HERE / "call.txt").read_text()
+    return LOCAL.text
+""",
+    "in a file": """
+def answer(item):
+    if item.id != "q2":
+        (HERE / "kept.txt").write_text((HERE / "call.txt").read_text())
+    return (HERE / "kept.txt").read_text()
+""",
+}
+
+
+@pytest.mark.parametrize("where", KEPT)
+def test_a_file_that_one_call_has_from_another_counts_for_it(tmp_path, where):
+    project = Project(tmp_path, KEPT[where], rows=3)
     (tmp_path / "pyproject.toml").write_text("")
     (tmp_path / "call.txt").write_text("first")
     project.evaluate({"processes": 1}, pace=1)

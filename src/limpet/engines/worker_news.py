@@ -82,8 +82,16 @@ class WorkerNews:
         if worker.is_quiet:
             worker.is_quiet = False
             self._free(worker)
-        if (hear := self._hearing.get(message[0])) is not None:
+        if (hear := self._hearing.get(message[0])) is None:
+            return
+        try:
             hear(worker, *message[1:])
+        except Exception as error:  # a worker that was taken over must not hold up the run
+            logger.warning(
+                "%s sent %r, which makes no sense", worker.name, message[0], exc_info=True
+            )
+            if worker.line is not None:
+                worker.line.kill(f"was killed because a message of it makes no sense: {error}")
 
     # ---- cells ----------------------------------------------------------------------------------
 
@@ -95,15 +103,16 @@ class WorkerNews:
 
     def _done(self, worker: CrewWorker, ended: list[Any]) -> None:
         now = self._loop.time()
-        for number, *returned in ended:
+        for number, *said in ended:
+            returned = Returned(*said)
             cell = worker.cells.pop(number, None)
             if cell is None or cell.done.done():
                 continue
             worker.completed += 1
-            cell.done.set_result(done := Returned(*returned))
+            cell.done.set_result(returned)
             # Its time is what the worker says: news of its beginning may come with its end.
             waited_s = cell.leave.waited_s(now) - cell.waited_s
-            cell.leave.resume(now - cell.sent_at - waited_s - max(0.0, done.seconds))
+            cell.leave.resume(now - cell.sent_at - waited_s - max(0.0, returned.seconds))
 
     def _asked(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
         cell = worker.cells.get(number)

@@ -175,6 +175,21 @@ async def test_what_a_worker_says_after_it_was_given_up_is_dropped():
     await crew.close_step("workflow")
 
 
+@pytest.mark.parametrize("message", [(DONE, 1), (DONE, [(1, "ok")]), (BEGUN, [[]]), (OPENED,)])
+@in_virtual_time
+async def test_a_worker_whose_message_makes_no_sense_is_killed_and_its_cells_run_elsewhere(message):
+    def act(line, number, argument):
+        if line.name == "worker 0":
+            line.hear(message)
+        else:
+            line.done(number)
+
+    crew, lines, _ = await opened(act, size=1)
+    assert (await crew.call("workflow", "an item", b"")).value == "ok"
+    assert "makes no sense" in lines[0].killed
+    await crew.close_step("workflow")
+
+
 @in_virtual_time
 async def test_a_worker_that_does_not_answer_a_cancellation_is_killed():
     crew, lines, _ = await opened(lambda line, number, _: None, size=1)

@@ -43,7 +43,9 @@ class RayCluster:
             if line := self._process.stdout.readline():
                 break
             self._end()
-        assert line, "the cluster did not start"
+        if not line:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise AssertionError("the cluster did not start")
         self.address, self.nodes = json.loads(line)
 
     def add(self, name):

@@ -1,6 +1,10 @@
 """The same run on Ray: one that is local, and clusters that lose nodes, refuse, or are not there.
 
 The cases of the other files hold for Ray as well; here is what only Ray can do to a run.
+
+Whatever needs a cluster is slow: its start takes 10 s of processor time, and a run in which
+somebody is killed another 9 s: a minute for one of each kind. In `make test`, the script of the
+how-to page runs on a local Ray (tests/docs), and the tests here that need no cluster run.
 """
 
 import importlib.machinery

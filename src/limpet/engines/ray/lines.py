@@ -47,6 +47,7 @@ _AGAIN_S = 90.0  # a cluster that restarts is waited for, once it was there
 _PAUSE_S = 1.0
 _KILL_S = 5.0  # then a worker counts as lost, whatever Ray says
 _END_S = 5.0
+_HELD_UP_S, _LOST_S = 3.0, 60.0  # a foreman says something of each worker twice a second
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -256,11 +257,13 @@ class RayLine:
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._is_closing = self._is_working = False
         self._last_begun = 0
+        self._told_at = self._loop.time()
 
     def send(self, messages: Sequence[Message]) -> None:
         self._lines.tell((PASS, self._worker, [packed(message) for message in messages]))
 
     def heard(self, said: bytes) -> None:
+        self._told_at = self._loop.time()
         try:
             message = unpacked(said)
         except NotPlainMessageError as error:
@@ -297,8 +300,12 @@ class RayLine:
     def seen(self, is_working: bool, last_begun: int) -> None:  # noqa: FBT001 - as it came
         """Learn what its foreman sees of a worker that says nothing."""
         self._is_working, self._last_begun = is_working, last_begun
+        self._told_at = self._loop.time()
 
     def is_working(self) -> bool:
+        # Where its foreman says nothing of it either, somebody is held up who is between.
+        if _HELD_UP_S < self._loop.time() - self._told_at < _LOST_S:
+            return True
         is_working, self._is_working = self._is_working, False
         return is_working
 

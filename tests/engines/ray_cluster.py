@@ -34,19 +34,25 @@ class RayCluster:
             "RAY_USAGE_STATS_ENABLED": "0",
             "LIMPET_TEST_MARK": mark,
         }
+        self.address, self.nodes = self._start()
+
+    def _start(self):
         for _ in range(STARTS):
             self._process = subprocess.Popen(
                 [sys.executable, __file__], text=True,
                 env={**os.environ, **self.env, "RAY_TMPDIR": self._folder},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
-            if line := self._process.stdout.readline():
-                break
-            self._end()
-        if not line:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise AssertionError("the cluster did not start")
-        self.address, self.nodes = json.loads(line)
+            line = ""
+            try:
+                line = self._process.stdout.readline()
+            finally:
+                if not line:  # also if the test's time is over
+                    self._end(0)
+            if line:
+                return json.loads(line)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        raise AssertionError("the cluster did not start")
 
     def add(self, name):
         """Add a node of one CPU; return when it is there."""
@@ -83,10 +89,10 @@ class RayCluster:
         assert line, "the cluster is gone"
         return json.loads(line)
 
-    def _end(self):
+    def _end(self, patience_s=60):
         self._process.stdin.close()
         try:
-            self._process.wait(60)
+            self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

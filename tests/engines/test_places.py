@@ -125,6 +125,7 @@ def test_a_module_that_is_missing_is_one_error_before_the_first_call(tmp_path, e
 # ---- scripts ------------------------------------------------------------------------------------
 
 SCRIPT = """
+import functools
 import os
 import sys
 import threading
@@ -142,6 +143,13 @@ def answer(item):
     with open("calls.txt", "a") as file:
         file.write(f"workflow {{item.id}} {{os.getpid()}}\\n")
     return WORD + " " + item.input
+
+
+def tell(word, item):
+    return word + " " + item.input
+
+
+TELL = functools.partial(tell, "told")
 
 
 class Agent:
@@ -189,11 +197,14 @@ THINGS = {
     "a function": ("answer", "said", "answer"),
     "a class": ("Agent", "agent", "Agent"),
     "an object": ("Agent('given')", "given", "Agent"),
+    "a partial": ("functools.partial(tell, 'partly')", "partly", "tell"),
+    "a partial with a name": ("TELL", "told", "TELL"),
     "a lambda": ("lambda item: 'lambda ' + item.input", "lambda", "lambda"),
     "a closure": ("closure('closed')", "closed", "inner"),
     "a function with a lock outside": ("locked", "said", "LOCK"),
     "an object with a lock inside": ("Locked()", "locked", "Lock"),
 }
+IMPORTED = {"a function", "a class", "an object", "a partial", "a partial with a name"}
 
 
 def script(folder, engine, workflow="answer", evaluators="[]", guard=GUARD):
@@ -226,9 +237,21 @@ def test_what_a_script_defines_is_answered_or_refused_by_its_name(tmp_path, engi
     workflow, word, named = THINGS[thing]
     done = script(tmp_path, engine, workflow)
     assert_answered_or_refused(done, word, named)
-    if thing in {"a function", "a class"} or engine == ONE:
+    if thing in IMPORTED or engine == ONE:
         assert done.returncode == 0, done.stdout + done.stderr  # it can be imported: it works
     assert (tmp_path / "starts.txt").read_text().count("x") < 10
+
+
+@pytest.mark.parametrize("thing", ["a lambda", "an object with a lock inside"])
+def test_what_only_the_guarded_part_of_a_script_names_is_refused_in_words(tmp_path, thing):
+    workflow, _, _ = THINGS[thing]
+    guard = f'if __name__ == "__main__":\n    MADE = {workflow}\n    '
+    done = script(tmp_path, "processes", "MADE", guard=guard)
+    assert done.returncode == 2
+    assert done.stdout.startswith("REFUSED the workflow cannot be loaded in a worker"), done.stdout
+    assert "MADE is not there when a worker imports the script" in done.stdout
+    assert 'if __name__ == "__main__":' in done.stdout
+    assert "__mp_main__" not in done.stdout
 
 
 @both_engines

@@ -156,12 +156,32 @@ def _not_here(who: str, step: Any) -> LimpetError:
 
 
 def received_step(sent: SentStep) -> Any:
-    """Return the step that was sent, in a worker. Imports its modules."""
-    return pickle.loads(sent.step)  # noqa: S301 - the driver's own
+    """Return the step that was sent, in a worker. Imports its modules.
+
+    Raises:
+        SetupError: A module has no such name here.
+    """
+    try:
+        return pickle.loads(sent.step)  # noqa: S301 - the driver's own
+    except _NotThereError as error:
+        where = "the script" if error.module == "__main__" else error.module
+        raise SetupError(
+            f"{sent.who} cannot be loaded in a worker: it goes there by its name, and "
+            f"{one_line(error.name)} is not there when a worker imports {where}",
+            hint='what is under `if __name__ == "__main__":`, or is set later, only your own '
+            f"process has. {_MOVE.capitalize()}",
+        ) from None
 
 
 class _NoScriptError(Exception):
     pass
+
+
+class _NotThereError(Exception):
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(module, name)
+        self.module = module
+        self.name = name
 
 
 class _StepPickler(pickle.Pickler):
@@ -246,7 +266,10 @@ def _has_own_name(value: Any) -> bool:
 
 def _attribute_of(module: str, name: str) -> Any:
     """Return what a module has under a name, in a worker."""
-    return getattr(importlib.import_module(module), name)
+    found = importlib.import_module(module)
+    if not hasattr(found, name):
+        raise _NotThereError(module, name)
+    return getattr(found, name)
 
 
 def _inside(module: str, qualified: str, depth: int) -> Any:

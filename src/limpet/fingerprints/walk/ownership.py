@@ -43,6 +43,8 @@ def full_name(thing: Any) -> str:
     """Return a unique name: with the module, unless it is the user's."""
     # A script has another module name when it is imported, so the user's modules are left out.
     module = "" if is_users(thing) or is_users(type(thing)) else module_name(thing)
+    if module == "__mp_main__":  # the script in a worker, and in a child of multiprocessing
+        module = "__main__"
     return f"{module}.{plain_name(thing)}".lstrip(".")
 
 

@@ -127,6 +127,12 @@ def test_each_guilty_item_is_named_and_its_neighbours_are_not(died):
     assert_only_the_guilty_failed(project, guilty)
 
 
+def test_nobody_says_of_an_item_that_fails_that_it_runs_again(died):
+    _, _, done, _ = died
+    assert "was killed by SIGSEGV, with 1 in flight" in done.stderr  # the last one, alone
+    assert "run again" not in done.stderr
+
+
 def test_what_is_shown_of_them_says_what_happened(died):
     project, guilty, _, _ = died
     groups = [json.loads(one) for one in project.command("show", "--failed", "--json").splitlines()]

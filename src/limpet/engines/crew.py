@@ -191,8 +191,8 @@ def _kill_deaf(worker: CrewWorker) -> None:
 
 def _died(who: str, lost: Lost) -> WorkerDiedError:
     error = WorkerDiedError(
-        f"{who}: the process that ran it {lost.why}; so did two others before, this one had no "
-        "other item",
+        f"{who}: the process that ran it {lost.why}; it was alone there, after two others had "
+        "died with it",
         hint="run this item alone to see why; all others are not affected",
     )
     error.details = lost.details

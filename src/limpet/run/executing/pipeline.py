@@ -183,8 +183,9 @@ class Pipeline:
     def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
         self._journal.log_event(event, **facts)
         if event == "worker_lost" and self.stop_reason is None:
-            message = "the worker %s %s; %s of its calls run again"
-            logger.warning(message, facts["worker"], facts["why"], facts["cells"])
+            # Not that they run again: one that was alone fails, one that timed out is retried.
+            had = f", with {facts['cells']} in flight" if facts["cells"] else ""
+            logger.warning("the worker %s %s%s", facts["worker"], facts["why"], had)
         elif event == "waiting_for_workers" and facts["waiting"] == facts["workers"]:
             logger.warning("Ray has no room yet; the run begins with the first worker")
 

@@ -184,6 +184,9 @@ def test_a_typo_is_told_what_was_meant(project):
     project.write_config(SCORE, "engine: procesess\n")
     assert "processes" in command("run", cwd=project.folder).err
     refused(command("run", "--engine", "procesess", cwd=project.folder), "processes")
+    for spelling in ("processes:4", "{processes: 4}", "none"):  # what takes them is named
+        done = command("run", "--engine", spelling, cwd=project.folder)
+        refused(done, "--set 'engine={processes: 4}'; for none, --set engine=null")
 
 
 @pytest.mark.parametrize("step", ["workflow", "evaluator"])

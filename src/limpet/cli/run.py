@@ -38,7 +38,7 @@ from limpet.cli.run_ending import (
 from limpet.config import Config
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
-from limpet.engines.spec import as_engine
+from limpet.engines.spec import ENGINES
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.live_display import busy
@@ -50,7 +50,7 @@ from limpet.run.options import Redo, RunOptions, as_retry
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.text import harmless
+from limpet.text import did_you_mean, harmless, one_line
 
 if TYPE_CHECKING:
     from limpet.cli.against import Against
@@ -153,10 +153,12 @@ def _read_against(
 
 
 def _read_engine(engine: str | None) -> str | None:
-    try:
-        as_engine(engine)
-    except ValueError as error:
-        raise click.UsageError(f"--{error}") from None
+    if engine is not None and engine not in ENGINES:
+        raise click.UsageError(
+            f"--engine={one_line(repr(engine))}: must be processes or ray; for more, "
+            "--set 'engine={processes: 4}'; for none, --set engine=null"
+            + did_you_mean(engine, ENGINES)
+        )
     return engine
 
 

@@ -128,12 +128,13 @@ def answer(item):
 }
 
 
+@pytest.mark.parametrize("engine", [ONE, {"processes": 1}], ids=["one", "processes"])
 @pytest.mark.parametrize("where", KEPT)
-def test_a_file_that_one_call_has_from_another_counts_for_it(tmp_path, where):
+def test_a_file_that_one_call_has_from_another_counts_for_it(tmp_path, where, engine):
     project = Project(tmp_path, KEPT[where], rows=3)
     (tmp_path / "pyproject.toml").write_text("")
     (tmp_path / "call.txt").write_text("first")
-    project.evaluate({"processes": 1}, pace=1)
+    project.evaluate(engine, pace=1)
     (tmp_path / "call.txt").write_text("second")
-    result = project.evaluate({"processes": 1}, pace=1)
+    result = project.evaluate(engine, pace=1)
     assert [item.output for item in result.items] == ["second"] * 3

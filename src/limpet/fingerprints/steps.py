@@ -161,6 +161,11 @@ class Inspection:
             shown=ShownParts(show),
         )
 
+    @property
+    def is_class(self) -> bool:
+        """Whether a run makes an object of it, which is not inspected."""
+        return any(issubclass(type(thing), type) for _, thing, _ in self._inspected)
+
     def forget(self) -> None:
         """Free what is only needed to show the parts."""
         for _, _, identity in self._inspected:

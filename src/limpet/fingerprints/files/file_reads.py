@@ -7,7 +7,8 @@ A call may use what an earlier call read and cached. So a file counts for all ca
 it was read, with two exceptions:
 
 - A file that a later call reads again, on the same thread, is not cached, as long as the step holds
-  no state. It counts for the calls that read it.
+  no state that is seen, is no class, has nothing for each thread, and reads no file that the run
+  wrote. It counts for the calls that read it.
 - A file whose name comes from the row (`docs/17.txt` for item 17) does not count for a call that
   read the file of its own row.
 

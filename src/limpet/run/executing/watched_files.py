@@ -202,7 +202,10 @@ class WatchedFiles:
         while missed:
             logger.warning("a file that was read could not be recorded: %s", missed.popleft())
         for step in self._watch.steps.values():
-            for name in sorted(step.afresh | step.elsewhere) if step.step not in changing else ():
+            # What one call wrote and another read may be a cache as well.
+            if step.step in changing or any(map(step.knows, self._watch.written)):
+                continue
+            for name in sorted(step.afresh | step.elsewhere):
                 self._mark(step.step, "afresh", name, wait=False)
 
 

@@ -16,6 +16,7 @@ from limpet.run.run_file import RunFile
 
 _MOST_NAMES = 5_000
 _CACHES = ".cache_parameters"  # of every function under `lru_cache`
+_OF_A_THREAD = "_thread._local"
 
 
 class StepIdentities:
@@ -67,7 +68,7 @@ class StepIdentities:
             look.forget()
 
     def end(self, run_file: RunFile | None, clean: Callable[[Any], Any]) -> set[str]:
-        """Inspect the steps again and record what is state; return the steps that have state.
+        """Inspect the steps again and record what is state; return the steps that may have state.
 
         Without a run file, the session never began.
         """
@@ -79,6 +80,18 @@ class StepIdentities:
         run_file.state = clean({name: names for name, names in state.items() if names})
         return {
             name
-            for name, parts in self._parts.items()
-            if name in run_file.state or any(_CACHES in part for part in parts)
+            for name in self._inspections
+            if name in run_file.state or self._may_keep_unseen(name)
         }
+
+    def _may_keep_unseen(self, step: str) -> bool:
+        """Return whether a step may have kept what an inspection does not see.
+
+        That is in a cached function, in the object that a run made of its class, or for a thread.
+        """
+        look = self._inspections[step]
+        return (
+            look.is_class
+            or any(_CACHES in part for part in self._parts[step])
+            or any(why.endswith(_OF_A_THREAD) for why in look.identity.left_out.values())
+        )

@@ -93,7 +93,7 @@ def make(folder, deaths, rows=16, **more):
     project = Project(folder, CODE, rows=rows, **settings)
     guilty = {}
     for place, how in enumerate(deaths):
-        row = project.rows[1 + place * (rows // len(deaths))]
+        row = project.rows[(1 + place * (rows // len(deaths))) % rows]
         row["die"] = how
         guilty[row["id"]] = how
     project.write_rows()

@@ -39,7 +39,7 @@ def test_ctrl_c_twice_ends_it_and_what_is_on_disk_counts(on_full_disk, small_dis
     terminal.press_ctrl_c()
     terminal.wait_for("press again to stop now")
     terminal.press_ctrl_c()
-    assert terminal.wait() == 130
+    assert terminal.wait() == 130, terminal.said
     assert "Traceback" not in terminal.said
     assert terminal.said.splitlines()[-1].startswith("resume with: ")
     column = small_disk / "run" / "workflow_output.jsonl"

@@ -33,11 +33,14 @@ class _IgnoringErrors:
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError, ValueError):
             if self._stream is not None:
-                self._stream.write(text)
+                try:
+                    self._stream.write(text)
+                except RuntimeError:  # a signal came while it wrote: beside its buffer
+                    os.write(self._stream.fileno(), text.encode(errors="backslashreplace"))
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
             if self._stream is not None:
                 self._stream.flush()
 

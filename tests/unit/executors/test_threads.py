@@ -10,7 +10,6 @@ import pytest
 
 from limpet.executors.threads import Threads, is_async
 
-
 EARLIER: set[threading.Thread] = set()
 """Threads of other tests of this process: some of their functions hang on purpose."""
 

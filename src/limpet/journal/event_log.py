@@ -34,6 +34,7 @@ class Started(NamedTuple):
     attempt: int
     at: str
     generation: int = 0
+    trial: int = 0
 
 
 class EventLog:
@@ -92,6 +93,7 @@ class EventLog:
                 event.get("attempt", 1),
                 event.get("at", ""),
                 event.get("generation", 0),
+                event.get("trial", 0),
             )
         elif kind == "failed" and _is_key(key):
             self.begun.pop((step, key), None)

@@ -164,7 +164,12 @@ def _step_data(step: StepSnapshot, so_far: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": dict(step.tokens),
         "so_far": so_far,
         "in_flight": [
-            {"id": call.id, "attempt": call.attempt, "seconds": round(call.seconds, 3)}
+            {
+                "id": call.id,
+                "trial": call.trial,
+                "attempt": call.attempt,
+                "seconds": round(call.seconds, 3),
+            }
             for call in step.in_flight
         ],
     }

@@ -168,8 +168,8 @@ def _oldest(step: StepSnapshot) -> Iterator[str]:
     calls = step.in_flight[:_OLDEST]
     if calls:
         shown = (
-            f"{one_line(call.id)} {duration(call.seconds)}"
-            + (f" (attempt {call.attempt})" if call.attempt > 1 else "")
+            f"{one_line(call.id)} {f'trial {call.trial} ' if call.trial else ''}"
+            f"{duration(call.seconds)}" + (f" (attempt {call.attempt})" if call.attempt > 1 else "")
             for call in calls
         )
         yield f"{one_line(step.name)}, oldest calls: {', '.join(shown)}"

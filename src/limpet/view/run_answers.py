@@ -244,6 +244,7 @@ def _in_flight(snapshot: Snapshot, summary: Mapping[str, Any]) -> list[dict[str,
             {
                 "step": step.name,
                 "id": call.id,
+                "trial": call.trial,
                 "attempt": call.attempt,
                 "age_s": call.seconds,
                 "p99_s": p99,

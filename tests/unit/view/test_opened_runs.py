@@ -6,7 +6,9 @@ import threading
 import pytest
 from scored_runs import make
 
+import limpet
 from limpet.view.opened_runs import OpenedRuns
+from limpet.view.run_answers import RunAnswers
 
 
 @pytest.fixture
@@ -67,3 +69,22 @@ def test_a_run_that_goes_on_stays_open(runs, tmp_path):
     with runs.use("one") as other:
         assert other is opened
         assert len(items_in(other)) == 6
+
+
+def test_a_call_in_flight_names_its_trial(tmp_path):
+    seen = []
+    runs = OpenedRuns(tmp_path)
+
+    def look(question):
+        before = len(seen)
+        while len(seen) == before:  # the start of the call is being written
+            with runs.use("one") as opened:
+                calls = RunAnswers().answer(opened, "one", can_label=False)["in_flight"]
+            names = [(call["id"], call["trial"]) for call in calls]
+            seen.extend(name for name in names if name not in seen)
+        return question
+
+    rows = [{"id": "a", "question": "?"}]
+    limpet.evaluate(rows, look, run=tmp_path / "one", trials=3, pace=1)
+    runs.close()
+    assert seen == [("a", 0), ("a", 1), ("a", 2)]

@@ -158,6 +158,8 @@ class Recorder:
             event: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
             if generation := self._generation_of(cell, attempt.input):
                 event["generation"] = generation
+            if cell.trial:
+                event["trial"] = cell.trial
             self._journal.log_event("started", step=cell.step, **event)
             if self._guards is not None:
                 self._guards.started()

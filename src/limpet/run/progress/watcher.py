@@ -70,11 +70,13 @@ class InFlight(NamedTuple):
         id: The id of its item.
         attempt: The number of the attempt, from 1.
         seconds: How long it has been running.
+        trial: The number of its trial, from 0.
     """
 
     id: str
     attempt: int
     seconds: float
+    trial: int = 0
 
 
 class ScoreSoFar(NamedTuple):
@@ -203,7 +205,7 @@ class Tally(Watcher):
         self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
-        self._steps[cell.step].in_flight[cell.key] = (cell.id, attempt, self._clock())
+        self._steps[cell.step].in_flight[cell.key] = (cell.id, attempt, self._clock(), cell.trial)
 
     def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         step = self._steps[cell.step]
@@ -273,7 +275,7 @@ class _StepTally:
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.tokens: dict[str, float] = {}
-        self.in_flight: dict[str, tuple[str, int, float]] = {}
+        self.in_flight: dict[str, tuple[str, int, float, int]] = {}
         self.pace: Pacer | FixedPace = FixedPace("")
         self._samples: deque[tuple[float, int]] = deque([(began, 0)])
 
@@ -294,7 +296,7 @@ class _StepTally:
             self.done,
             failed,
             self.retries,
-            tuple(InFlight(id_, attempt, now - at) for id_, attempt, at in in_flight),
+            tuple(InFlight(id_, attempt, now - at, trial) for id_, attempt, at, trial in in_flight),
             self._rate(now, self.done + sum(failed.values())),
             self.pace.words,
             bounded(dict(self.tokens)),

@@ -184,7 +184,7 @@ class Progress:
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
         calls = [call for call in self.unfinished() if call.step == name]
         in_flight = [
-            InFlight(call.id, call.attempt, age_s(call.at) or 0.0)
+            InFlight(call.id, call.attempt, age_s(call.at) or 0.0, call.trial)
             for call in sorted(calls, key=lambda call: call.at)
         ]
         return tuple(in_flight)

@@ -107,7 +107,7 @@ function inFlight(about, run) {
   return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} may be stuck`) : null),
     table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["99 of 100 take at most", "right"], ["", "rest"]], shown.map((call) =>
       el("tr", { class: call.is_stuck ? "stuck" : "" },
-        el("th", { scope: "row" }, el("a", { href: to("item", { run, id: call.id }) }, call.id)),
+        el("th", { scope: "row" }, el("a", { href: to("item", { run, id: call.id, trial: call.trial || null }) }, call.id, about.trials > 1 ? ` trial ${call.trial}` : "")),
         el("td", {}, call.step), el("td", { class: "right" }, count(call.attempt)),
         el("td", { class: "right nowrap" }, seconds(call.age_s)),
         el("td", { class: "dim right nowrap" }, call.p99_s ? seconds(call.p99_s) : "–"), el("td", { class: "rest" }))), { class: "plain fit" })];

@@ -107,10 +107,12 @@ def test_a_keyboard_interrupt_while_waiting_ends_the_thread_and_goes_through():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as a notebook's kernel has it
         AsyncExecutor(fn, termination_signal=None).run([1])
 
+    before = threading.enumerate()
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(notebook())
-    assert [one.name for one in threading.enumerate() if "limpet" in one.name] == []
+    left = [one.name for one in threading.enumerate() if one not in before]
+    assert [name for name in left if "limpet" in name] == []
 
 
 def test_run_on_a_loop_that_nest_asyncio_patched_stays_on_it():

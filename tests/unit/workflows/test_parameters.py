@@ -15,7 +15,14 @@ ITEM = Item("q1", "why?", "so", ROW)
 
 def called(function):
     workflow = as_workflow(function)
-    return asyncio.run(workflow.call(ITEM)).value, workflow.seen(ITEM)
+
+    async def call():
+        try:
+            return await workflow.call(ITEM)
+        finally:
+            await workflow.close()  # which ends its thread
+
+    return asyncio.run(call()).value, workflow.seen(ITEM)
 
 
 @pytest.mark.parametrize(

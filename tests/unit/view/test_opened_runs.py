@@ -88,3 +88,11 @@ def test_a_call_in_flight_names_its_trial(tmp_path):
     limpet.evaluate(rows, look, run=tmp_path / "one", trials=3, pace=1)
     runs.close()
     assert seen == [("a", 0), ("a", 1), ("a", 2)]
+
+
+def test_a_run_without_its_items_says_what_is_not_shown(runs, tmp_path):
+    (tmp_path / "one/items.jsonl").unlink()
+    with runs.use("one") as opened:
+        about = RunAnswers().answer(opened, "one", can_label=False)
+    (remark,) = about["remarks"]
+    assert remark.startswith("items.jsonl is missing, so inputs and expected values are not shown")

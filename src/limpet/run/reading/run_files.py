@@ -24,6 +24,9 @@ logger = logging.getLogger("limpet.run")
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
 """After this long without an event, a run on another machine counts as dead."""
+_NO_ITEMS = (
+    "items.jsonl is missing, so inputs and expected values are not shown: the next run writes it"
+)
 
 
 class RunFiles:
@@ -90,6 +93,8 @@ class RunFiles:
         self.holder = holder_of(self.layout.lock)
         self.items_identity = identity_of(self.layout)  # before run.json, which is written later
         self.run_file = self._read_run_file()
+        if self.items_identity is None and self.run_file.sessions and self.kind != "map":
+            self.remarks.append(_NO_ITEMS)
         needed = read_redone(self.layout)
         self.outdated = read_outdated(self.layout)
         for step, keys in self.outdated.items():

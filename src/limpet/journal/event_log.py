@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
 import orjson
 
@@ -21,7 +21,7 @@ from limpet.json_values import encode
 
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
 _MOST_NEEDLES = 20
-_STARTED = b'"event":"started"'
+_STARTED, _FAILED = b'"event":"started"', b'"event":"failed"'
 _KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
 
@@ -124,11 +124,25 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
     # Most lines belong to other items and are not parsed, unless there are many to look for.
     needles = [encode(id_)[0] for id_ in ids] if len(ids) <= _MOST_NEEDLES else [b""]
     with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
-        for line in file:
-            if b'"event":"failed"' in line and any(needle in line for needle in needles):
-                event = _event_of(line)
-                if event is not None and event.get("id") in ids:
-                    yield event
+        for text in _whole_lines(file):
+            # Most texts have no such line, and are not split.
+            if _FAILED not in text or not any(needle in text for needle in needles):
+                continue
+            for line in text.split(b"\n"):
+                if _FAILED in line and any(needle in line for needle in needles):
+                    event = _event_of(line)
+                    if event is not None and event.get("id") in ids:
+                        yield event
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the file in texts of many lines."""
+    rest = b""
+    while text := file.read(_GROUP_BYTES):
+        text = rest + text
+        end = text.rfind(b"\n") + 1
+        yield text[:end]
+        rest = text[end:]
 
 
 def last_event_at(events: Path) -> str:

@@ -78,11 +78,10 @@ class ItemsFile:
             begin, ends = len(self._offsets), list(accumulate(map(len, lines), initial=at))
             at = ends.pop()
             self._offsets.extend(ends)
-            for place, line in enumerate(lines, begin):
-                if line[_AFTER_KEY] != _ID:
-                    self._more[place] = self._decoded(line, place)
-                if not known:  # without a checksum, each line is checked
-                    self._item_in(line, place)
+            odd = [place for place, line in enumerate(lines) if line[_AFTER_KEY] != _ID]
+            self._more.update({begin + at: self._decoded(lines[at], begin + at) for at in odd})
+            for place, line in enumerate(() if known else lines, begin):
+                self._item_in(line, place)  # without a checksum, each line is checked
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:

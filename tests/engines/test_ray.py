@@ -279,6 +279,8 @@ def disturbed(folder, cluster, who, short_folder):
         project.tell()
         out, err = process.communicate(timeout=250)
         assert process.returncode == (-signal.SIGKILL if who == "the driver" else 0), out + err
+        assert "memory" not in err  # which Ray names as a cause that is possible
+        assert who != "an actor" or "was lost: its Ray actor died" in err
         wait_until(lambda: not any(map(is_alive, project.pids)), "its workers to follow", 30)
         wait_until(lambda: not list(short_folder.iterdir()), "its folder to go", 30)
     if who != "the driver":

@@ -401,7 +401,8 @@ def _means(error: BaseException) -> SetupError | None:
 def _how(error: BaseException) -> str:
     """Return how a foreman was lost, in words."""
     text = text_of(error).lower()
-    if "memory" in text and ("oom" in text or "out of memory" in text or "outofmemory" in text):
+    # Of each actor that is killed, Ray says that the "OOM killer" may have done it.
+    if "running low on memory" in text or "out_of_memory" in text:
         return "Ray ended its actor, as the memory of the node ran out"
     if "node" in text and ("node died" in text or "node has died" in text or "dead node" in text):
         return "its node is gone"

@@ -12,7 +12,6 @@ covers the last group, and its lines are read from the column too.
 import logging
 import os
 import struct
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +24,11 @@ from limpet.journal.lines import KEY, KEY_BYTES, LineKind, crc32, is_whole, kind
 _ENTRY = struct.Struct("<16sQIHH")
 ENTRY_BYTES = _ENTRY.size
 assert ENTRY_BYTES == 32  # noqa: PLR2004 - as documented
-_OFFSET_AT, _TAG_AT = 16, 28
+_PLACE, _TAG_AT = struct.Struct("<16sQ8x"), 28
 NO_KEY = bytes(KEY_BYTES)
 MOST_GENERATIONS = 2**14 - 1
 _KINDS = (*LineKind, LineKind.BAD)  # by two bits of an entry; the last is never written
-_CHUNK_LINES = 2**15
+_CHUNK_LINES = 2**17
 
 logger = logging.getLogger("limpet.journal")
 
@@ -78,12 +77,14 @@ class Places:
             elif kind is LineKind.BAD:
                 self.bad_lines.append(number)
 
-    def add_plain(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
+    def add_plain(self, new: dict[bytes, int]) -> bool:
         """Add records of generation 0; return False, and add none, if any key is not new."""
-        new = dict(zip(keys, offsets, strict=True))
-        if not new or len(new) < len(keys) or not self.offsets.keys().isdisjoint(new):
+        if not self.offsets:
+            self.offsets = new
+        elif self.offsets.keys().isdisjoint(new):
+            self.offsets.update(new)
+        else:
             return False
-        self.offsets.update(new)
         return True
 
     def generation(self, key: bytes) -> int:
@@ -217,25 +218,16 @@ def _load(file: BinaryIO, known: int, size: int, column: BinaryIO) -> Index | No
 
 
 def _add_entries(places: Places, entries: bytes, first: int) -> None:
-    if places.add_plain(*_plain_entries(entries)):
-        return
+    if not any(memoryview(entries).cast("H")[_TAG_AT // 2 :: ENTRY_BYTES // 2].tolist()):
+        # All are records of generation 0: a third of the time of adding them one by one.
+        new: dict[bytes, int] = dict(_PLACE.iter_unpack(entries))
+        if len(new) == len(entries) // ENTRY_BYTES and places.add_plain(new):
+            return
     marks = (
         (key, offset, length, _KINDS[tag & 3], tag >> 2)
         for key, offset, length, tag, _ in _ENTRY.iter_unpack(entries)
     )
     places.add(marks, first)
-
-
-def _plain_entries(entries: bytes) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets if all are records of generation 0, else nothing.
-
-    For a hundred thousand entries this takes half the time of unpacking each.
-    """
-    view = memoryview(entries)
-    if sys.byteorder != "little" or any(view.cast("H")[_TAG_AT // 2 :: ENTRY_BYTES // 2].tolist()):
-        return [], []
-    keys = [entries[at : at + KEY_BYTES] for at in range(0, len(entries), ENTRY_BYTES)]
-    return keys, view.cast("Q")[_OFFSET_AT // 8 :: ENTRY_BYTES // 8].tolist()
 
 
 def _entry_at(file: BinaryIO, number: int) -> tuple[Mark, int]:

@@ -33,8 +33,10 @@ def by_calls(name: str, workers: int) -> Callable[..., Any]:
         async def call(self, question: int) -> Any:
             return await function(question)
 
+    place = {"PYTHONPATH": str(Path(__file__).parent)}  # else its actors do not find engine_steps
     ray.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False,
-             logging_level=logging.ERROR, _node_ip_address="127.0.0.1")  # fmt: skip
+             logging_level=logging.ERROR, _node_ip_address="127.0.0.1",
+             runtime_env={"env_vars": place})  # fmt: skip
     hired: Any = ray.remote(Actor).options(max_concurrency=1000)
     actors = [hired.remote() for _ in range(workers)]
 

@@ -25,6 +25,7 @@ from limpet.engines.messages import (
     CLOSED,
     DONE,
     FREE,
+    HUNG,
     LOG,
     NO_MEMORY,
     OPEN,
@@ -42,6 +43,7 @@ from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import MainModule, SentStep, check_same, received_step
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.forks import end_if_forked
+from limpet.executors.threads import abandoned
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
@@ -53,6 +55,7 @@ from limpet.types import Output
 _LINGER_S = 0.001
 _MOST_TOGETHER = 100
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
+_HUNG_S = 1.0  # how long the thread of a call that was given up may go on
 _SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
 
 
@@ -114,6 +117,7 @@ class Bench:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_answered = True
         self._is_blocked, self._blocker = False, 0
+        self._is_hung = False
         listen(self._reports)
         with pacing_with(RemotePacers(self._questions)):  # type: ignore[arg-type]  # as one sees it
             self._context = contextvars.copy_context()
@@ -192,10 +196,15 @@ class Bench:
             self._timer = self._loop.call_later(_LINGER_S, self.flush)
 
     def ping(self) -> Message | None:
-        """Return which cell blocks the event loop, as a message; called by another thread.
+        """Return what is wrong here, as a message; called by another thread.
 
-        The time of its neighbours must not run out meanwhile: they can do nothing about it.
+        Either threads of calls that were given up go on, and this worker is to be replaced; or a
+        cell blocks the event loop. The time of its neighbours must not run out meanwhile: they can
+        do nothing about it.
         """
+        if not self._is_hung and (threads := abandoned(_HUNG_S)):
+            self._is_hung = True
+            return (HUNG, threads)
         if not self._is_answered:
             running = asyncio.current_task(self._loop)
             numbers = (number for number, task in list(self._cells.items()) if task is running)

@@ -7,7 +7,8 @@ the neighbours would fail too; if none were, the guilty one would kill workers f
 What we do. A cell goes to the worker with the fewest cells. When a worker dies, its cells go to
 others, and nobody is charged. A cell whose worker died twice runs alone from then on, in a spare
 process: if that dies too, the cell fails for good, and is named. A worker is also given up when it
-does not answer a cancellation, or shows no sign of life: it is killed, and replaced.
+does not answer a cancellation, or shows no sign of life: it is killed, and replaced. One in which
+threads of calls go on that were given up is retired: it finishes its cells, and gets no others.
 
 What a worker said before it died counts. Whatever a worker says that was given up does not: its
 cells run elsewhere by then, and the first result is the only one.
@@ -47,10 +48,17 @@ class Crew:
         start: Starts one.
         on_event: Told of workers that start and are lost.
         at_once: How many may be starting at a time; None: all.
+        has_room: Whether there is room for a worker beside one that was retired.
     """
 
     def __init__(
-        self, size: int, start: StartLine, on_event: OnEvent, at_once: int | None = None
+        self,
+        size: int,
+        start: StartLine,
+        on_event: OnEvent,
+        at_once: int | None = None,
+        *,
+        has_room: bool = True,
     ) -> None:
         self.size = size
         self._on_event = on_event
@@ -63,6 +71,7 @@ class Crew:
             on_event,
             self._heard,
             self._lost,
+            has_room=has_room,
         )
         self._news = WorkerNews(self._staffing)
 
@@ -149,7 +158,7 @@ class Crew:
             await self._cancel(worker, number, cell)
             raise
         finally:
-            worker.cells.pop(number, None)
+            worker.forget(number)
             if cell.desk is not None:
                 cell.desk.close()
                 cell.desk = None

@@ -48,6 +48,7 @@ class CrewWorker:
         opened: The steps that are open in it.
         opening: Done when a step is open in it, cancelled when that failed.
         closing: Done when a step is closed in it, cancelled when it was lost before.
+        idle: Done when it has no more cells; None: it gets others, and was not retired.
         is_lost: Whether it was given up: what it says does not count.
         is_quiet: Whether it was silent for a while, so that the time of its cells stands still.
         is_spare: Whether it runs one cell at a time, which may be the reason of a death.
@@ -62,11 +63,18 @@ class CrewWorker:
         self.opened: set[str] = set()
         self.opening: dict[str, asyncio.Future[None]] = {}
         self.closing: dict[str, asyncio.Future[Any]] = {}
+        self.idle: asyncio.Future[None] | None = None
         self.is_lost = self.is_quiet = False
         self.is_spare = self.is_busy = False
         self.completed = 0
         self.heard_at = 0.0
         self.paused: list[CrewCell] = []
+
+    def forget(self, number: int) -> None:
+        """Note that a cell has ended, or was taken back."""
+        self.cells.pop(number, None)
+        if self.idle is not None and not self.cells and not self.idle.done():
+            self.idle.set_result(None)
 
     @property
     def name(self) -> str:

@@ -3,6 +3,10 @@
 A few workers start at a time: starting an interpreter and importing the user's modules takes a
 processor, and sixty at once on two processors would all be ready after minutes, instead of the
 first after a second. A run begins with the first.
+
+A thread cannot be ended. If that of a call that was given up goes on, it may hold memory, locks and
+the interpreter for ever. So its worker is retired: it gets no more cells and finishes those that it
+has, another one takes its place, and at last its process ends, whatever its threads do.
 """
 
 import asyncio
@@ -19,6 +23,7 @@ from limpet.errors import SetupError
 
 _FAILED_STARTS = 3  # in a row, then no more workers are started
 _LONGEST_PAUSE_S = 5.0
+_CLOSING_S = 10.0  # how long a retired worker has to close its steps
 _STARTING_S = 30.0  # a set-up that takes longer mostly waits: the next worker starts meanwhile
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -35,9 +40,12 @@ class Staffing:
         on_event: Told of workers that start or cannot be set up.
         on_message: Called with each message of a worker.
         on_lost: Called when a worker is lost, to take back its cells.
+        has_room: Whether there is room for a worker beside one that was retired. As many as there
+            are workers may work on then, while their successors do too.
 
     Attributes:
         workers: Those that run cells, or will.
+        retired: Those that only finish what they have.
         spares: Those that run one suspect at a time.
         is_closing: Whether the last step was closed, so that the workers end.
     """
@@ -50,18 +58,23 @@ class Staffing:
         on_event: OnEvent,
         on_message: Callable[[CrewWorker, Message], None],
         on_lost: Callable[[CrewWorker, Lost], None],
+        *,
+        has_room: bool,
     ) -> None:
         self.workers: list[CrewWorker] = []
         self.spares: list[CrewWorker] = []
+        self.retired: list[CrewWorker] = []
         self._size = size
         self._at_once = at_once
         self._start_line = start
         self._on_event = on_event
         self._on_message = on_message
         self._on_lost = on_lost
+        self._has_room = has_room
         self._loop = asyncio.get_running_loop()
         self._starting = asyncio.Semaphore(at_once)
         self._alone = asyncio.Semaphore(size)
+        self._leaving = asyncio.Semaphore(size)
         self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
         self._told: dict[str, tuple[list[str], dict[str, str]]] = {}
@@ -70,6 +83,11 @@ class Staffing:
         self._failed_starts = self._failed_setups = 0
         self._broken: BaseException | None = None
         self.is_closing = False
+
+    @property
+    def everyone(self) -> list[CrewWorker]:
+        """All workers."""
+        return [*self.workers, *self.spares, *self.retired]
 
     @property
     def ready(self) -> int:
@@ -123,20 +141,22 @@ class Staffing:
         """Close a step in all workers, and end the workers with the last one."""
         self._steps.pop(name, None)
         self.is_closing = not self._steps
-        closing: list[asyncio.Future[Any]] = []
-        for worker in [*self.workers, *self.spares]:
-            is_there = name in worker.opened or name in worker.opening
-            if is_there and worker.line is not None and not worker.is_lost:
-                worker.opened.discard(name)
-                worker.closing[name] = self._loop.create_future()
-                closing.append(worker.closing[name])
-                worker.line.send([(CLOSE, name)])
+        closing = [self._close_in(worker, name) for worker in self.everyone]
         try:
-            if closing:
-                await asyncio.wait(closing)
+            if left := [future for future in closing if future is not None]:
+                await asyncio.wait(left)
         finally:
             if self.is_closing:
                 await self._end()
+
+    def _close_in(self, worker: CrewWorker, name: str) -> "asyncio.Future[Any] | None":
+        """Close a step in a worker; return what tells that it is closed."""
+        is_there = name in worker.opened or name in worker.opening
+        if is_there and name not in worker.closing and worker.line is not None and not worker.is_lost:
+            worker.opened.discard(name)
+            worker.closing[name] = self._loop.create_future()
+            worker.line.send([(CLOSE, name)])
+        return worker.closing.get(name)
 
     def closed(self, worker: CrewWorker, step: str, failure: Any) -> None:
         """Note that a step is closed in a worker."""
@@ -146,7 +166,7 @@ class Staffing:
     async def _end(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        self.workers, self.spares = [], []
+        self.workers, self.spares, self.retired = [], [], []
         await asyncio.gather(*(line.close() for line in self._lines))
         self._lines.clear()
         if self._tasks:
@@ -271,7 +291,7 @@ class Staffing:
         worker.is_lost = True
         self._on_lost(worker, lost)
         _give_up_waiting(worker)
-        if worker.is_spare:
+        if worker.is_spare or worker.idle is not None:
             return
         if worker in self.workers:
             self.workers.remove(worker)
@@ -293,6 +313,46 @@ class Staffing:
             pause_s = min(_LONGEST_PAUSE_S, 0.1 * 2.0 ** min(self._failed_starts, 10))
         self._begin(self._start(fresh, pause_s))
 
+    # ---- those that are retired -----------------------------------------------------------------
+
+    def retire(self, worker: CrewWorker, threads: int) -> None:
+        """Give no more cells to a worker in which threads go on whose calls were given up."""
+        if worker.idle is not None or worker not in self.everyone:
+            return
+        worker.idle = self._loop.create_future()
+        if not worker.cells:
+            worker.idle.set_result(None)
+        (self.spares if worker.is_spare else self.workers).remove(worker)
+        self.retired.append(worker)
+        facts = {"worker": worker.name, "threads": int(threads), "cells": len(worker.cells)}
+        self._on_event("worker_retired", facts)
+        successor = None
+        if not (worker.is_spare or self.is_closing):
+            successor = CrewWorker()
+            self.workers.append(successor)
+        self._begin(self._leave(worker, successor))
+
+    async def _leave(self, worker: CrewWorker, successor: CrewWorker | None) -> None:
+        """End a worker when it has no more cells, whatever its threads do."""
+        assert worker.idle is not None
+        assert worker.line is not None
+        async with self._leaving:
+            if successor is not None and self._has_room:
+                self._begin(self._start(successor))
+            await asyncio.wait({worker.idle})
+            if not worker.is_lost:
+                names = {*worker.opened, *worker.opening, *worker.closing}
+                closing = [self._close_in(worker, name) for name in names]
+                if left := [future for future in closing if future is not None]:
+                    await asyncio.wait(left, timeout=_CLOSING_S)
+                worker.is_lost = True
+                _give_up_waiting(worker)
+                await worker.line.close()
+                self._lines.discard(worker.line)
+            self.retired = [other for other in self.retired if other is not worker]
+        if successor is not None and not self._has_room:
+            self._begin(self._start(successor))
+
     def _begin(self, work: Any) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
@@ -301,7 +361,8 @@ class Staffing:
 
 def _give_up_waiting(worker: CrewWorker) -> None:
     """Wake whoever waits for something that a lost worker was to do."""
-    for future in (*worker.opening.values(), *worker.closing.values()):
+    idle = () if worker.idle is None else (worker.idle,)
+    for future in (*worker.opening.values(), *worker.closing.values(), *idle):
         if not future.done():
             future.cancel()
 

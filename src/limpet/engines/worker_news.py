@@ -23,6 +23,7 @@ from limpet.engines.messages import (
     CLOSED,
     DONE,
     FREE,
+    HUNG,
     LOG,
     OPENED,
     READS,
@@ -59,6 +60,7 @@ class WorkerNews:
             BEGUN: self._begun,
             BLOCKED: self._blocked,
             FREE: self._free,
+            HUNG: staffing.retire,
             ASK: self._asked,
             READS: self._replay,
             OPENED: staffing.opened,
@@ -156,7 +158,7 @@ class WorkerNews:
         now = self._loop.time()
         was_away = now - self._looked_at > 4 * _LOOK_EVERY_S  # what they said is not read yet
         self._looked_at = now
-        for worker in [*self._staffing.workers, *self._staffing.spares]:
+        for worker in self._staffing.everyone:
             if worker.line is None or worker.is_lost:
                 continue
             if now - worker.heard_at > _QUIET_S and not was_away:

@@ -11,6 +11,7 @@ import functools
 import inspect
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
 from types import GeneratorType
@@ -22,6 +23,7 @@ from limpet.text import one_line
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
 """The jobs of one thread; None ends it."""
+_abandoned: dict[Work, float] = {}  # threads whose callers were cancelled, and when
 
 
 def is_async(function: Any) -> bool:
@@ -40,6 +42,12 @@ def is_awaitable(value: Any) -> bool:
     if type(value) is GeneratorType:
         return inspect.isawaitable(value)
     return issubclass(type(value), Awaitable)
+
+
+def abandoned(since_s: float) -> int:
+    """Return how many threads still run a function whose call was cancelled so long ago."""
+    now = time.monotonic()
+    return sum(now - at >= since_s for at in list(_abandoned.values()))
 
 
 class Threads:
@@ -82,14 +90,20 @@ class Threads:
             try:
                 loop.call_soon_threadsafe(self._settle, work, done, value, error)
             except RuntimeError:  # the loop is closed: there is no caller and no more work
+                _abandoned.pop(work, None)
                 work.put(None)
 
         work.put(job)
-        return await done
+        try:
+            return await done
+        finally:
+            if done.cancelled():
+                _abandoned[work] = time.monotonic()
 
     def _settle(
         self, work: Work, done: asyncio.Future[Any], value: Any, error: BaseException | None
     ) -> None:
+        _abandoned.pop(work, None)
         if self._closed:
             work.put(None)
         else:

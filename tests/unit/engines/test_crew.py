@@ -7,7 +7,18 @@ from virtual_time import in_virtual_time
 
 from limpet.engines.crew import Crew
 from limpet.engines.line import Lost
-from limpet.engines.messages import ALIVE, BEGUN, CANCEL, CELL, CLOSE, CLOSED, DONE, OPEN, OPENED
+from limpet.engines.messages import (
+    ALIVE,
+    BEGUN,
+    CANCEL,
+    CELL,
+    CLOSE,
+    CLOSED,
+    DONE,
+    HUNG,
+    OPEN,
+    OPENED,
+)
 from limpet.engines.packed_errors import packed_error
 from limpet.engines.sent_steps import SentStep
 from limpet.engines.worker_news import SILENCE_S
@@ -61,13 +72,13 @@ class FakeLine:
         self.killed = "closed"
 
 
-async def opened(act, size=2, at_once=None):
+async def opened(act, size=2, at_once=None, kind=FakeLine, **more):
     lines, events = [], []
 
     async def start(on_message, on_lost):
-        return FakeLine(lines, act, on_message, on_lost)
+        return kind(lines, act, on_message, on_lost)
 
-    crew = Crew(size, start, lambda event, facts: events.append((event, facts)), at_once)
+    crew = Crew(size, start, lambda event, facts: events.append((event, facts)), at_once, **more)
     await crew.open(SentStep("workflow", "the workflow", b"", None, {}))
     return crew, lines, events
 
@@ -275,3 +286,172 @@ async def test_a_setup_that_fails_while_its_step_is_being_closed_does_not_hold_u
     await crew.open(STEP)
     async with asyncio.timeout(10):
         await crew.close_step("workflow")
+
+
+# ---- a thread that does not end -----------------------------------------------------------------
+
+
+def begins(crew, number):
+    return [
+        asyncio.ensure_future(crew.call("workflow", f"item {one}", b"")) for one in range(number)
+    ]
+
+
+@in_virtual_time
+async def test_a_worker_with_a_thread_that_does_not_end_finishes_its_cells_and_gets_no_others():
+    crew, lines, events = await opened(lambda line, number, _: None, size=2)
+    calls = begins(crew, 4)
+    await asyncio.sleep(1)
+    old = lines[0]
+    old.hear((HUNG, 1))
+    old.hear((HUNG, 1))
+    await asyncio.sleep(1)
+    calls += begins(crew, 6)
+    await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [2, 4, 4]  # nothing runs again
+    assert crew.ready == 2
+    for line in lines:
+        for number in line.cells:
+            assert old.killed is None
+            line.done(number)
+    assert [returned.value for returned in await asyncio.gather(*calls)] == ["ok"] * 10
+    await asyncio.sleep(1)
+    assert [line.killed for line in lines] == ["closed", None, None]
+    retired = [facts for event, facts in events if event == "worker_retired"]
+    assert retired == [{"worker": "worker 0", "threads": 1, "cells": 2}]
+    assert not [event for event, _ in events if event == "worker_lost"]
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_who_needs_the_only_worker_waits_for_its_successor():
+    def act(line, number, argument):
+        if line.name == "worker 0":
+            line.hear((HUNG, 3))
+        else:
+            line.done(number)
+
+    crew, lines, _ = await opened(act, size=1)
+    hanging = asyncio.ensure_future(crew.call("workflow", "item 0", b""))
+    await asyncio.sleep(0.1)
+    assert (await crew.call("workflow", "item 1", b"")).value == "ok"
+    assert len(lines[0].cells) == 1
+    lines[0].done(lines[0].cells[0])
+    assert (await hanging).value == "ok"
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_a_retired_worker_that_dies_is_not_replaced_twice():
+    def act(line, number, argument):
+        if line.name != "worker 0":
+            line.done(number)
+
+    crew, lines, _ = await opened(act, size=1)
+    call = asyncio.ensure_future(crew.call("workflow", "an item", b""))
+    await asyncio.sleep(1)
+    lines[0].hear((HUNG, 1))
+    lines[0].die()
+    assert (await call).value == "ok"
+    await asyncio.sleep(10)
+    assert (len(lines), crew.ready) == (2, 1)
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_no_more_retired_workers_work_on_beside_their_successors_than_there_are_workers():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
+    first = begins(crew, 1)
+    await asyncio.sleep(1)
+    lines[0].hear((HUNG, 1))
+    await asyncio.sleep(1)
+    second = begins(crew, 1)
+    await asyncio.sleep(1)
+    lines[1].hear((HUNG, 1))
+    third = begins(crew, 1)
+    await asyncio.sleep(5)
+    assert len(lines) == 2
+    lines[0].done(lines[0].cells[0])
+    await asyncio.sleep(1)
+    assert len(lines) == 3
+    lines[1].done(lines[1].cells[0])
+    lines[2].done(lines[2].cells[0])
+    await asyncio.gather(*first, *second, *third)
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_where_there_is_no_room_beside_a_retired_worker_its_successor_comes_after_it():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1, has_room=False)
+    calls = begins(crew, 1)
+    await asyncio.sleep(1)
+    lines[0].hear((HUNG, 1))
+    await asyncio.sleep(5)
+    assert len(lines) == 1
+    lines[0].done(lines[0].cells[0])
+    await asyncio.gather(*calls)
+    await asyncio.sleep(1)
+    assert (len(lines), lines[0].killed, crew.ready) == (2, "closed", 1)
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_a_run_ends_though_a_retired_worker_still_works():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
+    [call] = begins(crew, 1)
+    await asyncio.sleep(1)
+    lines[0].hear((HUNG, 1))
+    call.cancel()  # the second Ctrl-C
+    await asyncio.sleep(0.1)
+    assert lines[0].cancelled == lines[0].cells
+    lines[0].done(lines[0].cells[0])
+    await asyncio.wait({call})
+    await crew.close_step("workflow")
+    assert [line.killed for line in lines] == ["closed", "closed"]
+
+
+class StuckLine(FakeLine):
+    """A worker whose `teardown` waits for what its thread holds."""
+
+    def _take(self, message):
+        if message[0] != CLOSE or self.name != "worker 0":
+            super()._take(message)
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@in_virtual_time
+async def test_a_retired_worker_whose_teardown_does_not_end_is_ended(is_last):
+    crew, lines, _ = await opened(lambda line, number, _: None, size=2, kind=StuckLine)
+    if is_last:  # it is found when the run ends
+        asyncio.get_running_loop().call_later(1, lines[0].hear, (HUNG, 1))
+    else:
+        lines[0].hear((HUNG, 1))
+        await asyncio.sleep(12)
+        assert [line.killed for line in lines] == ["closed", None, None]
+    async with asyncio.timeout(60):
+        await crew.close_step("workflow")
+    assert len(lines) == (2 if is_last else 3)
+
+
+@in_virtual_time
+async def test_a_spare_with_a_thread_that_does_not_end_runs_no_other_suspect():
+    hung = []
+
+    def act(line, number, argument):
+        line.hear((BEGUN, [number]))
+        if next(deaths):
+            line.die()
+        else:
+            hung.append(line)
+            line.hear((HUNG, 1))
+            line.done(number)
+
+    crew, _, _ = await opened(act, size=1)
+    for _ in range(2):
+        deaths = iter([True, True, False])
+        assert (await crew.call("workflow", "a suspect", b"")).value == "ok"
+    await asyncio.sleep(1)
+    assert hung[0] is not hung[1]
+    assert [line.killed for line in hung] == ["closed", "closed"]
+    assert crew.ready == 1
+    await crew.close_step("workflow")

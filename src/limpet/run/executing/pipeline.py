@@ -76,6 +76,7 @@ class Pipeline:
             guards.append(taking)
         self._taking = taking
         self._masked: Counter[str] = Counter()
+        self._said_retired = False
         self._runner = runner = StepRunner(
             journal,
             request,
@@ -186,6 +187,13 @@ class Pipeline:
             # Not that they run again: one that was alone fails, one that timed out is retried.
             had = f", with {facts['cells']} in flight" if facts["cells"] else ""
             logger.warning("the worker %s %s%s", facts["worker"], facts["why"], had)
+        elif event == "worker_retired" and not self._said_retired:
+            self._said_retired = True
+            logger.warning(
+                "a call that was given up goes on in the worker %s, which is replaced (reported "
+                "once); give loops an end, and clients a timeout",
+                facts["worker"],
+            )
         elif event == "waiting_for_workers" and facts["waiting"] == facts["workers"]:
             logger.warning("Ray has no room yet; the run begins with the first worker")
 

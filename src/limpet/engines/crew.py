@@ -117,7 +117,7 @@ class Crew:
             WorkerDiedError: Each worker that ran it died, the last one alone with it.
         """
         staffing = self._staffing
-        cell = CrewCell(who, current_leave(), contextvars.copy_context())
+        cell = CrewCell(step, who, current_leave(), contextvars.copy_context())
         cell.leave.pause()
         try:
             while True:
@@ -184,7 +184,8 @@ class Crew:
         """Take back the cells of a worker that is lost."""
         cells, worker.cells = worker.cells, {}
         facts = {"worker": worker.name, "why": lost.why, "cells": len(cells)}
-        facts["had"] = [cell.who for cell in itertools.islice(cells.values(), _MOST_NAMED)]
+        had = itertools.islice(cells.values(), _MOST_NAMED)
+        facts["had"] = [f"{cell.step}: {cell.who}" for cell in had]
         self._on_event("worker_lost", facts)
         now = self._loop.time()
         for cell in cells.values():

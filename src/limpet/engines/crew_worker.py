@@ -14,6 +14,7 @@ class CrewCell:
     """A cell that a worker has, or that waits for one.
 
     Attributes:
+        step: The name of its step.
         who: Its name in messages.
         leave: The leave of its attempt, whose time stands still while no worker runs it.
         context: The context of its attempt.
@@ -23,11 +24,12 @@ class CrewCell:
     """
 
     __slots__ = (
-        "begun_at", "context", "deaths", "desk", "done", "leave", "sent_at", "waited_s", "who",
-        "worker",
+        "begun_at", "context", "deaths", "desk", "done", "leave", "sent_at", "step", "waited_s",
+        "who", "worker",
     )  # fmt: skip
 
-    def __init__(self, who: str, leave: Leave, context: contextvars.Context) -> None:
+    def __init__(self, step: str, who: str, leave: Leave, context: contextvars.Context) -> None:
+        self.step = step
         self.who = who
         self.leave = leave
         self.context = context

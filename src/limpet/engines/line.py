@@ -15,7 +15,7 @@ class Lost(NamedTuple):
 
     Attributes:
         why: In words that follow its name: "was killed by SIGSEGV".
-        details: More about it, in several lines: where its threads were.
+        details: More about it, in several lines: where the thread was that crashed.
         blames_nobody: Whether it was killed for the memory of all, so that no cell is to blame.
     """
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from limpet.engines.crash_reports import crashed_thread
 from limpet.engines.line import Lost, OnLost, OnMessage
 from limpet.engines.messages import (
     END,
@@ -48,7 +49,7 @@ _PROGRAM = (
 _DRAIN_S = 1.0
 _EXIT_S = 2.0
 _WORKING_S = 0.05  # of processor time between two looks
-_MOST_CRASH_BYTES = 32 * 1024
+_MOST_CRASH_BYTES = 64 * 1024  # what a pipe holds
 
 
 class ProcessLines:
@@ -256,10 +257,11 @@ class ProcessLine:
             self._on_lost(Lost(self._words(), details))
 
     def _crash_report(self) -> str:
-        """Return where the threads of a process were that a signal ended."""
+        """Return where a process was that a signal ended."""
         os.set_blocking(self._crash, False)
         try:
-            return os.read(self._crash, _MOST_CRASH_BYTES).decode(errors="replace")
+            report = os.read(self._crash, _MOST_CRASH_BYTES).decode(errors="replace")
+            return crashed_thread(report)
         except BlockingIOError:
             return ""
         finally:

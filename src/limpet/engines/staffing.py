@@ -151,8 +151,8 @@ class Staffing:
 
     def _close_in(self, worker: CrewWorker, name: str) -> "asyncio.Future[Any] | None":
         """Close a step in a worker; return what tells that it is closed."""
-        is_there = name in worker.opened or name in worker.opening
-        if is_there and name not in worker.closing and worker.line is not None and not worker.is_lost:
+        is_there = (name in worker.opened or name in worker.opening) and not worker.is_lost
+        if is_there and worker.line is not None and name not in worker.closing:
             worker.opened.discard(name)
             worker.closing[name] = self._loop.create_future()
             worker.line.send([(CLOSE, name)])

@@ -116,7 +116,7 @@ async def test_the_guilty_one_is_found_in_three_deaths_and_its_neighbours_comple
     assert [other.value for other in others] == ["ok"] * 9
     lost = [facts for event, facts in events if event == "worker_lost"]
     assert len(lost) == 3
-    assert lost[-1]["had"] == ["item 0"]
+    assert lost[-1]["had"] == ["workflow: item 0"]
     await crew.close_step("workflow")
 
 

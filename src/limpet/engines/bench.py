@@ -8,6 +8,7 @@ others, and travel together. Each cell runs in a context of its own, as in a run
 import asyncio
 import contextlib
 import contextvars
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,9 +67,10 @@ class _Step:
         self.who = who
         self.step = step
         self.held = held
-        self.is_workflow = name == "workflow"
-        self.name = name
-        self.cells: set[asyncio.Task[None]] = set()
+        self.read: Callable[..., Any] = (
+            read_output if name == "workflow" else functools.partial(read_scores, name=name)
+        )
+        self.cells: set[int] = set()
 
 
 class _Remarks:
@@ -132,6 +134,7 @@ class Bench:
         match message:
             case (str(kind), int(number)) if kind == CANCEL:
                 if (task := self._cells.get(number)) is not None:
+                    task.add_done_callback(lambda _: self._cancelled(number))
                     task.cancel()
                 else:  # it ended already, or never began
                     self.flush()
@@ -271,8 +274,8 @@ class Bench:
         step = self._steps.pop(name, None)
         failure = None
         if step is not None:
-            if step.cells:
-                await asyncio.wait(step.cells, timeout=_CLOSING_S)
+            if left := [self._cells[cell] for cell in step.cells if cell in self._cells]:
+                await asyncio.wait(left, timeout=_CLOSING_S)
             await step.held.close()
         self.say((CLOSED, name, failure))
 
@@ -286,46 +289,47 @@ class Bench:
             self._run(number, step, argument, suspect=suspect), context=self._context.copy()
         )
         self._cells[number] = task
-        step.cells.add(task)
-        task.add_done_callback(lambda ended: self._cancelled(number, step, ended))
+        step.cells.add(number)
 
-    def _cancelled(self, number: int, step: _Step, task: asyncio.Task[None]) -> None:
-        step.cells.discard(task)
-        if self._cells.pop(number, None) is not None:  # cancelled before it began
+    def _cancelled(self, number: int) -> None:
+        """Tell the driver of a cell that nothing was told of: it was cancelled before it began."""
+        if self._cells.pop(number, None) is not None:
             self._put(number, None, packed_error(asyncio.CancelledError()), None, 0.0)
 
     async def _run(self, number: int, step: _Step, argument: bytes, *, suspect: bool) -> None:
-        self._mark(number)
-        self._begun.append(number)
-        if suspect:
-            self.flush()  # it may end this process
-        else:
-            self._linger()
-        cell.set(number)
-        attribute(self._reports, number)
-        observation, leave, remarks = Observation(), Leave(), _Remarks()
-        observe_into(observation)
-        take_leave(leave)
-        value, error = None, None
-        begun_at = self._loop.time()
         try:
-            read: Callable[[Any], Any] = (
-                (lambda returned: read_output(returned, remarks))
-                if step.is_workflow
-                else (lambda returned: read_scores(returned, step.name, remarks))
-            )
-            value = await run_cell(step.who, step.step.call, unpacked_argument(argument), read)
-        except BaseException as raised:  # noqa: BLE001 - the driver raises it
-            error = readable(raised)
-        end_if_forked(self._home, error)
-        if self._limits_memory and _is_memory_error(error):
-            self._give_up(number)
-            return
-        more, now = _more(observation, leave, remarks), self._loop.time()
-        del self._cells[number]
-        self._reports.forget(number)
-        own_s = now - begun_at - leave.waited_s(now)
-        self._put(number, value, None if error is None else packed_error(error), more, own_s)
+            self._mark(number)
+            self._begun.append(number)
+            if suspect:
+                self.flush()  # it may end this process
+            else:
+                self._linger()
+            cell.set(number)
+            attribute(self._reports, number)
+            observation, leave, remarks = Observation(), Leave(), _Remarks()
+            observe_into(observation)
+            take_leave(leave)
+            value, error = None, None
+            begun_at = self._loop.time()
+            try:
+                item = unpacked_argument(argument)
+                read = functools.partial(step.read, remarks=remarks)
+                value = await run_cell(step.who, step.step.call, item, read)
+            except BaseException as raised:  # noqa: BLE001 - the driver raises it
+                error = readable(raised)
+            end_if_forked(self._home, error)
+            if self._limits_memory and _is_memory_error(error):
+                self._give_up(number)
+                return
+            more, now = _more(observation, leave, remarks), self._loop.time()
+            own_s = now - begun_at - leave.waited_s(now)
+            ended = (value, None if error is None else packed_error(error), more, own_s)
+            del self._cells[number]
+            self._put(number, *ended)
+        finally:
+            step.cells.discard(number)
+            self._reports.forget(number)
+            self._cancelled(number)
 
     def _give_up(self, number: int) -> None:
         """End this worker: its memory is used up, and nobody knows by which of its cells."""
@@ -349,11 +353,12 @@ def _packed_alone(ended: tuple[Any, ...]) -> bytes:
 
 def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[str, Any] | None:
     more: dict[str, Any] = {}
-    headers, usage = observed(observation)
-    if headers is not None:
-        more["headers"] = headers
-    if usage is not None:
-        more["usage"] = usage
+    if observation.headers is not None or observation.usage is not None:
+        headers, usage = observed(observation)
+        if headers is not None:
+            more["headers"] = headers
+        if usage is not None:
+            more["usage"] = usage
     if leave.makes_own:
         more["makes_own"] = True
     if remarks.said:

@@ -1,6 +1,6 @@
 """Where does each step of a session run: here, or on a crew of workers?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from limpet.engines.crew import Crew, Taken
@@ -187,9 +187,11 @@ class SharedCrew:
                 error.hint = _SEND_CODE
             raise
 
-    async def call(self, step: str, who: str, argument: bytes, taken: Taken | None) -> Returned:
+    def call(
+        self, step: str, who: str, argument: bytes, taken: Taken | None
+    ) -> Awaitable[Returned]:
         assert self._crew is not None
-        return await self._crew.call(step, who, argument, taken)
+        return self._crew.call(step, who, argument, taken)
 
     async def close(self, step: str) -> None:
         if step not in self._open:

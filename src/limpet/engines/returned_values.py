@@ -32,6 +32,8 @@ class Remarks(Protocol):
 
 def read_output(returned: Any, remarks: Remarks) -> Output:
     """Return the answer with its usage, trace and metadata, in any supported form."""
+    if type(returned) is Output and type(returned.value) in _ATOMS and _is_bare(returned):
+        return Output(returned.value, None, [])  # as most are: the rest would take thrice the time
     usage: Any = None
     trace: Any = None
     metadata: Any = None
@@ -65,6 +67,11 @@ def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
         scores = scores.value
     read = {part: _read_score(score, name, remarks) for part, score in scores.items()}
     return Output(read, usage)
+
+
+def _is_bare(output: Output) -> bool:
+    trace = output.trace
+    return output.usage is None and output.metadata is None and type(trace) is tuple and not trace
 
 
 def _attribute(output: Output, part: str, remarks: Remarks) -> Any:

@@ -211,6 +211,7 @@ def main(
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(None)
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)  # as `limpet run` does
     with ending_forked_children(loop):
         served = _serve(serve, pipe, down, parent, begun, limits_memory=bool(memory))
         loop.run_until_complete(served)

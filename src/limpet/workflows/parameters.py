@@ -47,10 +47,17 @@ def names_given(function: Any, item: Item, *, after_first: bool = False) -> list
     """
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
-        p.name
-        for p in _parameters(function)[after_first:]
-        if _is_named(p) and (p.default is p.empty or (p.name in item.row and p.name not in bound))
+        name
+        for name, has_default in _named(function, after_first)
+        if not has_default or (name in item.row and name not in bound)
     ]
+
+
+@functools.lru_cache(maxsize=256)
+def _named(function: Any, after_first: bool) -> list[tuple[str, bool]]:  # noqa: FBT001 - as given
+    """Return the parameters that can be passed by name, and whether they have a default."""
+    parameters = _parameters(function)[after_first:]
+    return [(p.name, p.default is not p.empty) for p in parameters if _is_named(p)]
 
 
 @functools.lru_cache(maxsize=256)

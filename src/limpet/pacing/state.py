@@ -19,7 +19,7 @@ WORDS = {
     "refused": "the provider refuses everything: probing",
     "down": "the provider is down: probing",
     "hold": "waiting as the provider asked",
-    "start": "finding the provider's limit",
+    "start": "finding the limit",
     "most": "at max_concurrency",
     "nothing": "as fast as calls come",
 }

@@ -234,9 +234,9 @@ async def test_usage_is_added_up():
 @in_virtual_time
 async def test_the_state_says_in_words_what_holds_the_pace():
     pacer = Pacer("openai/gpt")
-    assert str(pacer.state) == "0 in flight · 0.0/s · finding the provider's limit"
+    assert str(pacer.state) == "0 in flight · 0.0/s · finding the limit"
     tickets = [await pacer.acquire() for _ in range(16)]
-    assert str(pacer.state).endswith("finding the provider's limit")
+    assert str(pacer.state).endswith("finding the limit")
     for ticket in tickets[:3]:
         ticket.refused()
     assert pacer.state.refused == 3

@@ -22,11 +22,16 @@ from e2e import ready_limpet
 
 import limpet
 
-ONE, PROCESSES = "one", "processes"
+ONE, WORKER, PROCESSES = "one", "worker", "processes"
 
-# Other tests show in `make test` that it is so in one process.
-BOTH = [pytest.param(ONE, marks=pytest.mark.slow), PROCESSES]
+# Other tests show in `make test` that it is so in one process. A second worker takes as long to
+# start as the first: where it is not needed, `make test` has one, and `make test-all` several too.
+SLOW_ONE, SLOW_PROCESSES = (
+    pytest.param(engine, marks=pytest.mark.slow) for engine in (ONE, PROCESSES)
+)
+BOTH = [SLOW_ONE, WORKER, SLOW_PROCESSES]
 both_engines = pytest.mark.parametrize("engine", BOTH)
+several_workers = pytest.mark.parametrize("engine", [SLOW_ONE, PROCESSES])
 
 PATIENCE_S = 100
 _NUMBERS = itertools.count()
@@ -72,7 +77,9 @@ class Call(NamedTuple):
 
 def chosen(engine):
     """Return the arguments of `evaluate` that choose an engine; none for one process."""
-    return {} if engine == ONE else {"engine": engine}
+    if engine == ONE:
+        return {}
+    return {"engine": {"processes": 1} if engine == WORKER else engine}
 
 
 class Project:
@@ -158,7 +165,8 @@ class Project:
             sys.path.remove(str(self.folder))
 
     def words(self, *words, engine=ONE):
-        return ["run", *words, *([] if engine == ONE else ["--engine", engine])]
+        options = {ONE: (), WORKER: ("--set", "engine.processes=1")}
+        return ["run", *words, *options.get(engine, ("--engine", engine))]
 
     def run(self, *words, engine=ONE, env=None):
         """Run `limpet run`, and wait for its end."""

@@ -12,6 +12,7 @@ import pytest
 
 from tests.engines.project import (
     PROCESSES,
+    WORKER,
     Project,
     is_alive,
     shared_memory,
@@ -196,7 +197,7 @@ def test_an_evaluator_that_dies_costs_its_score_and_no_answer(tmp_path):
     project, guilty = make(
         tmp_path, ["segfault"], rows=6, workflow="plain", evaluators={"score": "APP:score"}
     )
-    done = project.run(engine=PROCESSES)
+    done = project.run(engine=WORKER)
     assert done.returncode == 1, done.stderr
     assert set(project.counts().values()) == {1}
     assert_only_the_guilty_failed_of_scores(project, guilty)
@@ -246,7 +247,11 @@ class answer:
 
 
 @pytest.mark.parametrize(
-    ("what", "words"), [("raise RuntimeError('no weights')", ["no weights"]), ("os._exit(5)", [])]
+    ("what", "words"),
+    [
+        ("raise RuntimeError('no weights')", ["no weights"]),
+        pytest.param("os._exit(5)", [], marks=pytest.mark.slow),
+    ],
 )
 def test_a_set_up_that_fails_in_every_worker_is_one_error_before_the_first_call(
     tmp_path, what, words
@@ -449,7 +454,7 @@ def answer(item):
     time.sleep(0.02)
     return item.expected
 """
-LIMITED = "engine: {processes: {workers: 2, memory: 600MB}}\n"
+LIMITED = "engine: {processes: {workers: 1, memory: 600MB}}\n"
 
 
 def test_a_call_that_takes_more_memory_than_a_worker_may_fails_alone(tmp_path):
@@ -474,7 +479,7 @@ def test_a_limit_of_memory_that_nobody_reaches_changes_nothing(tmp_path):
 
 def test_a_script_that_goes_on_after_the_run_has_no_zombies_and_no_workers(tmp_path):
     project, guilty = make(tmp_path, ["exit 7"], rows=6)
-    result = project.evaluate(PROCESSES)
+    result = project.evaluate(WORKER)
     assert [item.id for item in result.failed] == list(guilty)
     assert collections.Counter(item.status.value for item in result.items)["completed"] == 5
     assert os.getpid() not in project.pids

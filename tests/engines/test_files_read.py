@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engines.project import ONE, PROCESSES, Project, both_engines
+from tests.engines.project import ONE, SLOW_ONE, WORKER, Project, both_engines
 
 CODE = """
 def read(name):
@@ -77,14 +77,23 @@ def assert_costs(edit, made, engine):
         assert all(count >= few for count, few in zip(made, least, strict=True))
 
 
-@pytest.mark.parametrize("edit", EDITS)
+# What is read by every call is edited in the next test.
+REPEATED = {"nothing", "a file of every call"}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [pytest.param(edit, marks=[pytest.mark.slow] if edit in REPEATED else []) for edit in EDITS],
+)
 @both_engines
 def test_an_edited_file_costs_what_read_it(tmp_path, engine, edit):
     assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], engine, engine), engine)
 
 
-@pytest.mark.parametrize("edit", ["nothing", "a file of every call"])
-@pytest.mark.parametrize(("first", "then"), [(ONE, PROCESSES), (PROCESSES, ONE)])
+@pytest.mark.parametrize(
+    "edit", [pytest.param("nothing", marks=pytest.mark.slow), "a file of every call"]
+)
+@pytest.mark.parametrize(("first", "then"), [(ONE, WORKER), (WORKER, ONE)])
 def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, edit):
     assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], first, then), first)
 
@@ -128,8 +137,15 @@ def answer(item):
 }
 
 
-@pytest.mark.parametrize("engine", [ONE, {"processes": 1}], ids=["one", "processes"])
-@pytest.mark.parametrize("where", KEPT)
+@pytest.mark.parametrize("engine", [SLOW_ONE, WORKER])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "in a module",
+        "in an object",
+        *(pytest.param(where, marks=pytest.mark.slow) for where in ("in a thread", "in a file")),
+    ],
+)
 def test_a_file_that_one_call_has_from_another_counts_for_it(tmp_path, where, engine):
     project = Project(tmp_path, KEPT[where], rows=3)
     (tmp_path / "pyproject.toml").write_text("")

@@ -8,12 +8,12 @@ import signal
 import pytest
 
 from tests.engines.project import (
-    BOTH,
     ONE,
     PROCESSES,
+    SLOW_ONE,
     Project,
-    both_engines,
     is_alive,
+    several_workers,
     shared_memory,
     stat,
     wait_until,
@@ -107,6 +107,7 @@ def test_killed_workers_are_replaced_and_their_cells_run_again(tmp_path, signum,
         wait_until(
             lambda: not any(is_alive(pid) for pid in found[which]), "the killed ones to be gone"
         )
+        wait_until(lambda: not zombies_of(process.pid), "its dead to be buried", 20)
         project.tell()
         end(process)
         assert not project.left_over()
@@ -195,8 +196,8 @@ def test_killed_at_random_again_and_again_nothing_is_lost(tmp_path, seed):
 # ---- the driver ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("then", BOTH)
-@pytest.mark.parametrize("first", BOTH)
+@pytest.mark.parametrize("then", [SLOW_ONE, PROCESSES])
+@pytest.mark.parametrize("first", [SLOW_ONE, PROCESSES])
 def test_a_killed_driver_loses_nothing_and_any_engine_goes_on(tmp_path, first, then):
     project = make(tmp_path)
     with project.started(engine=first) as process:
@@ -216,7 +217,7 @@ def test_a_killed_driver_loses_nothing_and_any_engine_goes_on(tmp_path, first, t
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@both_engines
+@several_workers
 @SLOW
 def test_everything_killed_at_once_can_go_on(tmp_path, engine):
     project = make(tmp_path)
@@ -230,7 +231,7 @@ def test_everything_killed_at_once_can_go_on(tmp_path, engine):
     assert_whole(project, most_again=IN_FLIGHT)
 
 
-@both_engines
+@several_workers
 @SLOW
 def test_a_driver_that_was_stopped_for_a_while_goes_on(tmp_path, engine):
     project = make(tmp_path)
@@ -244,6 +245,7 @@ def test_a_driver_that_was_stopped_for_a_while_goes_on(tmp_path, engine):
     assert_whole(project)
 
 
+@SLOW  # that one process refuses a second one, e2e/test_run_command shows
 def test_while_workers_run_a_second_driver_is_refused(tmp_path):
     project = make(tmp_path)
     with project.started(engine=PROCESSES) as process:
@@ -266,7 +268,7 @@ TARGETS = [pytest.param("the driver", marks=SLOW), "everybody, as a terminal doe
 
 
 @pytest.mark.parametrize("to", TARGETS)
-@both_engines
+@several_workers
 def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, engine, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -284,7 +286,7 @@ def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, en
 
 
 @pytest.mark.parametrize("to", TARGETS)
-@both_engines
+@several_workers
 @SLOW
 def test_ctrl_c_twice_stops_at_once(tmp_path, engine, to):
     project = make(tmp_path)
@@ -304,8 +306,9 @@ def test_ctrl_c_twice_stops_at_once(tmp_path, engine, to):
 
 
 @pytest.mark.parametrize("to", TARGETS)
-@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=SLOW)])
-@both_engines
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+@several_workers
+@SLOW  # Ctrl-C is above, and e2e/test_redo_command sends SIGTERM to one process
 def test_a_signal_to_end_gives_calls_a_moment_and_leaves_nothing(tmp_path, engine, signum, to):
     project = make(tmp_path)
     with project.started(engine=engine) as process:
@@ -319,13 +322,3 @@ def test_a_signal_to_end_gives_calls_a_moment_and_leaves_nothing(tmp_path, engin
     project.tell()
     assert project.run(engine=engine).returncode == 0
     assert_whole(project, most_again=IN_FLIGHT)
-
-
-def test_a_running_driver_has_no_zombies(tmp_path):
-    project = make(tmp_path)
-    with project.started(engine=PROCESSES) as process:
-        half_way(project)
-        kill(workers(project, process.pid)[:1])
-        wait_until(lambda: not zombies_of(process.pid), "its dead to be buried", 20)
-        project.tell()
-        end(process)

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 import limpet
-from tests.engines.project import ONE, Project, both_engines, chosen
+from tests.engines.project import ONE, WORKER, Project, both_engines, chosen
 
 CODE = """
 import helper_of_engines
@@ -79,7 +79,7 @@ def test_a_variable_that_a_script_set_before_the_run_is_there(tmp_path, engine, 
     assert result.items[0].output["cwd"] == str(tmp_path)
 
 
-@pytest.mark.parametrize("workflow", ["leaks", "raises_it"])
+@pytest.mark.parametrize("workflow", [pytest.param("leaks", marks=pytest.mark.slow), "raises_it"])
 @both_engines
 def test_a_secret_is_masked_wherever_it_comes_from(tmp_path, engine, workflow):
     project = make(tmp_path, workflow=workflow, more="retry: 0\nearly_stop: false\n")
@@ -108,7 +108,7 @@ def answer(item):
     return item.expected
 """
     project = Project(tmp_path, code, rows=1)
-    project.run(engine="processes", env={"LIMPET_TEST_API_KEY": KEY})
+    project.run(engine=WORKER, env={"LIMPET_TEST_API_KEY": KEY})
     assert KEY.encode() not in (tmp_path / "lines").read_bytes()
 
 
@@ -193,6 +193,10 @@ def main():
 {guard}main()
 """
 GUARD = 'if __name__ == "__main__":\n    '
+# Each goes the way of another one.
+REPEATED = {
+    "a class", "an object", "a partial", "a closure", "a function with a lock outside",
+}  # fmt: skip
 THINGS = {
     "a function": ("answer", "said", "answer"),
     "a class": ("Agent", "agent", "Agent"),
@@ -231,7 +235,13 @@ def assert_answered_or_refused(done, word, named, scores=0):
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize(
+    "thing",
+    [
+        pytest.param(thing, marks=[pytest.mark.slow] if thing in REPEATED else [])
+        for thing in THINGS
+    ],
+)
 @both_engines
 def test_what_a_script_defines_is_answered_or_refused_by_its_name(tmp_path, engine, thing):
     workflow, word, named = THINGS[thing]
@@ -242,11 +252,14 @@ def test_what_a_script_defines_is_answered_or_refused_by_its_name(tmp_path, engi
     assert (tmp_path / "starts.txt").read_text().count("x") < 10
 
 
-@pytest.mark.parametrize("thing", ["a lambda", "an object with a lock inside"])
+@pytest.mark.parametrize(
+    "thing",
+    ["a lambda", pytest.param("an object with a lock inside", marks=pytest.mark.slow)],
+)
 def test_what_only_the_guarded_part_of_a_script_names_is_refused_in_words(tmp_path, thing):
     workflow, _, _ = THINGS[thing]
     guard = f'if __name__ == "__main__":\n    MADE = {workflow}\n    '
-    done = script(tmp_path, "processes", "MADE", guard=guard)
+    done = script(tmp_path, WORKER, "MADE", guard=guard)
     assert done.returncode == 2
     assert done.stdout.startswith("REFUSED the workflow cannot be loaded in a worker"), done.stdout
     assert "MADE is not there when a worker imports the script" in done.stdout
@@ -264,15 +277,19 @@ def test_a_script_without_a_guard_runs_once_or_is_told_so(tmp_path, engine):
     assert (tmp_path / "starts.txt").read_text().count("x") < 10
 
 
-@pytest.mark.parametrize("evaluator", ["[lambda output: 1]", "[closure('x')]", "{'s': answer}"])
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        "lambda output: 1",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("closure('x')", "lambda output, lock=LOCK: lock.locked()")
+        ),
+    ],
+)
 @both_engines
 def test_an_evaluator_that_cannot_be_sent_is_named_too(tmp_path, engine, evaluator):
-    evaluators = {
-        "[lambda output: 1]": "{'short': lambda output: 1}",
-        "[closure('x')]": "{'short': closure('x')}",
-        "{'s': answer}": "{'short': lambda output, lock=LOCK: lock.locked()}",
-    }[evaluator]
-    done = script(tmp_path, engine, evaluators=evaluators)
+    done = script(tmp_path, engine, evaluators=f"{{'short': {evaluator}}}")
     if done.returncode:
         assert done.stdout.startswith("REFUSED"), done.stdout + done.stderr
         assert "short" in done.stdout
@@ -356,7 +373,7 @@ class Agent:
 AGENT = Agent()
 """
     project = Project(tmp_path, code, rows=2, workflow="AGENT")
-    assert {item.output for item in project.evaluate("processes").items} == {"agent"}
+    assert {item.output for item in project.evaluate(WORKER).items} == {"agent"}
     assert os.getpid() not in project.pids
 
 

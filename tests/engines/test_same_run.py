@@ -13,10 +13,12 @@ from tests.engines.project import (
     BOTH,
     ONE,
     PROCESSES,
+    WORKER,
     Project,
     both_engines,
     chosen,
     plain,
+    several_workers,
     without,
 )
 from tests.numbers.command import limpet as command
@@ -106,13 +108,13 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@both_engines
+@several_workers
 def test_what_is_seen_of_a_run_is_the_same(project, engine, view):
     base, other = (VIEWS[view](project, project.results[name]) for name in ("base", engine))
     assert plain(other).replace(f"runs/{engine}", "runs/base") == plain(base)
 
 
-@both_engines
+@several_workers
 def test_each_cell_was_called_once_and_the_driver_answered_nothing_itself(project, engine):
     assert set(project.counts().values()) == {2 * len(project.results)}
     here = sum(call.pid == os.getpid() for call in project.calls if call.step == "workflow")
@@ -120,7 +122,7 @@ def test_each_cell_was_called_once_and_the_driver_answered_nothing_itself(projec
 
 
 @pytest.mark.parametrize("to", ["jsonl", "csv", "md", "nat"])
-@both_engines
+@several_workers
 def test_what_is_exported_is_the_same(project, engine, to, tmp_path):
     texts = []
     for name in ("base", engine):
@@ -139,7 +141,7 @@ def test_what_is_exported_is_the_same(project, engine, to, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["show", "show --failed", "show --item q5", "status"])
-@both_engines
+@several_workers
 def test_what_is_shown_is_the_same(project, engine, words):
     def said(name):
         first, *more = words.split()
@@ -155,10 +157,11 @@ def test_what_is_shown_is_the_same(project, engine, words):
 # ---- going on -----------------------------------------------------------------------------------
 
 SEQUENCES = [
-    (PROCESSES, ONE, PROCESSES),
+    (WORKER, ONE, WORKER),
     *(
         pytest.param(engines, marks=pytest.mark.slow)
         for engines in (
+            (PROCESSES, ONE, PROCESSES),
             (ONE, ONE, ONE),
             (ONE, PROCESSES, ONE),
             ({"processes": 1}, {"processes": 3}, ONE),
@@ -248,7 +251,16 @@ def length(output, expected):
 """
 
 
-@pytest.mark.parametrize("edit", EDITS)
+# Each costs what another one does, and in one process all of them are in `make test`.
+REPEATED = {
+    "nothing", "an expected answer", "a field that nobody reads", "a helper of the workflow",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [pytest.param(edit, marks=[pytest.mark.slow] if edit in REPEATED else []) for edit in EDITS],
+)
 @both_engines
 def test_an_edit_costs_what_it_touched(tmp_path, engine, edit):
     do, answers, scores = EDITS[edit]

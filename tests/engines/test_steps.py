@@ -7,8 +7,17 @@ import pytest
 from model_server import model_server
 
 import limpet
-from tests.engines.project import BOTH, ONE, PROCESSES, Project, both_engines
+from tests.engines.project import (
+    BOTH,
+    ONE,
+    SLOW_ONE,
+    WORKER,
+    Project,
+    both_engines,
+    several_workers,
+)
 
+SLOW = pytest.mark.slow
 CODE = '''
 import functools
 
@@ -183,6 +192,10 @@ def project(tmp_path_factory):
     return Project(tmp_path_factory.mktemp("steps"), CODE, rows=3)
 
 
+# Each goes the way of another one, or of `test_a_workflow_is_opened_once…`.
+REPEATED = {"plain", "Opened", "PlainOpened", "OWN", "STILL", "OF_CLASS", "decorated"}
+
+
 def outcome(result):
     return [
         (item.id, item.output, item.status.value, item.error and item.error["message"],
@@ -193,11 +206,13 @@ def outcome(result):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS)
-@both_engines
+@pytest.mark.parametrize(
+    "workflow",
+    [pytest.param(name, marks=[SLOW] if name in REPEATED else []) for name in WORKFLOWS],
+)
+@pytest.mark.parametrize("engine", [SLOW_ONE, WORKER])
 def test_a_workflow_of_any_kind_answers_the_same(tmp_path, engine, workflow):
     project = Project(tmp_path, CODE, rows=3)
-    engine = engine if engine == ONE else {"processes": 1}
     here = f"{project.module}:{workflow}"
     runs = [
         project.evaluate(each, workflow=here, run=f"{workflow}-{n}-{engine == ONE}")
@@ -220,8 +235,8 @@ def test_evaluators_of_any_kind_score_the_same(project, engine):
     assert set(runs[1].items[0].scores) >= {"short", "graded", "narrow", "GRADER", "lambda"}
 
 
-@pytest.mark.parametrize("kind", ["Opened", "PlainOpened", "OWN"])
-@both_engines
+@pytest.mark.parametrize("kind", ["Opened", pytest.param("PlainOpened", marks=SLOW), "OWN"])
+@several_workers
 def test_a_workflow_is_opened_once_in_each_worker_and_closed_again(tmp_path, engine, kind):
     project = Project(tmp_path, CODE, rows=12, workflow=kind, more="pace: 4\n")
     done = project.run(engine=engine)
@@ -231,7 +246,7 @@ def test_a_workflow_is_opened_once_in_each_worker_and_closed_again(tmp_path, eng
     assert len(setups) == len(set(setups)) >= 1
     assert sorted(pid for what, pid in lines if what == "teardown") == sorted(setups)
     assert {str(pid) for pid in project.pids} <= set(setups)
-    if engine == PROCESSES:
+    if engine != ONE:
         assert str(project.driver) not in setups  # heavy things are not loaded where nobody calls
 
 
@@ -323,6 +338,6 @@ def test_votes_that_were_cast_are_kept_when_one_fails(tmp_path, first, then):
 
 def test_a_step_of_the_house_need_not_leave_the_driver_and_is_the_same(tmp_path):
     """Built-in evaluators and models: wherever they run, their calls are paced together."""
-    project = Project(tmp_path, CODE, rows=4, workflow="plain", more="engine: processes\n")
+    project = Project(tmp_path, CODE, rows=4, workflow="plain", more="engine: {processes: 1}\n")
     assert project.run().returncode == 0
     assert project.result.summary["evaluators"]["correct"]["completed"] == 4

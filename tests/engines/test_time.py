@@ -11,7 +11,7 @@ from aiohttp import web
 from e2e.servers import site
 
 import limpet
-from tests.engines.project import ONE, PROCESSES, Project, both_engines
+from tests.engines.project import BOTH, ONE, PROCESSES, Project, both_engines, several_workers
 
 SLOW = pytest.mark.slow
 CODE = '''
@@ -88,14 +88,6 @@ def wrong_path(item):
 def half(item):
     note(item)
     return item.expected if int(item.id[1:]) % 2 else "wrong"
-
-
-def seen(item):
-    limpet.observe(
-        headers={"x-ratelimit-limit-requests": "5000"},
-        usage={"total_tokens": 12, "prompt_tokens": 10, "completion_tokens": 2},
-    )
-    return item.expected
 '''
 
 
@@ -187,32 +179,55 @@ def test_a_refusal_is_retried_when_the_server_said(tmp_path, engine):
     assert statuses["q0"] == ("completed", 1)
 
 
-@both_engines
-def test_what_a_call_observed_reaches_the_pacer(tmp_path, engine):
-    pacer = limpet.Pacer("provider")
-    project = make(tmp_path, rows=6)
-    evaluate(project, engine, "seen", pace=limpet.Pace(pacer=pacer))
-    assert pacer.state.usage["total_tokens"] == 6 * 12
-    assert pacer.state.sent == 6
+class Seen(limpet.Watcher):
+    def __init__(self):
+        self.begun, self.failed, self.ended = [], [], []
+
+    def started(self, cell, attempt):
+        self.begun.append((cell.id, attempt))
+
+    def attempt_failed(self, cell, facts):
+        self.failed.append(cell.id)
+
+    def finished(self, outcome):
+        self.ended.append(outcome)
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def refused_once(request, tmp_path_factory):
+    """The watcher, the pacer and the server of a run in which one item was refused once."""
+    watcher, pacer, counting = Seen(), limpet.Pacer("provider"), Counting(refusals={"q1": 1})
+    with site(counting) as server:
+        project = make(tmp_path_factory.mktemp("refused"), server.url, rows=4)
+        pace = limpet.Pace(pacer=pacer)
+        evaluate(project, request.param, "answer", retry=3, watcher=watcher, pace=pace)
+    return watcher, pacer, counting
+
+
+def test_what_a_call_observed_reaches_the_pacer(refused_once):
+    _, pacer, _ = refused_once
+    assert pacer.state.usage["total_tokens"] == 4 * 7
     assert pacer.state.in_flight == 0
 
 
-@both_engines
-def test_a_refusal_reaches_the_pacer(tmp_path, engine):
-    pacer = limpet.Pacer("provider")
-    counting = Counting(refusals={"q1": 1})
-    with site(counting) as server:
-        project = make(tmp_path, server.url, rows=4)
-        evaluate(project, engine, "answer", retry=3, pace=limpet.Pace(pacer=pacer))
+def test_a_refusal_reaches_the_pacer(refused_once):
+    _, pacer, counting = refused_once
     assert pacer.state.refused == counting.refused == 1
     assert pacer.state.sent == 5
+
+
+def test_a_watcher_sees_every_attempt_and_every_outcome(refused_once):
+    watcher, _, _ = refused_once
+    assert sorted(watcher.begun) == [("q0", 1), ("q1", 1), ("q1", 2), ("q2", 1), ("q3", 1)]
+    assert watcher.failed == ["q1"]
+    assert len(watcher.ended) == 4
 
 
 # ---- pace ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("evaluator", ["shares", pytest.param("asks_twice", marks=SLOW)])
-@both_engines
+@several_workers
 def test_a_fixed_pace_holds_for_all_workers_together(tmp_path, engine, evaluator):
     counting = Counting(seconds=0.03)
     with site(counting) as server:
@@ -251,7 +266,8 @@ def test_over_a_longer_run_the_limit_is_used_as_well_as_by_one_process(tmp_path)
 # ---- time-outs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workflow", ["hang", pytest.param("hang_in_a_thread", marks=SLOW)])
+@SLOW  # the next test has one that hangs, again and again
+@pytest.mark.parametrize("workflow", ["hang", "hang_in_a_thread"])
 @both_engines
 def test_a_call_that_hangs_times_out_alone(tmp_path, engine, workflow):
     project = make(tmp_path, rows=5)
@@ -271,17 +287,22 @@ def test_a_call_that_times_out_is_retried_as_in_one_process(tmp_path, engine):
     assert (failed.error["class"], failed.attempts) == ("timeout", 3)
 
 
-def test_who_waits_for_a_busy_worker_does_not_time_out(tmp_path):
-    project = make(tmp_path, rows=8)
-    result = evaluate(project, {"processes": 1}, "busy", timeout=1.2, pace=8)
-    assert [(item.status.value, item.attempts) for item in result.items] == [("completed", 1)] * 8
+@pytest.fixture(scope="module")
+def behind_each_other(tmp_path_factory):
+    """The items of a run whose calls wait for a busy worker, longer than each may take."""
+    project = make(tmp_path_factory.mktemp("busy"), rows=8)
+    return evaluate(project, {"processes": 1}, "busy", timeout=1.2, pace=8).items
 
 
-def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(tmp_path):
-    project = make(tmp_path, rows=8)
-    result = evaluate(project, {"processes": 1}, "busy", pace=8)
-    assert sum(item.seconds for item in result.items) < 8 * 8 * 0.25 / 2  # all that waited: 9 s
-    assert min(item.seconds for item in result.items) >= 0.24
+def test_who_waits_for_a_busy_worker_does_not_time_out(behind_each_other):
+    found = [(item.status.value, item.attempts) for item in behind_each_other]
+    assert found == [("completed", 1)] * 8
+
+
+def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(behind_each_other):
+    seconds = [item.seconds for item in behind_each_other]
+    assert sum(seconds) < 8 * 8 * 0.25 / 2  # all that waited: 9 s
+    assert min(seconds) >= 0.24
 
 
 # ---- stopping -----------------------------------------------------------------------------------
@@ -332,28 +353,3 @@ def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine
     assert 30 <= len(project.calls) < 120
     assert len(project.calls) == len(project.recorded())
     assert result.summary["evaluators"]["correct"]["completed"] == len(project.recorded())
-
-
-@both_engines
-def test_a_watcher_sees_every_attempt_and_every_outcome(tmp_path, engine):
-    class Seen(limpet.Watcher):
-        def __init__(self):
-            self.begun, self.failed, self.ended = [], [], []
-
-        def started(self, cell, attempt):
-            self.begun.append((cell.id, attempt))
-
-        def attempt_failed(self, cell, facts):
-            self.failed.append(cell.id)
-
-        def finished(self, outcome):
-            self.ended.append(outcome)
-
-    watcher = Seen()
-    counting = Counting(refusals={"q1": 1})
-    with site(counting) as server:
-        project = make(tmp_path, server.url, rows=3)
-        evaluate(project, engine, "answer", retry=3, watcher=watcher)
-    assert sorted(watcher.begun) == [("q0", 1), ("q1", 1), ("q1", 2), ("q2", 1)]
-    assert watcher.failed == ["q1"]
-    assert len(watcher.ended) == 3

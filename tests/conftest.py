@@ -1,4 +1,6 @@
 import asyncio
+import collections
+import gc
 import os
 import shutil
 import signal
@@ -13,7 +15,7 @@ from virtual_time import VirtualTimeLoop
 # `make test` tries the same examples each time, so that it cannot fail by chance; `make test-all`
 # looks for new ones. No deadlines: the machine's speed is not under test.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same", derandomize=True, max_examples=40, **calm)
+settings.register_profile("same", derandomize=True, max_examples=20, **calm)
 settings.register_profile("new", max_examples=1000, print_blob=True, **calm)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
 settings.load_profile(PROFILE)
@@ -49,6 +51,24 @@ def pytest_collection():
         return (yield)
     finally:
         sys.dont_write_bytecode = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of a test with `quick(n)`, mark slow all cases but each n-th of those that are not."""
+    numbers = collections.Counter()
+    for item in items:
+        mark = item.get_closest_marker("quick")
+        if mark and not item.get_closest_marker("slow"):
+            name = item.nodeid.partition("[")[0]
+            if numbers[name] % mark.args[0]:
+                item.add_marker("slow")
+            numbers[name] += 1
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over ten thousand tests: it finds nothing there."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -122,6 +122,7 @@ def test_a_column_cut_at_any_byte_keeps_every_whole_record(tmp_path, dozen, step
             assert torn == dozen.raw[start:cut]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "tail",
     [
@@ -153,6 +154,7 @@ def flipped(raw, at, value):
     return raw[:at] + bytes([raw[at] ^ value]) + raw[at + 1 :]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("step", "flips"), [(23, [0x20]), (37, [0xFF, 0x01]), pytest.param(1, FLIPS, marks=slow)]
 )
@@ -220,6 +222,7 @@ def test_two_lines_that_changed_places_are_both_found(tmp_path, dozen):
         attack(tmp_path, raw, dozen.outcomes)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "foreign",
     [b"\n", b" \t\r\n", b'{"by": "others"}\n', b"[1,2]\n", b"null\n", b'"text"\n', b"3\n\n4\n"],
@@ -281,6 +284,7 @@ def test_an_index_cut_at_any_byte_loses_no_record(tmp_path, hundreds, step):
         assert_every_record_is_right(tmp_path, hundreds)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("step", "flip"),
     [(107, 0x01), (163, 0xFF), *(pytest.param(1, flip, marks=slow) for flip in (1, 0x80, 0xFF))],

@@ -61,6 +61,7 @@ def refusals_in(reports):
 # ---- failures of write ---------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("when", ["1", "3", "2..4", "3+4"])
 def test_a_write_that_fails_harms_no_other_record(tmp_path, strace, when):
     before = injected(strace, tmp_path, f"writev:error=EIO:when={when}")
@@ -108,6 +109,7 @@ def test_half_a_line_that_cannot_be_cut_back_is_cut_by_recovery(tmp_path, strace
     assert list((tmp_path / "torn").iterdir())
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("durability", ["sync", "flush"])
 def test_interrupted_system_calls_are_made_again(tmp_path, strace, durability):
     rules = "writev:error=EINTR:when=1+2", "fdatasync:error=EINTR:when=1+2"
@@ -367,7 +369,7 @@ def test_a_cancelled_waiter_disturbs_no_other_and_its_record_is_written(tmp_path
 
 
 def test_a_waiter_cancelled_while_the_disk_is_slow_keeps_its_record(tmp_path, monkeypatch):
-    size, count = 4_000_000, 24
+    size, count = 1_000_000, 24
     may_write, real = threading.Event(), os.writev
 
     def slow_disk(fd, parts):
@@ -459,6 +461,7 @@ with Journal(sys.argv[1]) as journal:
 """
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "knotted",
     [

@@ -80,6 +80,7 @@ STATUSES = {"exit": 7, "exit with a text": 1, "raise": 1, "interrupt": 130, "ret
 OTHERS = ["async map", "plain map", "score", "hook"]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("do", "where"),
     [
@@ -153,6 +154,7 @@ print("reason", reason, "|", getattr(reason, "hint", None), flush=True)
 """
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("where", ["async", pytest.param("plain", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", ["all", "LOCK", "workflow_output.jsonl"])
 def test_code_that_closes_our_files_ends_the_run_with_a_reason_and_loses_nothing(

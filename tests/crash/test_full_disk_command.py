@@ -34,6 +34,7 @@ def test_with_room_again_the_same_process_goes_on(on_full_disk):
     assert len(calls(folder)) == ROWS
 
 
+@pytest.mark.slow  # one Ctrl-C, and one signal, are tested too
 def test_ctrl_c_twice_ends_it_and_what_is_on_disk_counts(on_full_disk, small_disk):
     folder, terminal, filler = on_full_disk
     terminal.press_ctrl_c()
@@ -53,6 +54,7 @@ def test_ctrl_c_twice_ends_it_and_what_is_on_disk_counts(on_full_disk, small_dis
     assert [one for one in kept if asked.count(f"Repeat {one[1:]}") > 1] == []
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_of_a_machine_ends_it_and_what_is_on_disk_counts(
     on_full_disk, small_disk, signum

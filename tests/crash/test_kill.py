@@ -49,7 +49,9 @@ def kill_again_and_again(home, durability, times):
     return torn
 
 
-@pytest.mark.parametrize(("durability", "times"), [("sync", 6), ("flush", 4)])
+@pytest.mark.parametrize(
+    ("durability", "times"), [("sync", 3), pytest.param("flush", 4, marks=pytest.mark.slow)]
+)
 def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path, durability, times):
     kill_again_and_again(tmp_path, durability, times)
 

@@ -69,13 +69,13 @@ async def label_until_gone(server, kill_after, process):
 
 def test_a_page_that_is_killed_while_people_label_loses_nothing_it_acknowledged(tmp_path):
     evaluate(tmp_path)
-    servers = [started(tmp_path, person) for person in ("ann", "bob", "cem")]
+    servers = [started(tmp_path, person) for person in ("ann", "bob")]
     addresses = [Started(*pipe.recv()) for _, pipe in servers]
 
     async def main():
         return await asyncio.gather(*(
             label_until_gone(address, many, process)
-            for address, many, (process, _) in zip(addresses, (5, 17, 31), servers, strict=True)
+            for address, many, (process, _) in zip(addresses, (5, 17), servers, strict=True)
         ))  # fmt: skip
 
     acknowledged = asyncio.run(main())
@@ -88,7 +88,7 @@ def test_a_page_that_is_killed_while_people_label_loses_nothing_it_acknowledged(
             whole.append(json.loads(line))
         except ValueError:
             continue  # half a line of a process that was killed
-    for person, notes in zip(("ann", "bob", "cem"), acknowledged, strict=True):
+    for person, notes in zip(("ann", "bob"), acknowledged, strict=True):
         kept = {line["note"] for line in whole if line["person"] == person}
         assert len(notes) >= 5
         assert set(notes) <= kept

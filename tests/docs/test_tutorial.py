@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,7 @@ def test_the_tutorial_says_what_really_comes_out(tmp_path):
         hasten(folder / "app.py")
 
 
+@pytest.mark.slow  # e2e/test_init_and_demo walks its first steps
 def test_the_page_of_the_judge_says_what_really_comes_out(tmp_path):
     make, start, *others = STEP.findall(JUDGE_PAGE.read_text(encoding="utf-8"))
     assert len(others) == 7

@@ -115,6 +115,7 @@ def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
 # ---- streams ------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "redirection",
     [
@@ -232,6 +233,7 @@ def test_files_that_cannot_be_written_at_the_end_are_exit_code_3(tmp_path):
     assert done.stderr.splitlines()[-1].startswith("resume with: ")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", ["v1.json", "a.jsonl", "x.txt"])
 def test_a_run_may_be_called_like_a_file(tmp_path, name):
     make(tmp_path, rows=2)
@@ -242,6 +244,7 @@ def test_a_run_may_be_called_like_a_file(tmp_path, name):
     assert [line.split()[0] for line in shown[2:5]] == ["q0", "q1", "correct"]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("output", ["rows.jsonl", "rows.jsonl/x", "app.py"])
 def test_an_output_that_cannot_be_a_run_is_bad_configuration(tmp_path, output):
     make(tmp_path, rows=2)

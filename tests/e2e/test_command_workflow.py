@@ -140,7 +140,11 @@ def test_a_program_that_is_too_slow_is_killed_with_its_children(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("signals", "code"), [([signal.SIGINT, signal.SIGINT], 130), ([signal.SIGTERM], 143)]
+    ("signals", "code"),
+    [
+        ([signal.SIGINT, signal.SIGINT], 130),
+        pytest.param([signal.SIGTERM], 143, marks=pytest.mark.slow),
+    ],
 )
 def test_a_stop_leaves_no_process_and_the_rest_runs_next_time(tmp_path, signals, code):
     make(tmp_path, free=2)

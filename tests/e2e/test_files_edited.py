@@ -53,6 +53,7 @@ def told(folder):
     return items, run, limpet(folder, "status").stdout, limpet(folder, "list").stdout
 
 
+@pytest.mark.slow  # as answers of an earlier prompt
 def test_scores_of_an_earlier_rubric_do_not_count(project):
     limpet(project, "run")
     (project / "rubric.txt").write_text("1")

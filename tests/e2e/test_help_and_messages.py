@@ -15,6 +15,7 @@ COMPLETION = {"_LIMPET_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
 SLOW_TO_IMPORT = {"aiohttp", "asyncio", "multiprocessing", "numpy", "pandas", "pyarrow", "yaml"}
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["status"], []], ids=" ".join)
 def test_help_status_and_completion_are_quick(tmp_path, arguments):
     run(make(tmp_path, rows=3))

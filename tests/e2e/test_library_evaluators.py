@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 JUDGES = """
 calls = open("calls", "a")
 prompt = "Does {context} say {outputs}?"
@@ -42,6 +44,7 @@ def project(folder):
     (folder / "judges.py").write_text(JUDGES)
 
 
+@pytest.mark.slow  # peers/test_phoenix_evaluators has it in one process
 def test_its_fields_are_filled_from_the_dataset_and_an_edited_prompt_runs_it_again(tmp_path):
     project(tmp_path)
     done = limpet(tmp_path)

@@ -45,7 +45,7 @@ def start(tmp_path, count=COUNT):
 
 
 @pytest.mark.parametrize(
-    ("kills", "count"), [(4, COUNT), pytest.param(8, 1500, marks=pytest.mark.slow)]
+    ("kills", "count"), [(3, COUNT), pytest.param(8, 1500, marks=pytest.mark.slow)]
 )
 def test_kill_9_again_and_again_loses_no_acknowledged_result_and_pays_for_none_twice(
     tmp_path, kills, count

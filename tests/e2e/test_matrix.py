@@ -191,6 +191,7 @@ def test_killed_in_the_middle_it_resumes_as_a_whole(tmp_path):
     assert len([line for line in asked if line.startswith("slow")]) == 7  # one was in flight
 
 
+@pytest.mark.slow  # Ctrl-C is tested too
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_to_the_command_alone_stops_the_whole(tmp_path):
     make(tmp_path, "slow, b")
@@ -224,6 +225,7 @@ def test_ctrl_c_stops_the_whole_and_the_table_fits(tmp_path):
         screen.close()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_the_table_fits_the_terminal(tmp_path, columns):
     judges = "".join(f", score_number_{n}: exact_match" for n in range(6))
@@ -271,6 +273,7 @@ def test_a_child_ends_when_the_command_is_killed(tmp_path):
     assert len(calls(tmp_path)) <= 7
 
 
+@pytest.mark.slow  # a stop and a redo are tested apart
 def test_a_stopped_redo_names_the_variants_that_it_did_not_reach(tmp_path):
     make(tmp_path, "slow, b")
     (tmp_path / "go").touch()

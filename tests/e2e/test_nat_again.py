@@ -42,6 +42,7 @@ def test_a_copy_of_our_file_has_its_failed_rows_asked_and_counted(tmp_path, serv
     assert output(tmp_path, "correct", where="third")["_limpet"]["completed"] == 1
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("how", ["fails", "is interrupted"])
 def test_a_run_whose_script_did_not_end_well_goes_on_and_is_not_paid_for_again(
     tmp_path, server, how

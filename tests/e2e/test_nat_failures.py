@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+import pytest
 from e2e.nat_server import column, go, make, output, wait_until
 from e2e.project import COMMAND, run
 
@@ -147,6 +148,7 @@ def test_6_a_judge_that_raises_is_not_0_and_n_is_told(tmp_path, server):
     assert (failed["id"], failed["score"]) == ("003", None)
 
 
+@pytest.mark.slow  # tests/unit/pacing holds it
 def test_7_max_concurrency_is_the_most_in_flight(tmp_path, server):
     make(tmp_path, rows=12)
     server.gate.clear()

@@ -139,6 +139,7 @@ def test_a_served_agent_is_called_as_the_flags_say(tmp_path, server, monkeypatch
     assert told["endpoint_headers"] == ["Authorization", "X-User"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("ends", "called"),
     [

@@ -40,6 +40,7 @@ def theirs(folder, where):
     (folder / where / "workflow_output.json").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("where", ["res.out", "res.jsonl", "a b.tar", "out.d"])
 def test_answers_are_imported_into_a_directory_of_any_name(tmp_path, server, where):
     edited(make(tmp_path, rows=2), "./out", f"./{where}")
@@ -133,6 +134,7 @@ def test_no_id_is_added_where_the_id_key_has_another_name(tmp_path, server):
     assert list(output(tmp_path)[0]) == [*row, *steps]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("id_", [7, 7.5, "007"])
 def test_an_id_keeps_its_type_in_the_toolkits_files(tmp_path, server, id_):
     row = {"id": id_, "question": "Repeat 0", "answer": "0"}

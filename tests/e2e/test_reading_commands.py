@@ -342,23 +342,26 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
     assert len(command("show", cwd=tmp_path).stdout.splitlines()) == 7  # two are the items
 
 
-def test_whoever_stops_reading_ends_it_quietly(tmp_path):
+@pytest.mark.quick(3)
+@pytest.mark.parametrize(
+    "arguments", [["show", "--json"], ["show"], ["export", "--to", "csv"]], ids=" ".join
+)
+def test_whoever_stops_reading_ends_it_quietly(tmp_path, arguments):
     rows = [{"id": f"q{n}", "question": "x" * 500} for n in range(1000)]
     limpet.evaluate(
         rows, str.upper, [], run=limpet.Run(tmp_path / "runs/many", durability="flush"), version="1"
     )
-    for arguments in (["show", "--json"], ["show"], ["export", "--to", "csv"]):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "limpet", *arguments],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        process.stderr.close()
-        assert process.wait() == 141, arguments
+    process = subprocess.Popen(
+        [sys.executable, "-m", "limpet", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
 
 
 # ---- list ---------------------------------------------------------------------------------------

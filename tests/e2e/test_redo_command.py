@@ -172,6 +172,7 @@ def test_a_redo_of_broken_code_is_cancelled_with_keep_and_nothing_is_paid(done):
     assert "finished" in run(done, "trial", command="status").stdout
 
 
+@pytest.mark.slow  # a kill, and a keep, are tested apart
 def test_kill_9_after_keep_leaves_the_redo_cancelled(tmp_path):
     make(tmp_path, rows=12, workflow="app:answer_when_told", free=5)
     (tmp_path / "go").touch()

@@ -159,6 +159,7 @@ DETAIL = json.dumps({"detail": [{"loc": ["body", "question"], "msg": "Field requ
 UNPROCESSABLE = b"HTTP/1.1 422 No\r\nConnection: close\r\n" + JSON
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("workflow", [nat, http])
 @pytest.mark.parametrize("body", [DETAIL, json.dumps(AGENT_ERROR).encode()])
 @pytest.mark.parametrize(
@@ -213,6 +214,7 @@ BAD_JSON = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", BAD_JSON)
 @pytest.mark.parametrize("kind", ["nat", "nat stream", "http"])
 def test_json_that_cannot_be_kept_is_a_failed_attempt_with_its_reason(name, kind, tmp_path):
@@ -302,6 +304,7 @@ def test_a_redirect_cannot_be_listed_for_it_is_followed():
 # ---- errors that come as answers ----------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("body", "says"),
     [

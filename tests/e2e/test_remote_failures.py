@@ -79,6 +79,7 @@ def nat_fails(server, kind, attempts, *says, **options):
 # ---- streams that are no answer -----------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("raw", "kind", "attempts", "says"),
     [

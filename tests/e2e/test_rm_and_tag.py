@@ -36,6 +36,7 @@ def test_rm_removes_a_run_and_nothing_beside_it(folder):
     assert {"app.py", "eval.yml", "rows.jsonl"} <= set(files(folder))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_on_a_terminal_it_asks_and_no_is_the_default(folder, columns):
     terminal = Terminal([*COMMAND, "rm", "trial"], cwd=folder, columns=columns)
@@ -176,6 +177,7 @@ def test_a_tag_outlives_the_next_session_and_can_be_taken_away(folder):
     assert "has no tag 'best'" in again.stderr
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", ["../x", "", "a b", "a/b", ".hidden", "x" * 101, "a\x1b[31m"])
 def test_a_name_that_cannot_be_a_tag_is_refused(folder, name):
     before = files(folder)

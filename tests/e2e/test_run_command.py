@@ -63,14 +63,14 @@ def test_json_is_one_object_per_event_and_user_output_goes_to_stderr(tmp_path):
 
 
 def test_a_reader_of_the_events_that_goes_away_does_not_end_the_run(tmp_path):
-    make(tmp_path, rows=300)
+    make(tmp_path, rows=100)
     command = " ".join([*COMMAND, "run", "--json", "|", "head", "-1"])
     first = subprocess.run(
         ["/bin/bash", "-c", f"set -o pipefail; {command}"],
         cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert json.loads(first.stdout)["event"] == "planned"
-    assert len(answered(tmp_path)) == 300
+    assert len(answered(tmp_path)) == 100
 
 
 def test_terminal_escapes_in_an_error_are_made_harmless(tmp_path):

@@ -92,6 +92,7 @@ def test_in_a_pipe_a_long_run_says_a_line_soon(script, tmp_path):
     assert rest == ""
 
 
+@pytest.mark.slow  # into a pipe it is tested too
 def test_what_a_script_prints_into_a_file_arrives_there(script, tmp_path):
     (tmp_path / "go").touch()
     command = ["sh", "-c", f"{' '.join(script())} > printed.txt"]
@@ -134,6 +135,7 @@ def test_in_a_pipe_failures_say_nothing_and_a_stop_is_one_line(script, tmp_path)
     assert last.startswith("stopping: the workflow failed 5 times for the same reason: ValueError")
 
 
+@pytest.mark.slow  # one run is shown in other tests
 def test_of_two_runs_at_once_one_is_shown(script, tmp_path):
     main = (
         "[threading.Thread(target=evaluate, args=(f'runs/{n}',)) for n in range(2)]\n"
@@ -149,6 +151,7 @@ def test_of_two_runs_at_once_one_is_shown(script, tmp_path):
     assert terminal.said.count("see the results") >= 1
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("stream", ["stderr", "stdout"])
 @pytest.mark.parametrize(
     "gone", ["sys.{}.close()", pytest.param("setattr(sys, '{}', None)", marks=pytest.mark.slow)]

@@ -62,6 +62,7 @@ MODULE_RAISES = """
 """
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("app", "workflow", "said"),
     [

@@ -86,6 +86,7 @@ def ids(home, *arguments):
 # ---- narrow terminals ---------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("run", "columns"), [("with6", 80), ("with6", 60), ("with20", 60)])
 def test_on_a_narrow_terminal_the_scores_are_below_id_input_and_output(home, run, columns):
     lines = screen(home, "show", run, columns=columns)
@@ -107,6 +108,7 @@ def test_on_a_wide_terminal_the_scores_are_columns(home):
     assert lines[2 + len(ROWS)].startswith("metric_1 ")  # the means of the run
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_with_an_evaluator_input_expected_and_all_reasons_are_visible(home, columns):
     lines = screen(home, "show", "judged", "--evaluator", "judge", columns=columns)
@@ -119,6 +121,7 @@ def test_with_an_evaluator_input_expected_and_all_reasons_are_visible(home, colu
     assert "polite?" not in "\n".join(one_score)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_trials_are_shown(home, columns):
     lines = screen(home, "show", "twice", columns=columns)
@@ -132,6 +135,7 @@ def test_trials_are_shown(home, columns):
     assert whole[0].startswith("q6, trial 0: completed")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_a_long_id_can_be_copied(tmp_path, columns):
     rows = [{"id": f"0f8fad5b-d9cb-469f-a165-70867728950{n}", "question": "x" * 99} for n in (1, 2)]
@@ -141,6 +145,7 @@ def test_a_long_id_can_be_copied(tmp_path, columns):
     assert all(line.count("xxxx") for line in lines if line.startswith("0f"))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_nothing_hostile_reaches_a_narrow_terminal(tmp_path, columns):
     rows = [{"id": HOSTILE + str(n), "question": HOSTILE, HOSTILE: HOSTILE} for n in range(2)]
@@ -210,6 +215,7 @@ def test_a_wrong_name_or_value_ends_with_2_and_says_what_is_known(home, argument
     assert said in done.stderr
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_means_by_a_field(home, columns):
     arguments = ("show", "judged", "--by", "lang")

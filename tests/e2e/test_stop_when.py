@@ -150,6 +150,7 @@ def test_one_in_the_file_is_reported_with_its_line(project, more, said):
     assert not calls(project)
 
 
+@pytest.mark.slow  # a matrix, and a stop, are tested apart
 def test_each_variant_of_a_matrix_stops_by_itself(project):
     app = (project / "app.py").read_text(encoding="utf-8")
     app = app.replace("wrong_at_times(question)", "wrong_at_times(question, share=3)")

@@ -31,12 +31,14 @@ def probe():
     probe.close()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("edit", each_third("RERUN"))
 def test_an_edit_that_may_change_an_answer_is_seen(tmp_path, probe, edit):
     before, after = probe.before_and_after(tmp_path, edit)
     assert before["digest"] != after["digest"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("edit", each_third("KEEP"))
 def test_an_edit_that_changes_no_answer_is_none(tmp_path, probe, edit):
     before, after = probe.before_and_after(tmp_path, edit)

@@ -41,6 +41,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("counts", PAIRS.values(), ids=PAIRS)
 def test_yes_and_no_in_one_trial_are_compared_by_tango(shelf, counts):
     better, worse, _, _ = counts

@@ -50,6 +50,7 @@ def expected_verdict(base, new, margin):
     return WORSE if end(1, 1) < -margin else INCONCLUSIVE
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("base", "new", "margin", "verdict"), GATES.values(), ids=GATES)
 def test_the_gate_says(shelf, base, new, margin, verdict):
     assert expected_verdict(base, new, margin) == verdict  # the table is right
@@ -231,6 +232,7 @@ def test_a_comparison_that_is_refused_leaves_no_green_junit(shelf, tmp_path):
         assert list(root.iter("error")) or list(root.iter("failure"))
 
 
+@pytest.mark.slow  # unit/stats/test_two_runs has such a count
 def test_aa_comparisons_are_seldom_red():
     # "Red on any drop" is red in half of them; a gate with a margin in at most one in twenty.
     import random

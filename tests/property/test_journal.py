@@ -164,7 +164,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=60 if settings.default.derandomize else 400)
+@settings(max_examples=20 if settings.default.derandomize else 400)
 @given(st.lists(events, min_size=1, max_size=8))
 def test_any_row_of_appends_crashes_and_reopenings_keeps_what_was_acknowledged(row):
     with tempfile.TemporaryDirectory() as place:

@@ -64,6 +64,7 @@ SCORED = ("completed", ["good"], [])
 FAILED = ("failed", [], [])
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_nested", [False, True])
 @pytest.mark.parametrize("is_async", [False, True])
@@ -88,6 +89,7 @@ def test_a_returned_value_that_bites_fails_its_own_cell(kind, is_nested, is_asyn
     assert result.stop_reason is None
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", [Exception, ValueError])
 def test_an_exception_that_bites_fails_its_own_cell(kind, base, tmp_path):
@@ -111,6 +113,7 @@ def test_an_exception_that_bites_fails_its_own_cell(kind, base, tmp_path):
     assert result.stop_reason is None
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("base", [object, str, float, dict])
 def test_a_score_that_bites_fails_its_own_cell(kind, base, tmp_path):
@@ -133,6 +136,7 @@ def test_a_score_that_bites_fails_its_own_cell(kind, base, tmp_path):
     assert result.stop_reason is None
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_raised", [False, True])
 def test_in_a_map_too_it_is_that_input_alone(kind, is_raised, tmp_path):

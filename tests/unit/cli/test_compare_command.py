@@ -38,6 +38,7 @@ def compare(*words, **options):
 # ---- exit codes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("new", "words", "code"),
     [

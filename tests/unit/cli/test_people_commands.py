@@ -88,6 +88,7 @@ def test_more_than_there_are_is_said(run, capsys):
     assert "there are no more to draw: 30 instead of 200" in capsys.readouterr().err
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -107,6 +107,7 @@ FILES = ("run.json", "items.jsonl", "workflow_output.jsonl", "summary.json", "co
          "events.jsonl", "failures.jsonl")  # fmt: skip
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("damage", ["gone", "empty", "torn", "noise"])
 def test_a_damaged_run_is_reported_as_far_as_it_can_be_read_or_refused(

@@ -448,6 +448,7 @@ def test_an_odd_file_is_read_exactly(case, tmp_path):
     assert type(item.input) is type(question)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "tsv"])
 def test_a_row_of_ten_megabytes_is_fine(suffix, tmp_path):
     question = "é" * 5_000_000

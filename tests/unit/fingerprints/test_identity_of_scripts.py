@@ -29,6 +29,7 @@ def digest(folder, script):
     return subprocess.check_output([sys.executable, str(file)], text=True)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("old", "new", "seen"),
     [

@@ -110,6 +110,7 @@ SEEN = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("does", SEEN.values(), ids=SEEN)
 def test_what_a_script_does_to_a_library_before_a_run_counts(tmp_path, run, does):
     project(tmp_path)
@@ -183,6 +184,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("old", "new"),
     [

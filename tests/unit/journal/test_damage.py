@@ -144,6 +144,7 @@ def test_damage_stays_where_it_is_until_its_cell_is_done(finished):
     assert column.read_bytes() == damaged
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", WRITTEN)
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "no JSON"])
 def test_a_file_for_others_that_was_damaged_is_made_anew(finished, name, damage):
@@ -163,6 +164,7 @@ def test_a_file_for_others_that_was_damaged_is_made_anew(finished, name, damage)
     assert (finished.calls, finished.scored) == ([], [])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("note", ["there", "missing"])
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "a line less"])
 def test_the_file_of_items_is_made_anew_and_until_then_the_latest_answers_count(
@@ -284,6 +286,7 @@ def damaged_files(home, step):
                 yield path, raw[:at]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", [509, pytest.param(29, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("ended", [True, False])

@@ -113,6 +113,7 @@ def test_with_refusals_by_chance_auto_reaches_80_in_100_of_the_best_number(share
     assert server.refused <= 1.4 * count * share / (1 - share) + 20
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
 def test_so_it_does_with_calls_of_two_seconds(share):
     took, _ = seconds(lambda: Server(share, 2), 1500)
@@ -120,6 +121,7 @@ def test_so_it_does_with_calls_of_two_seconds(share):
     assert took <= best / 0.8
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("wait_s", [0.02, 1, 5])
 def test_a_wait_that_is_named_by_chance_holds_up_one_call_and_not_all(wait_s):
     took, _ = seconds(lambda: Server(0.05, 2, wait_s), 2000)
@@ -134,6 +136,7 @@ def test_a_real_limit_is_held_where_others_are_refused_by_chance():
     assert server.refused <= 2 * by_chance
 
 
+@pytest.mark.slow  # the real limit above is one beside chance
 def test_a_limit_alone_is_not_taken_for_chance():
     took, server = seconds(lambda: Bucket(20, 0.0), 4000)
     assert took <= 4000 / 20 / 0.95

@@ -47,6 +47,7 @@ def seconds(refused, *, calls=100, call_s=0.01, retry_after=None):
     return run(fn, calls)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("nth", range(1, 21))
 def test_one_refusal_among_the_first_calls_costs_only_seconds(nth):
     assert seconds({nth}) < 5
@@ -55,6 +56,7 @@ def test_one_refusal_among_the_first_calls_costs_only_seconds(nth):
     assert seconds({nth}, call_s=1.0) < 7  # 4 s without any
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("nth", [1, 2, 5, 8, 12, 16, 17, 18])
 def test_with_long_calls_too(nth):
     assert seconds({nth}, calls=1000, call_s=10.0) < 60  # 56 s without any
@@ -67,6 +69,7 @@ def test_two_or_three_refusals_among_the_first_ten_cost_only_seconds(refused):
     assert seconds(refused) < 10
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("nth", [1, 2, 4, 10, 20])
 @pytest.mark.parametrize("wait_s", [5, 20])
 def test_a_long_named_wait_is_waited_for_and_is_no_quota_yet(nth, wait_s):

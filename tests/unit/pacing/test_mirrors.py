@@ -119,6 +119,7 @@ def test_no_tokens_are_found_where_there_are_none(usage):
 # ---- near the limit, though nobody tells what a call costs ------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("model", "efficiency", "refused"),
     [

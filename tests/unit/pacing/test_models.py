@@ -10,6 +10,7 @@ import pacing
 import providers
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("model", "efficiency", "refused"),
     [
@@ -44,6 +45,7 @@ def test_near_the_limit_and_hardly_ever_refused(model, efficiency, refused):
     assert result.refused <= refused
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("model", [providers.Outage, providers.HangingOutage])
 def test_an_outage_loses_nothing_and_is_not_stormed(model):
     result = pacing.run(model(0, 5000))
@@ -57,6 +59,7 @@ def test_what_an_earlier_run_learned_saves_the_search():
     assert warm.efficiency > cold.efficiency + 0.05
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 )

@@ -93,6 +93,7 @@ def test_all_formats_have_the_same_columns(tmp_path):
     assert [name for (name,) in found] == names
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("form", [as_csv, as_jsonl, as_markdown])
 def test_rows_are_written_one_by_one(form):
     def items():

@@ -170,6 +170,7 @@ def test_the_summary_shows_the_raw_and_the_corrected_mean(tmp_path, result, labe
         assert calibration_of(reader, "wrong") is None
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "damaged",
     ['"mean": 0.999, "x":', '"mean": NaN, "y":', '"man":', '"mean": "a", "z":'],
@@ -327,6 +328,7 @@ def test_without_items_jsonl_labels_find_their_answers(tmp_path):
 # ---- what a label may be ------------------------------------------------------------------------
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "word", ["good", " Good ", "GOOD", "1", "1.0", "yes", "Yes", "true", 1, True]
 )
@@ -336,6 +338,7 @@ def test_the_same_label_can_be_written_in_many_ways(result, word):
     assert found.agreement.confusion == {"bad": {"bad": 1}, "good": {"good": 1}}
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -568,6 +571,7 @@ def test_files_that_excel_saved_are_read(tmp_path, result, labels):
     assert result.calibrate("right", tmp_path / "humans.xlsx") == wanted
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -276,6 +276,7 @@ def test_of_several_trials_the_one_that_changed_most_is_shown(tmp_path):
 # ---- gates --------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("new", "margin", "verdict"),
     [

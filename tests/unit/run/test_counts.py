@@ -229,6 +229,7 @@ def runs(tmp_path_factory):
     return made
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("step", ["workflow", "correct"])
 @pytest.mark.parametrize("make", [complete, complete_and_asked_again, with_a_failed_score])
@@ -336,6 +337,7 @@ EDITED = [{**ROWS[0], "question": "Say X"}, *ROWS[1:]]
 MORE = [*ROWS, {"id": "q6", "question": "Say 6", "answer": "6"}]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("rows", [EDITED, MORE, ROWS[::-1][:4]])
 @pytest.mark.parametrize("is_indexed", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_session_that_was_killed_before_it_was_recorded_was_cut_off(tmp_path, rows, is_indexed):

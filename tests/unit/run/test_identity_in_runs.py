@@ -76,6 +76,7 @@ STATEFUL = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("code", STATEFUL.values(), ids=STATEFUL)
 def test_what_a_run_changes_is_state_and_the_next_run_keeps_everything(tmp_path, module, code):
     app, at = module(code), tmp_path / "run"

@@ -120,6 +120,7 @@ def votes_of(votes, prompt="Is {{output}} right?", yes=1):
     return {"right": limpet.judge(model, prompt, choices={"yes": yes, "no": 0}, votes=votes)}
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("judged", "cost"),
     [

@@ -63,6 +63,7 @@ def calls_after(tmp_path, before, after, rows=ROWS):
         return len(server.asked) - first
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("before", "after", "calls"),
     [
@@ -138,6 +139,7 @@ BAD = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("reply", BAD.values(), ids=BAD)
 def test_a_bad_reply_is_a_failure_of_its_own_class_and_never_a_score(tmp_path, reply):
     with model_server(reply) as server:

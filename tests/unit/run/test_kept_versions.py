@@ -156,6 +156,7 @@ SEQUENCES = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("sequence", SEQUENCES.values(), ids=SEQUENCES)
 def test_after_any_edits_what_counts_is_the_present_codes_or_was_kept_for_it(tmp_path, sequence):
     project = Project(tmp_path / "run")

@@ -247,6 +247,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_result_and_a_reader_of_its_directory_say_the_same(tmp_path, kind):
     assert_the_same(kind(tmp_path / "run"), tmp_path / "run")
@@ -291,6 +292,7 @@ def with_trials(tmp_path_factory):
     return run
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_summary_of_a_damaged_run_is_what_its_items_add_up_to(tmp_path, with_trials, damage):
     run = shutil.copytree(with_trials, tmp_path / "run")
@@ -455,6 +457,7 @@ NOT_AS_NOTED = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("change", NOT_AS_NOTED)
 def test_a_noted_summary_is_not_believed_if_anything_differs(tmp_path, change):
     def workflow(question):

@@ -80,6 +80,7 @@ GEMINI = SimpleNamespace(
 )
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("said", "used"),
     [
@@ -135,6 +136,7 @@ class RaisingMapping(dict):
         raise RuntimeError("no")
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "said",
     [
@@ -183,6 +185,7 @@ def cyclic():
     return step
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "trace",
     [

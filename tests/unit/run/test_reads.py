@@ -107,6 +107,7 @@ def asked(rows):
     return limpet.Dataset(rows, input="question", expected="answer")
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("evaluator", "read"), KINDS, ids=lambda one: getattr(one, "name", getattr(one, "__name__", ""))
 )

@@ -100,6 +100,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_note_that_does_not_fit_is_not_used(tmp_path, noted, damage):
     make(tmp_path / "run")
@@ -134,6 +135,7 @@ def test_a_selection_has_only_its_items(tmp_path):
     assert table.scores[CORRECT].shape == (3, 1)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("id_", ['a"b', "a\\b", "é\u2028", "a\nb", "\ud800", '","id":"x', ""])
 def test_any_id_is_read_as_it_is(tmp_path, id_):
     rows = [{**ROWS[0], "id": id_ or "0"}, ROWS[1]]

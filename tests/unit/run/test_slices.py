@@ -32,6 +32,7 @@ def from_rest(tmp_path, rows=ROWS, trials=1, **scale):
     return result.by("topic")[0]["evaluators"]["right"].get("from_rest")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("trials", [1, 2])
 def test_a_slice_made_of_whole_groups_is_compared_by_groups(tmp_path, trials):
     alone = from_rest(tmp_path / "alone", trials=trials)

@@ -54,6 +54,7 @@ def test_a_hundred_answers_are_made_anew_and_one_more_asks(bench, answers, made)
     assert bench.edited(answers) == made
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("cost", "made"), [(0.01, 100), (0.0101, "asks"), (None, 100), (0, 100)])
 def test_a_dollar_in_all_is_made_anew_and_more_asks_and_an_unknown_cost_is_none(bench, cost, made):
     bench.cost = cost

@@ -58,6 +58,7 @@ def put(kind, path, outside):
     return "a socket"
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", APPENDED)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_written_through_what_is_not_a_file_of_its_own(kind, name, tmp_path):
@@ -72,6 +73,7 @@ def test_nothing_is_written_through_what_is_not_a_file_of_its_own(kind, name, tm
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", REPLACED)
 @pytest.mark.parametrize("kind", ["link", "dangling link", "hard link"])
 def test_what_is_replaced_whole_takes_the_place_of_a_link(kind, name, tmp_path):

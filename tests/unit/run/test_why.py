@@ -210,6 +210,7 @@ def test_parts_are_kept_of_ten_versions_and_the_digest_of_all(tmp_path, module):
     assert limpet.evaluate(ROWS[:1], app.answer, run=tmp_path / "run").plan.workflow.kept == 1
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "content",
     [
@@ -410,6 +411,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("code", SECRETS.values(), ids=SECRETS)
 def test_no_secret_in_code_or_a_value_is_on_disk_or_in_a_difference(tmp_path, module, code):
     code += "\ndef ask(*given, **named): return str(given)"

@@ -28,6 +28,7 @@ def run(tmp_path_factory):
     return run
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("highest", [False, True])
 @pytest.mark.parametrize("most", [1, 7, 100])
 @pytest.mark.parametrize("name", ["one", "several", "several.low"])

@@ -225,6 +225,7 @@ def test_a_declared_word_is_masked_only_where_it_stands_alone():
 # ---- results ------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -480,6 +481,7 @@ def test_secrets_that_no_variable_holds_can_be_given(tmp_path):
     assert limpet.map(lambda _: "v4ult-key", [1], **given).outputs == [MASK]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("value", [JWT, PEM, "a/b" * 3000 + "1", "é1" * 200])
 def test_a_long_secret_ends_nothing_and_is_masked(tmp_path, monkeypatch, value):
     monkeypatch.setenv("SERVICE_TOKEN", value)

@@ -163,6 +163,7 @@ def test_the_draw_is_the_one_that_these_tests_are_about(made):
     assert {id_ for id_, _ in drawn_in(made)} == set(DRAWN)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("says", ["bad", "fails", "unclear"])
 def test_no_answer_depends_on_what_the_judge_said_of_a_drawn_item(with_verdicts, query, says):
@@ -484,6 +485,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_a_label_is_refused_and_nothing_is_written(runs, name):
     change, status = REFUSED[name]

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - see NO_BYTECODE
 import asyncio
 import collections
 import gc
@@ -8,9 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+
+# Pytest rewrites what its plugins import, Hypothesis too: 2 s per worker where none of it is kept.
+NO_BYTECODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+
 from hypothesis import HealthCheck, settings
 from identity.projects import Players
 from virtual_time import VirtualTimeLoop
+
+sys.dont_write_bytecode = NO_BYTECODE
 
 # `make test` tries the same examples each time, so that it cannot fail by chance; `make test-all`
 # looks for new ones. No deadlines: the machine's speed is not under test.

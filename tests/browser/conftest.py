@@ -12,9 +12,9 @@ from limpet.view.server import serving
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-quic", "--no-first-run",
+    "--disable-quic", "--no-first-run", "--process-per-site",
 )  # fmt: skip
-"""A browser that talks to nobody but the server under test."""
+"""A browser that talks to nobody but the server under test, with one process for all its pages."""
 MISSING = "NO BROWSER: the tests of the pages were skipped; install chromium to run them"
 
 
@@ -68,18 +68,33 @@ def server(browser, tmp_path_factory):
     one.close()
 
 
-@pytest.fixture
+# Of a module: with its first page, a context starts a process. Pages keep nothing between them.
+@pytest.fixture(scope="module")
 def context(browser, server):
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context()
     context.set_default_timeout(20_000)
     yield context
     context.close()
 
 
+def new_page(context):
+    page = context.new_page()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    return page
+
+
+def close_pages(context):
+    """Close all pages but one, so that the process stays for the next test."""
+    blank = context.new_page()
+    for page in context.pages:
+        if page is not blank:
+            page.close()
+
+
 @pytest.fixture
 def page(context, server):
     """A page that is signed in. Whatever it complains about fails the test."""
-    page = context.new_page()
+    page = new_page(context)
     faults = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: message.type == "error" and faults.append(message.text))
@@ -88,4 +103,5 @@ def page(context, server):
     page.show = lambda view: page.goto(server.base + view)
     page.faults = faults
     yield page
+    close_pages(context)
     assert faults == []

@@ -6,7 +6,7 @@ what a model wrote", as a stranger would try it:
 | promise | what would break it | tested by |
 |---|---|---|
 | one file | a script, style, picture or font from elsewhere; the run is gone when it opens | every test: only the file itself is asked for; `test_it_opens_from_disk…` |
-| can be mailed | too large; silent about what is left out; another name with `#`, `?`, `%` | `test_what_there_is_no_room_for…`, `test_it_may_be_renamed…` |
+| can be mailed | too large; silent about what is left out; another name with `#`, `?`, `%` | `test_what_there_is_no_room_for…`, `test_it_opens_from_disk_under_any_name…` |
 | | it arrived cut off | `test_a_file_that_arrived_cut_off…` |
 | opens anywhere | 360 pixels, dark; a run without items or scores, of a map, with trials, still running | `test_it_is_readable_on_a_phone…`, `test_runs_of_every_kind…`, `test_a_run_that_is_running…` |
 | the same numbers | another rounding, order or filter than the server's, ties, missing values, names like `-x`, `a.b`, `a:b` | `test_it_answers_as_the_server_does`, `test_it_opens_from_disk…` |
@@ -22,6 +22,7 @@ import re
 import threading
 
 import pytest
+from browser.conftest import close_pages, new_page
 from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
 
 import limpet
@@ -34,9 +35,9 @@ from playwright.sync_api import expect
 expect.set_options(timeout=20_000)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def offline(browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context = browser.new_context()
     context.set_default_timeout(20_000)
     context.set_offline(True)
     yield context
@@ -46,7 +47,7 @@ def offline(browser):
 @pytest.fixture
 def page(offline):
     """A page without a network. What it complains about, and whatever it asks for, fails it."""
-    page = offline.new_page()
+    page = new_page(offline)
     page.faults, page.asked = [], []
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("console", lambda message: message.type == "error" and page.faults.append(message.text))
@@ -54,6 +55,7 @@ def page(offline):
     page.on("request", lambda request: page.asked.append(request.url.partition("#")[0]))
     page.show = lambda file, view="": page.goto(file.as_uri() + view)
     yield page
+    close_pages(offline)
     assert page.faults == []
     assert all(re.match(r"file:///.*\.html$|data:", url) for url in page.asked)
 
@@ -72,10 +74,13 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_it_opens_from_disk_and_shows_the_numbers_of_the_summary(page, folder, tmp_path):
+def test_it_opens_from_disk_under_any_name_and_shows_the_numbers_of_the_summary(
+    page, folder, tmp_path
+):
     summary = limpet.load_run(folder / "runs" / "plain").summary
-    (tmp_path / "mailed.html").write_bytes((folder / "plain.html").read_bytes())
-    page.show(tmp_path / "mailed.html")
+    renamed = tmp_path / "a #1 100%25 ü&x=<b>.html"
+    renamed.write_bytes((folder / "plain.html").read_bytes())
+    page.show(renamed)
     expect(page.locator("h1")).to_have_text("plain")
     assert page.title() == "plain · Limpet"
     expect(page.locator(".card .big")).to_have_text(headline(summary["evaluators"]["closeness"]))
@@ -83,6 +88,8 @@ def test_it_opens_from_disk_and_shows_the_numbers_of_the_summary(page, folder, t
     expect(page.get_by_role("table", name="Failures")).to_contain_text("seven is not answered")
     assert page.evaluate("typeof uPlot") == "function"
     expect(page.get_by_role("link", name="Compare")).to_have_count(0)
+    page.get_by_role("link", name="worst first").click()
+    assert first_rows(page) == ["q000", "q030", "q021"]
 
 
 def test_items_are_sorted_filtered_searched_and_a_link_shows_the_same(page, offline, folder):
@@ -271,15 +278,7 @@ def test_what_there_is_no_room_for_is_said_and_the_rest_works(page, tmp_path):
     expect(page.locator("[aria-live=polite]")).to_contain_text(f"{300 - full} not searched")
 
 
-def test_it_may_be_renamed_to_anything(page, folder, tmp_path):
-    odd = tmp_path / "a #1 100%25 ü&x=<b>.html"
-    odd.write_bytes((folder / "plain.html").read_bytes())
-    page.show(odd)
-    page.get_by_role("link", name="worst first").click()
-    assert first_rows(page) == ["q000", "q030", "q021"]
-
-
-@pytest.mark.parametrize("share", [0.5, 0.97])
+@pytest.mark.parametrize("share", [0.5, pytest.param(0.97, marks=pytest.mark.slow)])
 def test_a_file_that_arrived_cut_off_says_so(page, folder, tmp_path, share):
     whole = (folder / "plain.html").read_bytes()
     (tmp_path / "cut.html").write_bytes(whole[: int(share * len(whole))])

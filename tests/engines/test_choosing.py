@@ -41,7 +41,7 @@ def project(tmp_path):
     "more",
     [
         "engine: {processes: 1}\n",
-        None,
+        pytest.param(None, marks=pytest.mark.slow),
         pytest.param("engine: processes\n", marks=pytest.mark.slow),
         pytest.param("engine: {processes: 2}\n", marks=pytest.mark.slow),
     ],

@@ -62,6 +62,7 @@ def test_folder_variables_and_imports_are_those_of_the_driver(tmp_path, engine):
     assert str(tmp_path / "extra") in found["path"]
 
 
+@pytest.mark.slow  # one that the script set is there too
 @both_engines
 def test_a_variable_of_an_env_file_is_there(tmp_path, engine):
     project = make(tmp_path)
@@ -195,7 +196,8 @@ def main():
 GUARD = 'if __name__ == "__main__":\n    '
 # Each goes the way of another one.
 REPEATED = {
-    "a class", "an object", "a partial", "a closure", "a function with a lock outside",
+    "a class", "an object", "a partial", "a partial with a name", "a lambda", "a closure",
+    "a function with a lock outside",
 }  # fmt: skip
 THINGS = {
     "a function": ("answer", "said", "answer"),
@@ -340,6 +342,7 @@ def test_a_value_that_the_script_changed_is_never_mistaken_for_the_files(tmp_pat
     assert found == {"changed in memory"} or (isinstance(found, str) and "WORD" in found)
 
 
+@pytest.mark.slow  # nor is a value
 @both_engines
 def test_a_function_that_the_script_replaced_is_never_mistaken_for_the_files(tmp_path, engine):
     project = Project(tmp_path, WORDS, rows=2)

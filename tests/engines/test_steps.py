@@ -193,7 +193,17 @@ def project(tmp_path_factory):
 
 
 # Each goes the way of another one, or of `test_a_workflow_is_opened_once…`.
-REPEATED = {"plain", "Opened", "PlainOpened", "OWN", "STILL", "OF_CLASS", "decorated"}
+REPEATED = {
+    "plain",
+    "asynchronous",
+    "PARTIAL",
+    "Opened",
+    "PlainOpened",
+    "OWN",
+    "STILL",
+    "OF_CLASS",
+    "decorated",
+}
 
 
 def outcome(result):
@@ -235,7 +245,9 @@ def test_evaluators_of_any_kind_score_the_same(project, engine):
     assert set(runs[1].items[0].scores) >= {"short", "graded", "narrow", "GRADER", "lambda"}
 
 
-@pytest.mark.parametrize("kind", ["Opened", pytest.param("PlainOpened", marks=SLOW), "OWN"])
+@pytest.mark.parametrize(
+    "kind", ["Opened", *(pytest.param(kind, marks=SLOW) for kind in ("PlainOpened", "OWN"))]
+)
 @several_workers
 def test_a_workflow_is_opened_once_in_each_worker_and_closed_again(tmp_path, engine, kind):
     project = Project(tmp_path, CODE, rows=12, workflow=kind, more="pace: 4\n")

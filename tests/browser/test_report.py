@@ -220,6 +220,7 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
     assert matching["failed=odd"] == 0
 
 
+@pytest.mark.slow  # the test on a phone opens such links
 def test_a_link_that_names_no_run_is_about_the_run_of_the_report(page, folder):
     page.show(folder / "plain.html", "#/item?id=q003")
     expect(page.locator("h1")).to_have_text("plain / items / q003")

@@ -115,7 +115,7 @@ def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
 # ---- streams ------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "redirection",
     [
@@ -177,6 +177,7 @@ def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_pat
     assert done.stderr.splitlines()[-1] == "see the results: limpet show runs/trial"
 
 
+@pytest.mark.slow  # the next one is interrupted in its set-up
 def test_ctrl_c_while_the_workflow_is_imported_says_how_to_go_on(tmp_path):
     with_app(tmp_path, "import pathlib, time\npathlib.Path('here').touch()\ntime.sleep(600)\n")
     process = subprocess.Popen([*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)

@@ -105,6 +105,7 @@ def test_why_shows_a_changed_argument(tmp_path):
     assert "m2" in why
 
 
+@pytest.mark.slow  # test_why_command has one run
 def test_why_of_a_variant_compares_it_with_its_own_values(tmp_path):
     make(tmp_path)
     assert run(tmp_path).returncode == 0
@@ -339,6 +340,7 @@ def test_the_directory_of_a_matrix_is_shown_exported_and_verified_as_a_whole(tmp
     assert "6 torn bytes" in torn.stdout
 
 
+@pytest.mark.slow  # test_run_command asks about one
 def test_a_changed_workflow_is_asked_about_per_variant_and_stop_stops_the_whole(tmp_path):
     make(tmp_path)
     app = APP.replace("return KEPT", "import limpet\n    return limpet.Output(KEPT", 1).replace(

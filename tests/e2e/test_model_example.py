@@ -74,6 +74,7 @@ def test_the_example_asks_a_model_and_counts_tokens_and_cost(folder, model):
     assert not any(KEY.encode() in path.read_bytes() for path in files)
 
 
+@pytest.mark.slow  # unit/config/test_models_in_config has it
 def test_without_a_key_it_says_so_before_any_call(folder, model):
     url = f"http://127.0.0.1:{model.server_port}/v1"
     done = run(folder, env={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": url})

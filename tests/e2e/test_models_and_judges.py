@@ -195,6 +195,7 @@ def test_an_answer_that_is_cut_off_is_counted(folder):
     assert '"cut_off": 12' in json.dumps(summary)
 
 
+@pytest.mark.slow  # test_matrix has variants of a workflow
 def test_variants_of_models_and_prompts_each_have_a_run(folder):
     (folder / "prompts" / "short.txt").write_text("{{question}}", encoding="utf-8")
     with (folder / "eval.yml").open("a", encoding="utf-8") as file:

@@ -8,6 +8,7 @@ from e2e.nat_server import column, go, make, output, wait_until
 from e2e.project import COMMAND, run
 
 
+@pytest.mark.slow  # test_nat_run kills one, and goes on
 def test_1_results_are_on_disk_while_it_runs(tmp_path, server):
     make(tmp_path)
     server.free = 3

@@ -300,6 +300,7 @@ def test_first_a_limit_then_all(tmp_path):
 # ---- the toolkit's configurations ---------------------------------------------------------------
 
 
+@pytest.mark.slow  # an eval.yml is forced above
 def test_a_configuration_of_the_toolkit_is_forced_where_it_is(tmp_path, server):
     make_nat(tmp_path, general=CLEANUP % "")
     assert go(tmp_path, server).returncode == 0

@@ -74,6 +74,7 @@ def test_show_false_shows_nothing(script, tmp_path):
     assert terminal.said.split("\n")[:2] == ["the workflow says two", "the script goes on"]
 
 
+@pytest.mark.slow  # unit/report/test_script_view has it
 def test_in_a_pipe_a_short_run_says_nothing(script, tmp_path):
     (tmp_path / "go").touch()
     done = subprocess.run(script(), cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -113,6 +114,7 @@ def test_ctrl_c_says_that_it_stops_and_how_to_resume(script, tmp_path):
     terminal.close()
 
 
+@pytest.mark.slow  # in a pipe they are tested too
 def test_failures_are_named_and_harmless(script, tmp_path):
     main = "evaluate(workflow=fail, early_stop=False, retry=0)"
     terminal = Terminal(script(main), cwd=tmp_path, anew=True)

@@ -79,6 +79,7 @@ def test_what_failed_is_still_said_by_the_exit_code(project):
     assert "stopped at " in done.stderr
 
 
+@pytest.mark.slow  # --set is tested for other keys
 def test_in_the_file_it_is_switched_off_by_set(project):
     add(project, "stop_when: {correct: 0.1}\n")
     done = run(project)

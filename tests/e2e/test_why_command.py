@@ -256,6 +256,7 @@ def test_a_file_that_only_rows_of_before_were_made_of_is_no_change(tmp_path):
     assert "changed since its results were made" not in why(tmp_path)
 
 
+@pytest.mark.slow  # the next one looks for a secret everywhere
 def test_a_secret_that_a_changed_file_sets_is_not_shown(tmp_path):
     make(tmp_path, rows=101)
     read = "async def answer(question):\n    open('settings.ini').read()\n"

@@ -220,7 +220,7 @@ def broken(item):
     raise_it(item)
 '''
 NAMES = re.findall(r'^    "(.*?)": ', CODE.partition("ERRORS = ")[2].partition("\n}")[0], re.M)
-KINDS = ["answer", "answer_async", "broken"]
+KINDS = [pytest.param("answer", marks=pytest.mark.slow), "answer_async", "broken"]
 
 
 @pytest.fixture(scope="module")

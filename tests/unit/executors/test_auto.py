@@ -635,6 +635,7 @@ async def test_no_memory_makes_a_run_crawl_or_crash(memory):
     assert now() < 3600
 
 
+@pytest.mark.slow  # thousands of calls
 @in_virtual_time
 async def test_calls_that_take_no_time_at_all_break_nothing():
     async def fn(x):

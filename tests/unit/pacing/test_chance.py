@@ -89,6 +89,7 @@ def seconds(make, count, concurrency="auto"):
 # ---- runs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # others of this file have other shares
 def test_5_in_100_refused_of_calls_of_20_ms_are_as_fast_as_16_at_a_time():
     took, _ = seconds(lambda: Server(0.05, 0.02), 2000)
     fixed, _ = seconds(lambda: Server(0.05, 0.02), 2000, 16)

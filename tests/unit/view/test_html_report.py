@@ -180,6 +180,7 @@ def test_it_is_never_larger_than_asked_and_uses_its_room(noisy, most):
     assert not made.left_out or made.bytes > most * 1_000_000 - 100_000
 
 
+@pytest.mark.slow  # a report of one run does
 def test_a_comparison_of_long_texts_stays_within_the_size_too(tmp_path):
     def say(id_, score):
         return os.urandom(20_000).hex()

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -38,13 +39,19 @@ def edit(folder, old, new):
     (folder / "app.py").write_text(app.replace(old, new), encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A project whose run is finished, and that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("finished")
+    make(folder, rows=6)
+    assert run(folder).returncode == 0
+    assert counted(folder) == [0, 1, 2, 3, 4, 5]
+    return folder
+
+
 @pytest.fixture
-def done(tmp_path):
-    """Return a project whose run is finished."""
-    make(tmp_path, rows=6)
-    assert run(tmp_path).returncode == 0
-    assert counted(tmp_path) == [0, 1, 2, 3, 4, 5]
-    return tmp_path
+def done(tmp_path, finished):
+    return shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
 
 
 # ---- forcing ------------------------------------------------------------------------------------

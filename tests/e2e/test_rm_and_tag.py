@@ -1,6 +1,7 @@
 """Runs are removed and tagged by the real command: what is not a run of ours is never touched."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -10,10 +11,17 @@ from e2e.terminal import Terminal
 import limpet
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A project with a run that each test has a copy of."""
+    folder = make(tmp_path_factory.mktemp("finished"), rows=3)
+    assert run(folder).returncode == 0
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
-    assert run(make(tmp_path, rows=3)).returncode == 0
-    return tmp_path
+def folder(tmp_path, finished):
+    return shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
 
 
 def rm(folder, *arguments):

@@ -193,6 +193,7 @@ def test_what_matches_and_does_not_fit_is_counted(home):
     assert lines == ["no item matches"]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -37,12 +38,18 @@ def files(folder):
     }
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A project whose run is finished, and that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("finished")
+    make(folder, rows=4)
+    assert run(folder).returncode == 0
+    return folder
+
+
 @pytest.fixture
-def done(tmp_path):
-    """Return a project whose run is finished."""
-    make(tmp_path, rows=4)
-    assert run(tmp_path).returncode == 0
-    return tmp_path
+def done(tmp_path, finished):
+    return shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
 
 
 def test_it_says_what_counts_and_after_an_edit_the_very_lines(done):

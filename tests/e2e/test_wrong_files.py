@@ -160,6 +160,7 @@ WRONG = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG)
 def test_a_wrong_file_is_one_message_with_2_and_nothing_runs(tmp_path, text, said):
     make(tmp_path, rows=3)

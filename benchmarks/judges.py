@@ -8,6 +8,7 @@ calls` (or `shared`, or `memory`: 100,000 calls) measures one of these alone.
 
 import asyncio
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -82,11 +83,10 @@ def server() -> Iterator[int]:
 # ---- a judge of ours, and the SDK ---------------------------------------------------------------
 
 
-def rows(count: int) -> list[dict[str, str]]:
-    return [
-        {"id": f"q{n}", "question": f"What is the capital of country {n}?", "answer": f"City {n}"}
-        for n in range(count)
-    ]
+def rows(count: int) -> Iterator[dict[str, str]]:
+    for n in range(count):
+        question = f"What is the capital of country {n}?"
+        yield {"id": f"q{n}", "question": question, "answer": f"City {n}"}
 
 
 async def copied(question: str) -> str:
@@ -97,13 +97,16 @@ def measure_judge(port: int, folder: Path, count: int) -> tuple[float, int]:
     """Return the CPU seconds that judging takes, and the peak of memory.
 
     The answers are there before. All that it takes to judge them counts: planning, the calls, and
-    reading back and writing the results.
+    reading back and writing the results. The rows are in a file: a list would be memory of ours.
     """
-    limpet.evaluate(rows(count), copied, run=folder, pace=IN_FLIGHT, show=False)
+    dataset = folder.with_suffix(".jsonl")
+    with dataset.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows(count))
+    limpet.evaluate(dataset, copied, run=folder, pace=IN_FLIGHT, show=False)
     model = openai_api(f"http://127.0.0.1:{port}/v1", model="m", key=None)
     judge = judge_by(model, of="correctness")
     before = time.process_time()
-    result = limpet.evaluate(rows(count), copied, [judge], run=folder, pace=IN_FLIGHT, show=False)
+    result = limpet.evaluate(dataset, copied, [judge], run=folder, pace=IN_FLIGHT, show=False)
     used = time.process_time() - before
     assert result.summary["evaluators"]["correctness"]["completed"] == count, result.summary
     return used, peak_bytes()

@@ -101,6 +101,36 @@ def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, e
     assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], first, then), first)
 
 
+SHARED = """
+def read():
+    return (HERE / "prompt.txt").read_text()
+
+
+class answer:
+    def setup(self):
+        self.prompt = read()
+
+    def __call__(self, item):
+        note(item)
+        return self.prompt
+
+
+def score(output, item):
+    return len(read())
+"""
+
+
+@pytest.mark.parametrize("engine", [SLOW_ONE, WORKER])
+def test_what_a_set_up_keeps_counts_also_if_an_evaluator_reads_the_same(tmp_path, engine):
+    project = Project(tmp_path, SHARED, rows=3)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "prompt.txt").write_text("first")
+    project.evaluate(engine, {"score": "APP:score"}, pace=1)
+    (tmp_path / "prompt.txt").write_text("second")
+    result = project.evaluate(engine, {"score": "APP:score"}, pace=1)
+    assert [item.output for item in result.items] == ["second"] * 3
+
+
 # Where the text of a file is kept for an item that does not read it.
 KEPT = {
     "in a module": """

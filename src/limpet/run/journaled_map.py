@@ -206,7 +206,7 @@ class JournaledMap(MapRun):
         if watched is not None:
             certain = self._masking.certain
             changing = self._identities.end(self._run_file, lambda data: certain.data(data)[0])
-            watched.end(changing, self._run_file)
+            watched.end(changing, self._identities.objects, self._run_file)
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -8,7 +8,8 @@ it was read, with two exceptions:
 
 - A file that a later call reads again, on the same thread, is not cached, as long as the step holds
   no state that is seen, is no class, has nothing for each thread, and reads no file that the run
-  wrote. It counts for the calls that read it.
+  wrote. It counts for the calls that read it. For a class, what only others read is not cached:
+  nobody else has its object.
 - A file whose name comes from the row (`docs/17.txt` for item 17) does not count for a call that
   read the file of its own row.
 
@@ -113,6 +114,7 @@ class StepReads:
         self.new: list[Read] = []
         self.afresh: set[str] = set()
         self.elsewhere: set[str] = set()
+        self.own: set[str] = set()
         self._known: dict[str, Read] = {}
         self._readers: dict[tuple[str, object], Call] = {}
         for name, digest in known:
@@ -132,6 +134,10 @@ class StepReads:
             call: The call that read it; None: it counts for all calls.
             thread: The thread of another process that read it; None: this thread.
         """
+        self.own.add(name)
+        self._read(name, digest, call, thread)
+
+    def _read(self, name: str, digest: str, call: Call | None, thread: object = None) -> None:
         if call is not None:
             self._check_read_again(name, call, thread or threading.get_native_id())
         if self.knows(name) == digest:
@@ -143,7 +149,7 @@ class StepReads:
     def read_elsewhere(self, name: str, digest: str) -> None:
         """Record that another step read a file by a function that this step also uses."""
         self.elsewhere.add(name)
-        self.read(name, digest, None)
+        self._read(name, digest, None)
 
     def _check_read_again(self, name: str, call: Call, thread: object) -> None:
         if name in self.afresh:

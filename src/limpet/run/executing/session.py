@@ -299,7 +299,8 @@ class EvaluationSession:
         if watched is not None:
             changing = self._identities.end(self._run_file, self._planner.certain)
             # What workers hold in memory is not seen here: it may be a cache of what was read.
-            watched.end(changing | set(self._request.engines), self._run_file)
+            changing |= set(self._request.engines)
+            watched.end(changing, self._identities.objects, self._run_file)
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -182,18 +182,21 @@ class WatchedFiles:
             facts["n"] = number
         return self._journal.note_file(facts, record, wait=wait)
 
-    def end(self, changing: Collection[str], run_file: RunFile | None) -> None:
+    def end(
+        self, changing: Collection[str], objects: Collection[str], run_file: RunFile | None
+    ) -> None:
         """Stop listening, write what is not on disk yet, and record the last line's number.
 
         Args:
             changing: Steps with state, which may be a cache.
+            objects: Steps with an object that the run made, which may have one.
             run_file: The run file to update; None: the session never began.
         """
-        self._end(changing)
+        self._end(changing, objects)
         if run_file is not None:
             run_file.files_last = self._last
 
-    def _end(self, changing: Collection[str]) -> None:
+    def _end(self, changing: Collection[str], objects: Collection[str]) -> None:
         if not self._watch.steps or self._ended:
             return
         self._ended = True
@@ -205,7 +208,9 @@ class WatchedFiles:
             # What one call wrote and another read may be a cache as well.
             if step.step in changing or any(map(step.knows, self._watch.written)):
                 continue
-            for name in sorted(step.afresh | step.elsewhere):
+            is_object = step.step in objects
+            names = step.elsewhere - step.own if is_object else step.afresh | step.elsewhere
+            for name in sorted(names):
                 self._mark(step.step, "afresh", name, wait=False)
 
 

@@ -87,11 +87,14 @@ class StepIdentities:
     def _may_keep_unseen(self, step: str) -> bool:
         """Return whether a step may have kept what an inspection does not see.
 
-        That is in a cached function, in the object that a run made of its class, or for a thread.
+        That is in a cached function, or for a thread.
         """
-        look = self._inspections[step]
-        return (
-            look.is_class
-            or any(_CACHES in part for part in self._parts[step])
-            or any(why.endswith(_OF_A_THREAD) for why in look.identity.left_out.values())
+        left_out = self._inspections[step].identity.left_out
+        return any(_CACHES in part for part in self._parts[step]) or any(
+            why.endswith(_OF_A_THREAD) for why in left_out.values()
         )
+
+    @property
+    def objects(self) -> set[str]:
+        """The steps of whose class a run makes an object, which is not inspected."""
+        return {name for name, look in self._inspections.items() if look.is_class}

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from tests.engines.project import PROCESSES, Project, both_engines, wait_until
+from tests.engines.project import ONE, PROCESSES, Project, wait_until
 
 CODE = r"""
 import io
@@ -88,7 +88,7 @@ MORE = "retry: 0\ntimeout: 100\npace: 8\n"
 def done(tmp_path_factory):
     return {
         engine: _run(Project(tmp_path_factory.mktemp("habits"), CODE, rows=ROWS, more=MORE), engine)
-        for engine in ("one", PROCESSES)
+        for engine in (ONE, PROCESSES)
     }
 
 
@@ -100,7 +100,7 @@ def _run(project, engine):
 
 
 @pytest.mark.slow
-@both_engines
+@pytest.mark.parametrize("engine", [ONE, PROCESSES])
 @pytest.mark.parametrize("habit", HABITS)
 def test_code_with_habits_is_answered(done, engine, habit):
     _, outputs, errors, _ = done[engine]
@@ -113,7 +113,7 @@ def test_no_worker_is_lost_for_it(done):
 
 
 @pytest.mark.slow
-@both_engines
+@pytest.mark.parametrize("engine", [ONE, PROCESSES])
 def test_bytes_that_are_written_are_printed_whole(done, engine):
     ended = done[engine][0]
     assert "öäü€\n" in ended.stdout + ended.stderr
@@ -121,7 +121,7 @@ def test_bytes_that_are_written_are_printed_whole(done, engine):
 
 
 @pytest.mark.slow
-@both_engines
+@pytest.mark.parametrize("engine", [ONE, PROCESSES])
 def test_a_paced_call_on_a_loop_of_its_own_is_answered_or_an_error_and_does_not_hang(done, engine):
     _, outputs, errors, _ = done[engine]
     name = "has_a_loop_of_its_own"

@@ -55,6 +55,7 @@ class Threads:
 
     def __init__(self) -> None:
         self._idle: list[Work] = []
+        self._running: set[Work] = set()
         self._closed = False
 
     def as_async(self, function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
@@ -93,16 +94,18 @@ class Threads:
                 _abandoned.pop(work, None)
                 work.put(None)
 
+        self._running.add(work)
         work.put(job)
         try:
             return await done
         finally:
-            if done.cancelled():
+            if done.cancelled() and work in self._running:  # it may have ended meanwhile
                 _abandoned[work] = time.monotonic()
 
     def _settle(
         self, work: Work, done: asyncio.Future[Any], value: Any, error: BaseException | None
     ) -> None:
+        self._running.discard(work)
         _abandoned.pop(work, None)
         if self._closed:
             work.put(None)

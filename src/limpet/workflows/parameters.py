@@ -15,7 +15,7 @@ def names_wanted(function: Any) -> list[str]:
     Raises:
         LimpetError: It takes no arguments, or cannot be called with arguments by name.
     """
-    parameters = _parameters(function)
+    parameters = _parameters(_hashable(function))
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     required = [p.name for p in parameters if _is_named(p) and p.default is p.empty]
     if by_position and by_position + required != by_position[:1]:
@@ -33,7 +33,7 @@ def names_wanted(function: Any) -> list[str]:
 
 def first_by_position_only(function: Any) -> str | None:
     """Return the name of the first parameter if it cannot be passed by name."""
-    first = next(iter(_parameters(function)), None)
+    first = next(iter(_parameters(_hashable(function))), None)
     return first.name if first is not None and first.kind is first.POSITIONAL_ONLY else None
 
 
@@ -48,9 +48,14 @@ def names_given(function: Any, item: Item, *, after_first: bool = False) -> list
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
         name
-        for name, has_default in _named(function, after_first)
+        for name, has_default in _named(_hashable(function), after_first)
         if not has_default or (name in item.row and name not in bound)
     ]
+
+
+def _hashable(function: Any) -> Any:
+    """Return the function; or its `__call__` if it has no hash, as an object of a dataclass."""
+    return function if type(function).__hash__ is not None else function.__call__
 
 
 @functools.lru_cache(maxsize=256)

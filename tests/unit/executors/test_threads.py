@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from limpet.executors.threads import Threads, is_async
+from limpet.executors.threads import Threads, abandoned, is_async
 
 EARLIER: set[threading.Thread] = set()
 """Threads of other tests of this process: some of their functions hang on purpose."""
@@ -72,6 +72,22 @@ def test_a_call_sees_the_context_of_its_caller():
         return await threads.run(lambda _: who.get(), None)
 
     assert run(main) == "me"
+
+
+def test_a_call_that_ends_as_it_is_cancelled_is_not_abandoned():
+    async def main(threads):
+        loop, ended, told = asyncio.get_running_loop(), threading.Event(), threading.Event()
+        tell = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *words: (tell(*words), told.set())[0]
+        call = asyncio.create_task(threads.run(lambda _: ended.wait(20), None))
+        await asyncio.sleep(0)
+        ended.set()
+        told.wait(20)  # the loop stands still: it hears of the end after the cancellation
+        call.cancel()
+        await asyncio.wait([call])
+        return abandoned(0)
+
+    assert run(main) == 0
 
 
 def test_a_cancelled_call_is_left_to_itself():

@@ -1,6 +1,7 @@
 """Which arguments a workflow gets does not hang on what its first parameter is called."""
 
 import asyncio
+import dataclasses
 import functools
 
 import pytest
@@ -46,6 +47,20 @@ def test_a_field_is_bound_by_its_name_whatever_the_first_parameter_is_called(fun
     assert value == ("why?", "because")
     assert "because" in str(seen)  # what it depends on
     assert "why?" in str(seen)
+
+
+@dataclasses.dataclass
+class Agent:
+    """It has no hash, as it can be compared and changed."""
+
+    model: str = "m"
+
+    def __call__(self, question, context=""):
+        return question, context
+
+
+def test_an_object_without_a_hash_is_a_workflow():
+    assert called(Agent())[0] == ("why?", "because")
 
 
 def test_what_is_not_a_field_keeps_its_default():

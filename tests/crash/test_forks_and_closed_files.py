@@ -1,6 +1,7 @@
 """User code that forks, or closes files that are not its own: bounded, said, and nothing lost."""
 
 import json
+import signal
 import subprocess
 import sys
 from itertools import product
@@ -109,6 +110,44 @@ def test_a_forked_child_that_waits_on_our_loop_is_ended(tmp_path):
     assert "a forked child returned to the run's event loop" in done.stderr
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert "ended" in about["sessions"][-1]
+
+
+TERMINATED = """
+import asyncio, os, signal, sys, limpet
+
+WHERE, RUN = sys.argv[1:]
+
+def terminate():
+    pid = os.fork()
+    if not pid:
+        signal.alarm(60)  # ends it if SIGTERM does not
+        while True:
+            signal.pause()
+    os.kill(pid, signal.SIGTERM)
+    return os.WTERMSIG(os.waitpid(pid, 0)[1])
+
+async def on_the_loop(row):
+    return terminate()
+
+def in_a_thread(row):
+    return terminate()
+
+async def in_an_executor(row):
+    return terminate()
+
+act = globals()[WHERE]
+if WHERE == "in_an_executor":
+    print(*limpet.AsyncExecutor(act, termination_signal=signal.SIGTERM).run([1])[0])
+else:
+    print(limpet.evaluate([{"input": 1}], act, (), RUN, version="1", retry=0).items[0].output)
+"""
+
+
+@pytest.mark.parametrize("where", ["on_the_loop", "in_a_thread", "in_an_executor"])
+def test_a_forked_child_ends_on_sigterm(where, tmp_path):
+    """As `multiprocessing.Pool.terminate` expects of its children."""
+    done = python(TERMINATED, where, tmp_path / "run")
+    assert done.stdout.split() == [str(int(signal.SIGTERM))], done.stderr
 
 
 CLOSING = """

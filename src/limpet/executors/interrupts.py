@@ -6,6 +6,7 @@ handler behind. So all runs share one handler per signal: the first installs it,
 them, and the last restores the previous one.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -62,3 +63,39 @@ def on_signal(signum: int | None, listener: Callable[[], None]) -> Iterator[None
         if not handler.listeners:
             del _handlers[signum]
             handler.restore()
+
+
+# ---- children that user code forks --------------------------------------------------------------
+#
+# A signal that stops the run must do to a child what it did before the run: otherwise
+# `multiprocessing.Pool.terminate()` in a workflow waits forever for children that SIGTERM does not
+# end. Ctrl-C stays ours: a terminal sends it to the children as well, and the first one is meant to
+# let calls in flight end. Python forgets signals that reach a child before it is set up, so they
+# are held back until then.
+
+
+_mask = threading.local()  # the signals that the thread that forks held back itself
+
+
+def _theirs() -> list[_Handler]:
+    return [handler for handler in _handlers.values() if handler.signum != signal.SIGINT]
+
+
+def _hold_back() -> None:
+    signums = [handler.signum for handler in _theirs()]
+    _mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, signums)
+
+
+def _let_through() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask.before)
+
+
+def _give_back() -> None:
+    for handler in _theirs():
+        if signal.getsignal(handler.signum) == handler._handle:  # noqa: SLF001 - our own class
+            handler.restore()
+    _let_through()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_back, after_in_parent=_let_through, after_in_child=_give_back)

@@ -282,7 +282,8 @@ def disturbed(folder, cluster, who, short_folder):
         assert "memory" not in err  # which Ray names as a cause that is possible
         assert who != "an actor" or "was lost: its Ray actor died" in err
         wait_until(lambda: not any(map(is_alive, project.pids)), "its workers to follow", 30)
-        wait_until(lambda: not list(short_folder.iterdir()), "its folder to go", 30)
+        left = [str(file) for file in short_folder.rglob("*")]
+        wait_until(lambda: not list(short_folder.iterdir()), f"its folder to go: {left}", 30)
     if who != "the driver":
         assert_whole(project, most_again=IN_FLIGHT)
         assert sum(project.counts().values()) > len(project.rows)

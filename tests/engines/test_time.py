@@ -353,3 +353,27 @@ def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine
     assert 30 <= len(project.calls) < 120
     assert len(project.calls) == len(project.recorded())
     assert result.summary["evaluators"]["correct"]["completed"] == len(project.recorded())
+
+
+COMPUTES = """
+RUNNING = []
+
+
+def answer(item):
+    RUNNING.append(item.id)
+    beside = len(RUNNING)
+    until = time.thread_time() + 0.15
+    while time.thread_time() < until:
+        pass
+    RUNNING.remove(item.id)
+    return str(beside)
+"""
+
+
+@SLOW
+def test_calls_that_compute_soon_have_their_worker_nearly_for_themselves(tmp_path):
+    project = Project(tmp_path, COMPUTES, rows=80)
+    result = project.evaluate({"processes": 1}, pace=16)
+    beside = [int(item.output) for item in result.items]
+    assert max(beside) > 8  # at first
+    assert sorted(beside[40:])[20] <= 3

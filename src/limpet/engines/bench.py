@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from limpet.engines.crowding import Crowding
 from limpet.engines.file_reports import FileReports
 from limpet.engines.leave_elsewhere import Questions, RemotePacers, cell, observed
 from limpet.engines.main_module import import_main
@@ -24,6 +25,7 @@ from limpet.engines.messages import (
     CELL,
     CLOSE,
     CLOSED,
+    CROWDED,
     DONE,
     FREE,
     HUNG,
@@ -44,7 +46,7 @@ from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import MainModule, SentStep, check_same, received_step
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.forks import end_if_forked
-from limpet.executors.threads import abandoned
+from limpet.executors.threads import abandoned, begun_at
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
@@ -120,6 +122,7 @@ class Bench:
         self._is_answered = True
         self._is_blocked, self._blocker = False, 0
         self._is_hung = False
+        self._crowding = Crowding()
         listen(self._reports)
         with pacing_with(RemotePacers(self._questions)):  # type: ignore[arg-type]  # as one sees it
             self._context = contextvars.copy_context()
@@ -201,10 +204,12 @@ class Bench:
     def ping(self) -> Message | None:
         """Return what is wrong here, as a message; called by another thread.
 
-        Either threads of calls that were given up go on, and this worker is to be replaced; or a
-        cell blocks the event loop. The time of its neighbours must not run out meanwhile: they can
-        do nothing about it.
+        Threads of calls that were given up may go on, so that this worker is to be replaced; calls
+        may compute for long, so that it gets no more of them; or a cell may block the event loop.
+        The time of its neighbours must not run out meanwhile: they can do nothing about it.
         """
+        if self._crowding.changes(begun_at()):
+            return (CROWDED, self._crowding.room)
         if not self._is_hung and (threads := abandoned(_HUNG_S)):
             self._is_hung = True
             return (HUNG, threads)

@@ -159,6 +159,8 @@ class Crew:
             raise
         finally:
             worker.forget(number)
+            if worker.room:
+                self._staffing.wake()
             if cell.desk is not None:
                 cell.desk.close()
                 cell.desk = None

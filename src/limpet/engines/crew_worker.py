@@ -51,6 +51,7 @@ class CrewWorker:
         opening: Done when a step is open in it, cancelled when that failed.
         closing: Done when a step is closed in it, cancelled when it was lost before.
         idle: Done when it has no more cells; None: it gets others, and was not retired.
+        room: How many cells it may have while calls that compute keep it busy; 0: any number.
         is_lost: Whether it was given up: what it says does not count.
         is_quiet: Whether it was silent for a while, so that the time of its cells stands still.
         is_spare: Whether it runs one cell at a time, which may be the reason of a death.
@@ -68,6 +69,7 @@ class CrewWorker:
         self.idle: asyncio.Future[None] | None = None
         self.is_lost = self.is_quiet = False
         self.is_spare = self.is_busy = False
+        self.room = 0
         self.completed = 0
         self.heard_at = 0.0
         self.paused: list[CrewCell] = []
@@ -77,6 +79,11 @@ class CrewWorker:
         self.cells.pop(number, None)
         if self.idle is not None and not self.cells and not self.idle.done():
             self.idle.set_result(None)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may get another cell."""
+        return not self.room or len(self.cells) < self.room
 
     @property
     def name(self) -> str:

@@ -10,7 +10,6 @@ has, another one takes its place, and at last its process ends, whatever its thr
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -78,7 +77,7 @@ class Staffing:
         self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
         self._told: dict[str, tuple[list[str], dict[str, str]]] = {}
-        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+        self._waiting: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed_starts = self._failed_setups = 0
         self._broken: BaseException | None = None
@@ -135,7 +134,7 @@ class Staffing:
             opening.set_result(None)
         if not worker.is_spare:
             self._failed_starts = 0
-            self._give_out(name)
+            self.wake()
 
     async def close_step(self, name: str) -> None:
         """Close a step in all workers, and end the workers with the last one."""
@@ -215,19 +214,16 @@ class Staffing:
 
     def _break(self, error: BaseException) -> None:
         self._broken = error
-        while self._waiting:
-            _, waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_exception(error)
+        self.wake()
 
     # ---- workers for cells ----------------------------------------------------------------------
 
     async def worker_for(self, step: str) -> CrewWorker:
-        """Return the worker with the fewest cells; wait until there is one."""
+        """Return the worker with the fewest cells; wait until one has room."""
         while True:
             best: CrewWorker | None = None
             for worker in self.workers:
-                is_ready = step in worker.opened and not worker.is_lost
+                is_ready = step in worker.opened and worker.has_room and not worker.is_lost
                 if is_ready and (best is None or len(worker.cells) < len(best.cells)):
                     best = worker
             if best is not None:
@@ -235,19 +231,15 @@ class Staffing:
             if self._broken is not None:
                 raise self._broken
             waiting: asyncio.Future[None] = self._loop.create_future()
-            self._waiting.append((step, waiting))
+            self._waiting.append(waiting)
             await waiting
 
-    def _give_out(self, step: str) -> None:
-        """Wake the cells that wait for a worker."""
-        still: deque[tuple[str, asyncio.Future[None]]] = deque()
-        while self._waiting:
-            wanted, waiting = self._waiting.popleft()
-            if wanted != step:
-                still.append((wanted, waiting))
-            elif not waiting.done():
-                waiting.set_result(None)
-        self._waiting = still
+    def wake(self) -> None:
+        """Let the cells that wait for a worker look again."""
+        waiting, self._waiting = self._waiting, []
+        for cell in waiting:
+            if not cell.done():
+                cell.set_result(None)
 
     async def spare_for(self, step: str) -> CrewWorker:
         """Return a worker that has no cell, and gets no other until `give_back`."""

@@ -21,6 +21,7 @@ from limpet.engines.messages import (
     BEGUN,
     BLOCKED,
     CLOSED,
+    CROWDED,
     DONE,
     FREE,
     HUNG,
@@ -61,6 +62,7 @@ class WorkerNews:
             BLOCKED: self._blocked,
             FREE: self._free,
             HUNG: staffing.retire,
+            CROWDED: self._crowded,
             ASK: self._asked,
             READS: self._replay,
             OPENED: staffing.opened,
@@ -151,6 +153,10 @@ class WorkerNews:
             if cell.worker is worker and cell.begun_at is not None:
                 cell.leave.resume()
         worker.paused = []
+
+    def _crowded(self, worker: CrewWorker, room: int) -> None:
+        worker.room = int(room)
+        self._staffing.wake()
 
     def _look(self) -> None:
         """Kill workers that show no sign of life."""

@@ -23,7 +23,8 @@ from limpet.text import one_line
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
 """The jobs of one thread; None ends it."""
-_abandoned: dict[Work, float] = {}  # threads whose callers were cancelled, and when
+_begun: dict[Work, float] = {}  # threads that run a function, and since when
+_abandoned: dict[Work, float] = {}  # those whose callers were cancelled, and when
 
 
 def is_async(function: Any) -> bool:
@@ -50,12 +51,16 @@ def abandoned(since_s: float) -> int:
     return sum(now - at >= since_s for at in list(_abandoned.values()))
 
 
+def begun_at() -> list[float]:
+    """Return when each function began that runs in a thread, by `time.monotonic`."""
+    return list(_begun.values())
+
+
 class Threads:
     """Reusable threads; a new one starts whenever all are busy."""
 
     def __init__(self) -> None:
         self._idle: list[Work] = []
-        self._running: set[Work] = set()
         self._closed = False
 
     def as_async(self, function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
@@ -91,22 +96,21 @@ class Threads:
             try:
                 loop.call_soon_threadsafe(self._settle, work, done, value, error)
             except RuntimeError:  # the loop is closed: there is no caller and no more work
-                _abandoned.pop(work, None)
+                _forget(work)
                 work.put(None)
 
-        self._running.add(work)
+        _begun[work] = time.monotonic()
         work.put(job)
         try:
             return await done
         finally:
-            if done.cancelled() and work in self._running:  # it may have ended meanwhile
+            if done.cancelled() and work in _begun:  # it may have ended meanwhile
                 _abandoned[work] = time.monotonic()
 
     def _settle(
         self, work: Work, done: asyncio.Future[Any], value: Any, error: BaseException | None
     ) -> None:
-        self._running.discard(work)
-        _abandoned.pop(work, None)
+        _forget(work)
         if self._closed:
             work.put(None)
         else:
@@ -125,6 +129,11 @@ class Threads:
         self._closed = True
         while self._idle:
             self._idle.pop().put(None)
+
+
+def _forget(work: Work) -> None:
+    _begun.pop(work, None)
+    _abandoned.pop(work, None)
 
 
 def _new_thread() -> Work:

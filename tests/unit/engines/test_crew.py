@@ -14,6 +14,7 @@ from limpet.engines.messages import (
     CELL,
     CLOSE,
     CLOSED,
+    CROWDED,
     DONE,
     HUNG,
     OPEN,
@@ -23,6 +24,7 @@ from limpet.engines.packed_errors import packed_error
 from limpet.engines.sent_steps import SentStep
 from limpet.engines.worker_news import SILENCE_S
 from limpet.errors import WorkerDiedError
+from limpet.pacing.leave import Leave, take_leave
 
 
 class FakeLine:
@@ -286,6 +288,61 @@ async def test_a_setup_that_fails_while_its_step_is_being_closed_does_not_hold_u
     await crew.open(STEP)
     async with asyncio.timeout(10):
         await crew.close_step("workflow")
+
+
+# ---- a worker that is busy computing ------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_a_crowded_worker_gets_a_cell_when_it_has_fewer_than_it_has_room_for():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=2)
+    await asyncio.sleep(1)
+    crowded, other = lines
+    crowded.hear((CROWDED, 2))
+    calls = begins(crew, 9)
+    await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [2, 7]
+    other.hear((CROWDED, 2))
+    calls += begins(crew, 3)
+    await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [2, 7]
+    crowded.done(crowded.cells[0])
+    other.done(other.cells[0])  # it still has more than it has room for
+    await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [3, 7]
+    other.hear((CROWDED, 0))
+    await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [3, 9]
+    for line in lines:
+        for number in line.cells[1:]:
+            line.done(number)
+    assert [returned.value for returned in await asyncio.gather(*calls)] == ["ok"] * 12
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_the_time_of_a_cell_that_waits_for_a_crowded_worker_stands_still():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
+    (line,) = lines
+    line.hear((CROWDED, 2))
+    calls = begins(crew, 2)
+    cancelled = begins(crew, 1)
+    leave = Leave()
+    take_leave(leave)
+    calls += begins(crew, 1)
+    await asyncio.sleep(1)
+    cancelled[0].cancel()
+    await asyncio.sleep(9)
+    line.done(line.cells[0])
+    await asyncio.sleep(1)
+    assert len(line.cells) == 3
+    line.hear((BEGUN, line.cells[2:]))
+    await asyncio.sleep(5)
+    assert leave.waited_s(asyncio.get_running_loop().time()) == 11
+    for number in line.cells[1:]:
+        line.done(number)
+    await asyncio.gather(*calls)
+    await crew.close_step("workflow")
 
 
 # ---- a thread that does not end -----------------------------------------------------------------

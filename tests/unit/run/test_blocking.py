@@ -174,3 +174,39 @@ def test_a_machine_that_sleeps_is_nobodys_fault(tmp_path):
 def test_nothing_is_left_behind(tmp_path):
     limpet.evaluate(FEW, in_a_thread, run=tmp_path / "run", version="1")
     assert not [one for one in threading.enumerate() if one.name == "limpet-watch"]
+
+
+# ---- plain functions that compute ---------------------------------------------------------------
+
+
+def computing_said_in(caplog):
+    return [one.getMessage() for one in caplog.records if "engine: processes" in one.getMessage()]
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="several processes would not help")
+def test_plain_functions_that_compute_are_told_of_processes_once(tmp_path, caplog):
+    def answer(question):
+        while not computing_said_in(caplog):  # however long a busy machine takes
+            pass
+        return question
+
+    result = limpet.evaluate(MANY, answer, run=tmp_path / "run", version="1", pace=3)
+    assert len(result.items) == len(MANY)
+    (said,) = computing_said_in(caplog)
+    assert "3 calls compute in this process" in said
+    assert f"uses all {os.cpu_count()} processors" in said
+
+
+@pytest.mark.slow  # each waits for something that must not be said
+@pytest.mark.parametrize("calls", ["wait", "one at a time"])
+def test_plain_functions_that_wait_or_run_alone_are_told_nothing(tmp_path, caplog, calls):
+    def answer(question):
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            if calls == "wait":
+                time.sleep(0.1)
+        return question
+
+    pace = 8 if calls == "wait" else 1
+    limpet.evaluate(FEW[:pace], answer, run=tmp_path / "run", version="1", pace=pace)
+    assert not computing_said_in(caplog)

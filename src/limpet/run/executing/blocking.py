@@ -25,8 +25,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from limpet.executors.processor_use import waited_for_processor_s
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.journal.journal import Journal
+from limpet.run.executing.computing import ComputingWatch
 
 _REST_S, _SAMPLE_S = 0.05, 0.02
 _LATE_S = 0.03
@@ -72,7 +74,9 @@ class LoopWatch:
 
     def _watch(self) -> None:
         pause_s, woke = _REST_S, time.monotonic()
+        computing = ComputingWatch(self._native)
         while not self._over.wait(pause_s):
+            computing.look()
             late_s = time.monotonic() - woke - pause_s
             if self._is_alive:
                 self._forget()
@@ -150,12 +154,3 @@ def _is_users(file: str) -> bool:
 def _shown(file: str) -> str:
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
-
-
-def waited_for_processor_s(native_id: int) -> float:
-    """Return how long a thread waited for a processor; 0 where the system does not report it."""
-    try:
-        stat = Path(f"/proc/self/task/{native_id}/schedstat").read_text(encoding="ascii").split()
-        return int(stat[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0

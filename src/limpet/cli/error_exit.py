@@ -9,6 +9,7 @@ import signal
 import sys
 import textwrap
 import traceback
+from collections.abc import Iterator
 from importlib import import_module
 
 import click
@@ -111,6 +112,18 @@ def _say_users_traceback(error: BaseException) -> None:
     else:
         return
     click.echo(harmless(_masked(trace)) + "\n", err=True)
+
+
+@contextlib.contextmanager
+def no_exit() -> Iterator[None]:
+    """Turn a `sys.exit` in user code into an error."""
+    try:
+        yield
+    except SystemExit as error:
+        raise LimpetError(
+            f"user code called sys.exit({error.code!r})",
+            hint="a workflow, an evaluator or a dataset must not exit: raise an exception",
+        ) from error
 
 
 def _masked(text: str) -> str:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TextIO
 
 from limpet.cli.changed import ChoseToStopError
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, report_error, say_error
-from limpet.cli.run_ending import Ended, early_stop_hint, shown_path
-from limpet.cli.shown_command import command_to_resume, this_command
+from limpet.cli.run_ending import Ended, say_why
+from limpet.cli.run_flags import RunFlags
+from limpet.cli.shown_command import command_to_resume, shown_path, this_command
 from limpet.cli.variant_process import ChildKilledError, in_own_process
 from limpet.config.matrix import Matrix, Variant
 from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
@@ -136,18 +137,12 @@ def _run_variant(variant: Variant, run: RunVariant, new_view: NewView, here: Pat
 
 
 def _say_ended(ended: Ended, view: View) -> None:
-    reason = ended.result.stop_reason
+    if isinstance(view, EventView):  # its last event has it all
+        return
     if isinstance(view, TalkingView):
         for line in remarks(ended.result.summary, ended.seconds):
             say(line, "dim")
-    if isinstance(view, EventView):
-        return
-    if isinstance(reason, EarlyStopError):
-        say_error(str(reason), early_stop_hint(reason))
-    elif ended.why and isinstance(view, TalkingView):
-        say(ended.why, "yellow")
-    elif ended.why:
-        say_error(ended.why, None)
+    say_why(ended, view)
     if isinstance(view, TalkingView):
         stderr_console().print()
 
@@ -157,7 +152,7 @@ def say_variants_ended(
     endings: Sequence[VariantEnded],
     directory: Path,
     here: Path,
-    flags: Any,
+    flags: RunFlags,
 ) -> int:
     """Print the table of the variants and what comes next; return the worst exit code."""
     code = max(ending.code or DONE for ending in endings)

@@ -4,8 +4,8 @@ import gc
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
@@ -16,7 +16,7 @@ import click
 from rich.text import Text
 
 from limpet.cli.changed import answer_to, can_ask, changes, question_about
-from limpet.cli.error_exit import DONE, FAILED, STOPPED, USAGE
+from limpet.cli.error_exit import DONE, FAILED, STOPPED, USAGE, no_exit
 from limpet.cli.made_by import MadeBy
 from limpet.cli.matrix import (
     VariantEvents,
@@ -25,20 +25,21 @@ from limpet.cli.matrix import (
     run_variants,
     say_variants_ended,
 )
-from limpet.cli.run_ending import (
-    Ended,
+from limpet.cli.run_ending import Ended, ending_of, next_steps, say_ended
+from limpet.cli.run_flags import (
     Floor,
-    ending_of,
-    next_steps,
+    RunFlags,
+    check_matrix,
+    check_redo,
+    check_skipped,
+    read_against,
+    read_engine,
     read_floors,
-    read_goals,
-    say_ended,
-    shown_path,
 )
+from limpet.cli.shown_command import shown_path
 from limpet.config import Config
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
-from limpet.engines.spec import ENGINES
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.live_display import busy
@@ -46,11 +47,11 @@ from limpet.report.tables import put
 from limpet.report.terminal import log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
-from limpet.run.options import Redo, RunOptions, as_retry
+from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.text import did_you_mean, harmless, one_line
+from limpet.text import harmless
 
 if TYPE_CHECKING:
     from limpet.cli.against import Against
@@ -87,11 +88,10 @@ def command(
     if quiet and as_json:
         raise click.UsageError("--quiet and --json cannot be combined")
     if redo:
-        _check_redo(redo_items, keep=keep)
+        check_redo(redo_items, keep=keep)
         redo_steps = ("workflow", *redo_steps)
     here = Path.cwd()
-    base = _read_against(against, margins, inconclusive)
-    flags = _Flags(
+    flags = RunFlags(
         redo_steps,
         redo_items,
         keep,
@@ -100,16 +100,16 @@ def command(
         goals,
         limit,
         floors,
+        read_against(against, margins, inconclusive),
+        read_engine(engine),
         quiet,
         as_json,
-        base,
-        _read_engine(engine),
     )
     with stdout_for_data() as out:
         made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
-        _check_skipped(given, redo_steps, forces=flags.forces)
+        check_skipped(given, flags)
         matrix = made_by.matrix()
-        _check_matrix(only, base, has_matrix=matrix is not None)
+        check_matrix(only, flags.against, has_matrix=matrix is not None)
         variants = [None] if matrix is None else matrix.chosen(only)
         # All of them, before any call is made: a mistake in the last one costs nothing.
         runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]
@@ -140,58 +140,6 @@ def command(
     return ended.code
 
 
-def _read_against(
-    base: str | None, margins: Sequence[str], inconclusive: str | None
-) -> "Against | None":
-    if base is None and not margins and not inconclusive:
-        return None
-    # NumPy, which most runs do not need.
-    against: Against | None = import_module("limpet.cli.against").read_against(
-        base, margins, inconclusive
-    )
-    return against
-
-
-def _read_engine(engine: str | None) -> str | None:
-    if engine is not None and engine not in ENGINES:
-        raise click.UsageError(
-            f"--engine={one_line(repr(engine))}: must be processes or ray; for more, "
-            "--set 'engine={processes: 4}'; for none, --set engine=null"
-            + did_you_mean(engine, ENGINES)
-        )
-    return engine
-
-
-def _check_matrix(only: Sequence[str], against: "Against | None", *, has_matrix: bool) -> None:
-    if not has_matrix and only:
-        raise click.UsageError(f"--only {only[0]}: the file has no matrix")
-    if has_matrix and against is not None:
-        raise click.UsageError(
-            "--against: the file has a matrix; compare its runs with limpet compare BASE RUN…"
-        )
-
-
-class _Flags(NamedTuple):
-    """What the command line asks of each run."""
-
-    redo_steps: tuple[str, ...]
-    redo_items: tuple[str, ...]
-    keep: bool
-    retry_failed: bool | None
-    early_stop: bool | None
-    goals: tuple[str, ...]
-    limit: int | None
-    floors: tuple[str, ...]
-    quiet: bool
-    as_json: bool
-    against: "Against | None" = None
-    engine: str | None = None
-
-    @property
-    def forces(self) -> bool:
-        return bool(self.redo_steps or self.redo_items)
-
-
 class _Ready(NamedTuple):
     """A run that can begin."""
 
@@ -201,7 +149,7 @@ class _Ready(NamedTuple):
     floors: Sequence[Floor]
 
 
-def _ready(made_by: MadeBy, flags: _Flags) -> _Ready:
+def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
     continues = flags.keep or flags.forces or flags.limit is not None
     config = made_by.read(continue_run=continues)
     prepared = _prepare(config, quiet=flags.quiet, as_json=flags.as_json)
@@ -209,7 +157,7 @@ def _ready(made_by: MadeBy, flags: _Flags) -> _Ready:
     if flags.against is not None:
         flags.against.check(config.run, list(prepared.evaluators))
     prepared = replace(
-        prepared.with_options(_options(prepared, flags)),
+        prepared.with_options(flags.options_for(prepared)),
         limit=flags.limit,
         made_by=made_by._replace(file=config.path).record(config.run),
         resumes_redos=not flags.keep,
@@ -223,16 +171,16 @@ def _ready(made_by: MadeBy, flags: _Flags) -> _Ready:
 
 
 def _run_or_ask(
-    run: _Ready, flags: _Flags, new_view: Callable[[], View], here: Path
+    run: _Ready, flags: RunFlags, new_view: Callable[[], View], here: Path
 ) -> tuple[Ended, View]:
-    """Run; if the workflow changed, ask what to do about it, and run then."""
+    """Run; if the workflow changed, ask what to do about it, then run."""
     config, prepared = run.config, run.prepared
     view = new_view()
     try:
         return _run(config, prepared, view, run.floors, flags.against, here), view
     except FunctionChangedError as changed:
-        kept = _if(config, prepared, {"on_change": "keep"})
-        again = _if(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
+        kept = _plan_with(config, prepared, {"on_change": "keep"})
+        again = _plan_with(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
         is_named = isinstance(config, Config) and "run" not in config.public
         file = run.made_by.file
         question = question_about(changed, file, again, kept, is_named=is_named)
@@ -244,41 +192,10 @@ def _run_or_ask(
     return _run(config, prepared, view, run.floors, flags.against, here), view
 
 
-def _options(prepared: Arguments, flags: _Flags) -> RunOptions:
-    """Return the options that the command line sets, over those of the file."""
-    options: RunOptions = {}
-    if flags.keep:
-        options["on_change"] = "keep"
-    if (failed := flags.retry_failed) is not None:
-        options["retry"] = replace(as_retry(prepared.options.get("retry")), failed=failed)
-    if flags.early_stop is not None:
-        options["early_stop"] = flags.early_stop
-    if flags.goals:
-        options["stop_when"] = read_goals(flags.goals, list(prepared.evaluators))
-    if flags.engine is not None:
-        options["engine"] = flags.engine
-    return options
-
-
 def _check_forced(prepared: Arguments, redo: Redo) -> None:
     items, selection = list(prepared.dataset), Selection(limit=prepared.limit)
     on_change = prepared.options.get("on_change")
     forced(redo, on_change, list(prepared.evaluators), items, selection)
-
-
-def _check_redo(items: Sequence[str], *, keep: bool) -> None:
-    if keep:
-        raise click.UsageError("--redo and --keep cannot be combined")
-    if items:
-        raise click.UsageError("--redo runs every item: use --redo or --redo-item, not both")
-
-
-def _check_skipped(given: Mapping[str, Any], steps: Sequence[str], *, forces: bool) -> None:
-    if given.get("skip_workflow") and forces and (not steps or "workflow" in steps):
-        raise click.UsageError(
-            "--skip-workflow calls no workflow: name the evaluators to run again with "
-            "--redo-step, or leave it out"
-        )
 
 
 def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Arguments:
@@ -302,23 +219,11 @@ def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Argum
     return prepared
 
 
-@contextmanager
-def no_exit() -> Iterator[None]:
-    """Turn a `sys.exit` in user code into an error."""
-    try:
-        yield
-    except SystemExit as error:
-        raise LimpetError(
-            f"user code called sys.exit({error.code!r})",
-            hint="a workflow, an evaluator or a dataset must not exit: raise an exception",
-        ) from error
-
-
 def _busy(*, quiet: bool, as_json: bool) -> AbstractContextManager[None]:
     return nullcontext() if quiet or as_json else busy("preparing the run")
 
 
-def _view(out: TextIO, flags: _Flags, variant: Variant | None = None) -> View:
+def _view(out: TextIO, flags: RunFlags, variant: Variant | None = None) -> View:
     if flags.as_json:
         return EventView(out) if variant is None else VariantEvents(out, variant.name)
     if flags.quiet:
@@ -333,7 +238,7 @@ def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
         return plan_prepared(replace(prepared, run=run))
 
 
-def _if(config: Config | NatConfig, prepared: Arguments, options: RunOptions) -> Plan | None:
+def _plan_with(config: Config | NatConfig, prepared: Arguments, options: RunOptions) -> Plan | None:
     """Return the plan with other options; None if it cannot be made."""
     if isinstance(config, NatConfig):  # it has started, and may have moved files
         return None
@@ -369,21 +274,22 @@ def _run(
     prepared = replace(prepared.with_options({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
         say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)
-    well = True
+    scripts_passed = True
     if isinstance(config, NatConfig):
         config.earlier.begin(_warn if isinstance(view, (TalkingView, EventView)) else _say_nothing)
 
         def finish(result: EvaluationResult) -> bool:
-            nonlocal well
+            nonlocal scripts_passed
             view.end()  # do not draw over the output of scripts
-            well = config.finish(result, _warn, stopped=ending_of(result, floors)[0] >= STOPPED)
-            return well
+            is_stopped = ending_of(result, floors)[0] >= STOPPED
+            scripts_passed = config.finish(result, _warn, stopped=is_stopped)
+            return scripts_passed
 
         prepared = replace(prepared, on_end=finish)
     with log_to_stderr(), view:
         result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors)
-        if not well:
+        if not scripts_passed:
             code = max(code, FAILED)
             why = why or "the results are complete, but a script that runs after them failed"
         compared = None

@@ -1,16 +1,12 @@
 """How did a run end: with which exit code, why, and what comes next?"""
 
-import math
-import shlex
 import signal
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, say_error
+from limpet.cli.run_flags import Floor
 from limpet.cli.shown_command import MASK, command_for_more, command_to_resume
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
@@ -18,60 +14,11 @@ from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.run.results.filters import ScoreName, split_name
 from limpet.run.results.score_words import claim_of, mean
-from limpet.text import count, did_you_mean, harmless, one_line
+from limpet.text import count, one_line
 
 if TYPE_CHECKING:
     from limpet.cli.against import Compared
-
-
-def early_stop_hint(reason: EarlyStopError) -> str:
-    """Return the hint of an early stop, with the option of the command line."""
-    return str(reason.hint).replace("early_stop=False", "--no-early-stop")
-
-
-class Floor(NamedTuple):
-    """The limit of a score's mean: the least or, where lower is better, the most."""
-
-    name: ScoreName
-    least: float
-
-
-def read_floors(values: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
-    """Read `--fail-under`, before anything runs."""
-    return [Floor(*_read("--fail-under", text, evaluators, 0.9)) for text in values]
-
-
-def read_goals(values: Sequence[str], evaluators: Collection[str]) -> dict[str, float]:
-    """Read `--stop-when`, before anything runs."""
-    goals = {}
-    for text in values:
-        name, half_width = _read("--stop-when", text, evaluators, 0.02)
-        if half_width <= 0:
-            raise click.UsageError(f"--stop-when {text}: the half-width must be above 0")
-        goals[str(name)] = half_width
-    return goals
-
-
-def _read(
-    flag: str, text: str, evaluators: Collection[str], example: float
-) -> tuple[ScoreName, float]:
-    """Read the NAME=NUMBER of a flag."""
-    whole, _, number = text.rpartition("=")
-    name = split_name(whole, evaluators)
-    if whole and name is None:
-        hint = did_you_mean(whole, evaluators)
-        raise click.UsageError(f"{flag} {text}: unknown evaluator {whole!r}{hint}")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if name is None or not math.isfinite(value):
-        raise click.UsageError(
-            f"{flag} {text}: must be NAME=NUMBER, for example {whole or text}={example}"
-        )
-    return name, value
 
 
 def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, str]:
@@ -84,7 +31,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
-        hint = early_stop_hint(reason) if isinstance(reason, EarlyStopError) else None
+        hint = _early_stop_hint(reason) if isinstance(reason, EarlyStopError) else None
         return STOPPED, f"stopped: {reason_words(reason, hint)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
@@ -159,14 +106,6 @@ def _is_enough(result: EvaluationResult) -> bool:
     return bool(said) and said["reached"] and said["items"] < said["of"]
 
 
-def shown_path(path: Path, here: Path) -> str:
-    """Return a path as typed in a shell, relative to where the command was started."""
-    shown = path.resolve()
-    if shown.is_relative_to(here):
-        shown = shown.relative_to(here)
-    return shlex.quote(harmless(str(shown)))
-
-
 def _steps(result: EvaluationResult) -> list[Mapping[str, Any]]:
     summary = result.summary
     return [summary["workflow"], *summary["evaluators"].values()]
@@ -204,18 +143,28 @@ def say_ended(ended: Ended, view: View) -> None:
         for line in remarks(ended.result.summary, ended.seconds):
             say(line, "dim")
     _say_compared(ended.compared, talks=talks)
-    reason = ended.result.stop_reason
-    if isinstance(reason, EarlyStopError):
-        say_error(str(reason), early_stop_hint(reason))
-    elif ended.why and talks:
-        say(ended.why, "yellow")
-    elif ended.why:
-        say_error(ended.why, None)
+    say_why(ended, view)
     if talks:
         for line in ended.next:  # not wrapped, to be copied into a shell
             say(line, wrap=False)
     if unwritten is not None:
         raise unwritten
+
+
+def say_why(ended: Ended, view: View) -> None:
+    """Print why the exit code is not 0."""
+    reason = ended.result.stop_reason
+    if isinstance(reason, EarlyStopError):
+        say_error(str(reason), _early_stop_hint(reason))
+    elif ended.why and isinstance(view, TalkingView):
+        say(ended.why, "yellow")
+    elif ended.why:
+        say_error(ended.why, None)
+
+
+def _early_stop_hint(reason: EarlyStopError) -> str:
+    """Return the hint of an early stop, with the flag instead of the option."""
+    return str(reason.hint).replace("early_stop=False", "--no-early-stop")
 
 
 def _say_compared(compared: "Compared | None", *, talks: bool) -> None:

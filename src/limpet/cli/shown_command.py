@@ -1,6 +1,6 @@
-"""How is the typed command shown, to resume a run?
+"""How are the typed command and its paths shown, to be typed again?
 
-It may end up in a CI log or a shell history. So secrets are masked in it.
+They may end up in a CI log or a shell history. So secrets are masked.
 """
 
 import shlex
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from limpet.secrets.in_configs import hidden, shown_value, without_parts
 from limpet.secrets.masking import by_environment
+from limpet.text import harmless
 
 MASK = "…"
 _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
@@ -48,6 +49,14 @@ def command_for_more() -> str:
         else:
             kept.append(argument)
     return _shown_command(kept)
+
+
+def shown_path(path: Path, here: Path) -> str:
+    """Return a path as typed in a shell, relative to where the command was started."""
+    shown = path.resolve()
+    if shown.is_relative_to(here):
+        shown = shown.relative_to(here)
+    return shlex.quote(harmless(str(shown)))
 
 
 def _shown_command(arguments: Sequence[str]) -> str:

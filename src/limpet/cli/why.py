@@ -3,10 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from limpet.cli.error_exit import DONE
+from limpet.cli.error_exit import DONE, no_exit
 from limpet.cli.made_by import MadeBy, recorded
-from limpet.cli.run import no_exit
-from limpet.cli.run_ending import shown_path
+from limpet.cli.shown_command import shown_path
 from limpet.errors import LimpetError
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import log_to_stderr, stdout_for_data

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 import limpet
-from limpet.cli.run_ending import Floor, ending_of
+from limpet.cli.run_ending import ending_of
+from limpet.cli.run_flags import Floor
 from limpet.evaluators import as_evaluator
 from limpet.run.reading import RunReader
 from limpet.run.results.filters import ScoreName

@@ -1,0 +1,157 @@
+"""What do the flags of `limpet run` ask of each run?"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from limpet.engines.spec import ENGINES
+from limpet.run.api import Arguments
+from limpet.run.options import RunOptions, as_retry
+from limpet.run.results.filters import ScoreName, split_name
+from limpet.text import did_you_mean, one_line
+
+if TYPE_CHECKING:
+    from limpet.cli.against import Against
+
+
+class RunFlags(NamedTuple):
+    """What the command line asks of each run."""
+
+    redo_steps: tuple[str, ...]
+    redo_items: tuple[str, ...]
+    keep: bool
+    retry_failed: bool | None
+    early_stop: bool | None
+    goals: tuple[str, ...]
+    limit: int | None
+    floors: tuple[str, ...]
+    against: "Against | None"
+    engine: str | None
+    quiet: bool
+    as_json: bool
+
+    @property
+    def forces(self) -> bool:
+        """Whether something runs again although it has results."""
+        return bool(self.redo_steps or self.redo_items)
+
+    def options_for(self, prepared: Arguments) -> RunOptions:
+        """Return the options that the flags set; they replace those of the file."""
+        options: RunOptions = {}
+        if self.keep:
+            options["on_change"] = "keep"
+        if self.retry_failed is not None:
+            retry = as_retry(prepared.options.get("retry"))
+            options["retry"] = replace(retry, failed=self.retry_failed)
+        if self.early_stop is not None:
+            options["early_stop"] = self.early_stop
+        if self.goals:
+            options["stop_when"] = _read_goals(self.goals, list(prepared.evaluators))
+        if self.engine is not None:
+            options["engine"] = self.engine
+        return options
+
+
+# ---- flags with a value -------------------------------------------------------------------------
+
+
+class Floor(NamedTuple):
+    """The limit of a score's mean: the least or, where lower is better, the most."""
+
+    name: ScoreName
+    least: float
+
+
+def read_floors(values: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
+    """Read `--fail-under`."""
+    return [Floor(*_read_score("--fail-under", text, evaluators, 0.9)) for text in values]
+
+
+def _read_goals(values: Sequence[str], evaluators: Collection[str]) -> dict[str, float]:
+    """Read `--stop-when`."""
+    goals = {}
+    for text in values:
+        name, half_width = _read_score("--stop-when", text, evaluators, 0.02)
+        if half_width <= 0:
+            raise click.UsageError(f"--stop-when {text}: the half-width must be above 0")
+        goals[str(name)] = half_width
+    return goals
+
+
+def _read_score(
+    flag: str, text: str, evaluators: Collection[str], example: float
+) -> tuple[ScoreName, float]:
+    """Read the NAME=NUMBER of a flag."""
+    whole, _, number = text.rpartition("=")
+    name = split_name(whole, evaluators)
+    if whole and name is None:
+        hint = did_you_mean(whole, evaluators)
+        raise click.UsageError(f"{flag} {text}: unknown evaluator {whole!r}{hint}")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if name is None or not math.isfinite(value):
+        raise click.UsageError(
+            f"{flag} {text}: must be NAME=NUMBER, for example {whole or text}={example}"
+        )
+    return name, value
+
+
+def read_against(
+    base: str | None, margins: Sequence[str], inconclusive: str | None
+) -> "Against | None":
+    """Read `--against` and the flags of its gates; None: nothing is compared."""
+    if base is None and not margins and not inconclusive:
+        return None
+    # It imports NumPy, which most runs do not need.
+    against: Against | None = import_module("limpet.cli.against").read_against(
+        base, margins, inconclusive
+    )
+    return against
+
+
+def read_engine(engine: str | None) -> str | None:
+    """Read `--engine`."""
+    if engine is not None and engine not in ENGINES:
+        raise click.UsageError(
+            f"--engine={one_line(repr(engine))}: must be processes or ray; for more, "
+            "--set 'engine={processes: 4}'; for none, --set engine=null"
+            + did_you_mean(engine, ENGINES)
+        )
+    return engine
+
+
+# ---- flags that exclude each other --------------------------------------------------------------
+
+
+def check_redo(items: Sequence[str], *, keep: bool) -> None:
+    """Refuse what does not go with `--redo`."""
+    if keep:
+        raise click.UsageError("--redo and --keep cannot be combined")
+    if items:
+        raise click.UsageError("--redo runs every item: use --redo or --redo-item, not both")
+
+
+def check_skipped(given: Mapping[str, Any], flags: RunFlags) -> None:
+    """Refuse to redo a workflow that `--skip-workflow` does not call."""
+    redoes_workflow = not flags.redo_steps or "workflow" in flags.redo_steps
+    if given.get("skip_workflow") and flags.forces and redoes_workflow:
+        raise click.UsageError(
+            "--skip-workflow calls no workflow: name the evaluators to run again with "
+            "--redo-step, or leave it out"
+        )
+
+
+def check_matrix(only: Sequence[str], against: "Against | None", *, has_matrix: bool) -> None:
+    """Refuse `--only` without a matrix, and `--against` with one."""
+    if not has_matrix and only:
+        raise click.UsageError(f"--only {only[0]}: the file has no matrix")
+    if has_matrix and against is not None:
+        raise click.UsageError(
+            "--against: the file has a matrix; compare its runs with limpet compare BASE RUN…"
+        )

@@ -58,7 +58,7 @@ from limpet.types import Output
 _LINGER_S = 0.001
 _MOST_TOGETHER = 100
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
-_HUNG_S = 1.0  # how long the thread of a call that was given up may go on
+_HUNG_S = 1.0  # how long the thread of an abandoned call may keep running
 _SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
 
 
@@ -204,9 +204,9 @@ class Bench:
     def ping(self) -> Message | None:
         """Return what is wrong here, as a message; called by another thread.
 
-        Threads of calls that were given up may go on, so that this worker is to be replaced; calls
+        Threads of abandoned calls may keep running, so that this worker is to be replaced; calls
         may compute for long, so that it gets no more of them; or a cell may block the event loop.
-        The time of its neighbours must not run out meanwhile: they can do nothing about it.
+        Then the time of its neighbours must not run: they cannot help it.
         """
         if self._crowding.changes(begun_at()):
             return (CROWDED, self._crowding.room)
@@ -277,12 +277,11 @@ class Bench:
         if (opening := self._opening.pop(name, None)) is not None:
             await asyncio.wait([opening], timeout=_SETTING_UP_S)  # what was set up is taken down
         step = self._steps.pop(name, None)
-        failure = None
         if step is not None:
             if left := [self._cells[cell] for cell in step.cells if cell in self._cells]:
                 await asyncio.wait(left, timeout=_CLOSING_S)
             await step.held.close()
-        self.say((CLOSED, name, failure))
+        self.say((CLOSED, name))
 
     # ---- cells ----------------------------------------------------------------------------------
 

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextvars
-from typing import Any
 
 from limpet.engines.leave_elsewhere import Desk
 from limpet.engines.line import Line, Lost
-from limpet.engines.messages import Returned
+from limpet.engines.messages import CLOSE, OPEN, Returned
+from limpet.engines.sent_steps import SentStep
 from limpet.pacing.leave import Leave
 
 
@@ -48,13 +48,14 @@ class CrewWorker:
         line: The way to it; None: it is not started yet.
         cells: What it was given, by number.
         opened: The steps that are open in it.
-        opening: Done when a step is open in it, cancelled when that failed.
-        closing: Done when a step is closed in it, cancelled when it was lost before.
-        idle: Done when it has no more cells; None: it gets others, and was not retired.
+        opening: For each step, done when it is open, cancelled when that failed.
+        closing: For each step, done when it is closed, cancelled when the worker was lost before.
+        idle: Done when it has no more cells; None: it is not retired, and gets others.
         room: How many cells it may have while calls that compute keep it busy; 0: any number.
         is_lost: Whether it was given up: what it says does not count.
         is_quiet: Whether it was silent for a while, so that the time of its cells stands still.
-        is_spare: Whether it runs one cell at a time, which may be the reason of a death.
+        is_spare: Whether it runs one suspect at a time: a cell that may have killed a worker.
+        is_busy: Whether a spare worker runs a suspect.
         completed: How many cells it completed.
         heard_at: When it last showed a sign of life.
         paused: The cells whose time stands still because another one blocks the worker.
@@ -65,7 +66,7 @@ class CrewWorker:
         self.cells: dict[int, CrewCell] = {}
         self.opened: set[str] = set()
         self.opening: dict[str, asyncio.Future[None]] = {}
-        self.closing: dict[str, asyncio.Future[Any]] = {}
+        self.closing: dict[str, asyncio.Future[None]] = {}
         self.idle: asyncio.Future[None] | None = None
         self.is_lost = self.is_quiet = False
         self.is_spare = self.is_busy = False
@@ -74,11 +75,39 @@ class CrewWorker:
         self.heard_at = 0.0
         self.paused: list[CrewCell] = []
 
+    # ---- its steps ------------------------------------------------------------------------------
+
+    def open_step(self, sent: SentStep) -> None:
+        """Have it open a step, unless it is lost or not started yet."""
+        if self.line is not None and not self.is_lost:
+            main = None if sent.main is None else tuple(sent.main)
+            self.opening[sent.name] = asyncio.get_running_loop().create_future()
+            parts = dict(sent.identity)
+            self.line.send([(OPEN, sent.name, sent.who, sent.step, main, parts)])
+
+    def close_step(self, name: str) -> asyncio.Future[None] | None:
+        """Have it close a step; return what is done when it has. None: it has no such step."""
+        is_there = (name in self.opened or name in self.opening) and not self.is_lost
+        if is_there and self.line is not None and name not in self.closing:
+            self.opened.discard(name)
+            self.closing[name] = asyncio.get_running_loop().create_future()
+            self.line.send([(CLOSE, name)])
+        return self.closing.get(name)
+
+    # ---- its cells ------------------------------------------------------------------------------
+
     def forget(self, number: int) -> None:
         """Note that a cell has ended, or was taken back."""
         self.cells.pop(number, None)
         if self.idle is not None and not self.cells and not self.idle.done():
             self.idle.set_result(None)
+
+    def cancel_waits(self) -> None:
+        """Wake whoever waits for something that it was to do: it is lost."""
+        idle = () if self.idle is None else (self.idle,)
+        for future in (*self.opening.values(), *self.closing.values(), *idle):
+            if not future.done():
+                future.cancel()
 
     @property
     def has_room(self) -> bool:

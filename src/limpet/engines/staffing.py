@@ -1,12 +1,8 @@
 """How does a crew get its workers, and others for those that are lost?
 
-A few workers start at a time: starting an interpreter and importing the user's modules takes a
-processor, and sixty at once on two processors would all be ready after minutes, instead of the
-first after a second. A run begins with the first.
-
-A thread cannot be ended. If that of a call that was given up goes on, it may hold memory, locks and
-the interpreter for ever. So its worker is retired: it gets no more cells and finishes those that it
-has, another one takes its place, and at last its process ends, whatever its threads do.
+Only a few workers start at a time, and a run begins with the first. Starting an interpreter and
+importing the user's modules takes a processor: of sixty workers started at once on two processors,
+none would be ready before minutes have passed.
 """
 
 import asyncio
@@ -15,15 +11,15 @@ from typing import Any
 
 from limpet.engines.crew_worker import CrewWorker
 from limpet.engines.line import Line, Lost, StartLine
-from limpet.engines.messages import CLOSE, OPEN, Message
+from limpet.engines.messages import Message
 from limpet.engines.packed_errors import unpacked_error
+from limpet.engines.retirement import Retirement
 from limpet.engines.sent_steps import SentStep
 from limpet.errors import SetupError
 
 _FAILED_STARTS = 3  # in a row, then no more workers are started
 _LONGEST_PAUSE_S = 5.0
-_CLOSING_S = 10.0  # how long a retired worker has to close its steps
-_STARTING_S = 30.0  # a set-up that takes longer mostly waits: the next worker starts meanwhile
+_STARTING_S = 30.0  # a set-up that takes longer is mostly waiting: let the next worker start
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 """Called with an event of a worker: its name, and what there is to say."""
@@ -39,12 +35,10 @@ class Staffing:
         on_event: Told of workers that start or cannot be set up.
         on_message: Called with each message of a worker.
         on_lost: Called when a worker is lost, to take back its cells.
-        has_room: Whether there is room for a worker beside one that was retired. As many as there
-            are workers may work on then, while their successors do too.
+        has_room: Whether there is room for a worker beside a retired one.
 
     Attributes:
         workers: Those that run cells, or will.
-        retired: Those that only finish what they have.
         spares: Those that run one suspect at a time.
         is_closing: Whether the last step was closed, so that the workers end.
     """
@@ -62,21 +56,19 @@ class Staffing:
     ) -> None:
         self.workers: list[CrewWorker] = []
         self.spares: list[CrewWorker] = []
-        self.retired: list[CrewWorker] = []
         self._size = size
         self._at_once = at_once
         self._start_line = start
         self._on_event = on_event
         self._on_message = on_message
         self._on_lost = on_lost
-        self._has_room = has_room
         self._loop = asyncio.get_running_loop()
         self._starting = asyncio.Semaphore(at_once)
         self._alone = asyncio.Semaphore(size)
-        self._leaving = asyncio.Semaphore(size)
+        self._retirement = Retirement(size, self._begin_start, has_room=has_room)
         self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
-        self._told: dict[str, tuple[list[str], dict[str, str]]] = {}
+        self._declared: dict[str, tuple[list[str], dict[str, str]]] = {}  # by steps that opened
         self._waiting: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed_starts = self._failed_setups = 0
@@ -86,7 +78,7 @@ class Staffing:
     @property
     def everyone(self) -> list[CrewWorker]:
         """All workers."""
-        return [*self.workers, *self.spares, *self.retired]
+        return [*self.workers, *self.spares, *self._retirement.workers]
 
     @property
     def ready(self) -> int:
@@ -108,28 +100,28 @@ class Staffing:
         if not self.workers:
             self.workers = [CrewWorker() for _ in range(self._size)]
             for worker in self.workers:
-                self._begin(self._start(worker))
+                self._begin_start(worker)
         else:
             for worker in [*self.workers, *self.spares]:
-                self._open_in(worker, sent)
+                worker.open_step(sent)
         await self.worker_for(sent.name)
-        return self._told.get(sent.name, ([], {}))
+        return self._declared.get(sent.name, ([], {}))
 
-    def _open_in(self, worker: CrewWorker, sent: SentStep) -> None:
-        if worker.line is not None and not worker.is_lost:
-            main = None if sent.main is None else tuple(sent.main)
-            worker.opening[sent.name] = self._loop.create_future()
-            parts = dict(sent.identity)
-            worker.line.send([(OPEN, sent.name, sent.who, sent.step, main, parts)])
-
-    def opened(self, worker: CrewWorker, name: str, packed: Any, *told: Any) -> None:
+    def opened(
+        self,
+        worker: CrewWorker,
+        name: str,
+        error: Any,
+        secrets: list[str],
+        variables: dict[str, str],
+    ) -> None:
         """Note that a step is open in a worker, or why it is not."""
-        if packed is not None:
-            self._failed(worker, unpacked_error(packed))
+        if error is not None:
+            self._failed(worker, unpacked_error(error))
             return
         opening = worker.opening.pop(name, None)
         worker.opened.add(name)
-        self._told.setdefault(name, (told[0], told[1]))
+        self._declared.setdefault(name, (secrets, variables))
         if opening is not None and not opening.done():
             opening.set_result(None)
         if not worker.is_spare:
@@ -140,7 +132,7 @@ class Staffing:
         """Close a step in all workers, and end the workers with the last one."""
         self._steps.pop(name, None)
         self.is_closing = not self._steps
-        closing = [self._close_in(worker, name) for worker in self.everyone]
+        closing = [worker.close_step(name) for worker in self.everyone]
         try:
             if left := [future for future in closing if future is not None]:
                 await asyncio.wait(left)
@@ -148,24 +140,15 @@ class Staffing:
             if self.is_closing:
                 await self._end()
 
-    def _close_in(self, worker: CrewWorker, name: str) -> "asyncio.Future[Any] | None":
-        """Close a step in a worker; return what tells that it is closed."""
-        is_there = (name in worker.opened or name in worker.opening) and not worker.is_lost
-        if is_there and worker.line is not None and name not in worker.closing:
-            worker.opened.discard(name)
-            worker.closing[name] = self._loop.create_future()
-            worker.line.send([(CLOSE, name)])
-        return worker.closing.get(name)
-
-    def closed(self, worker: CrewWorker, step: str, failure: Any) -> None:
+    def closed(self, worker: CrewWorker, step: str) -> None:
         """Note that a step is closed in a worker."""
         if (closing := worker.closing.pop(step, None)) is not None:
-            closing.set_result(failure)
+            closing.set_result(None)
 
     async def _end(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        self.workers, self.spares, self.retired = [], [], []
+        self.workers, self.spares, self._retirement.workers = [], [], []
         await asyncio.gather(*(line.close() for line in self._lines))
         self._lines.clear()
         if self._tasks:
@@ -191,24 +174,27 @@ class Staffing:
             worker.heard_at = self._loop.time()
             self._on_event("worker_started", {"worker": line.name})
             for sent in list(self._steps.values()):
-                self._open_in(worker, sent)
+                worker.open_step(sent)
             if worker.opening:
                 await asyncio.wait(list(worker.opening.values()), timeout=_STARTING_S)
+
+    def _begin_start(self, worker: CrewWorker, pause_s: float = 0.0) -> None:
+        self._begin(self._start(worker, pause_s))
 
     def _failed(self, worker: CrewWorker, error: BaseException) -> None:
         """Give up a worker in which a step cannot be opened; if it opens in none, that is an error.
 
-        One that works is enough: the set-up may fail for want of something on one machine.
+        One that works is enough: perhaps only one machine lacks something.
         """
         worker.is_lost = True
-        _give_up_waiting(worker)
+        worker.cancel_waits()
         self._failed_setups += 1
         if worker in self.workers:
             self.workers.remove(worker)
         if worker.line is not None:
             worker.line.kill("could not be set up")
         self._on_event("worker_failed", {"worker": worker.name, "why": f"{type(error).__name__}"})
-        never_opened = not self._told and self._failed_setups >= self._at_once
+        never_opened = not self._declared and self._failed_setups >= self._at_once
         if not self.workers or never_opened:
             self._break(error)
 
@@ -273,7 +259,7 @@ class Staffing:
             self.spares.remove(spare)
         self._alone.release()
 
-    # ---- those that are lost --------------------------------------------------------------------
+    # ---- workers that are replaced --------------------------------------------------------------
 
     def _lost(self, worker: CrewWorker, lost: Lost) -> None:
         if worker.line is not None:
@@ -282,7 +268,7 @@ class Staffing:
             return
         worker.is_lost = True
         self._on_lost(worker, lost)
-        _give_up_waiting(worker)
+        worker.cancel_waits()
         if worker.is_spare or worker.idle is not None:
             return
         if worker in self.workers:
@@ -294,7 +280,7 @@ class Staffing:
         if not worker.opened:  # it died in its set-up
             self._failed_starts += 1
             if self._failed_starts >= _FAILED_STARTS:
-                never_opened = not self._told and self._failed_starts >= self._at_once
+                never_opened = not self._declared and self._failed_starts >= self._at_once
                 if not self.workers or never_opened:
                     self._break(_died_in_setup(worker, lost))
                 return
@@ -303,60 +289,31 @@ class Staffing:
         pause_s = 0.0
         if not worker.completed:  # it did nothing: do not spin
             pause_s = min(_LONGEST_PAUSE_S, 0.1 * 2.0 ** min(self._failed_starts, 10))
-        self._begin(self._start(fresh, pause_s))
-
-    # ---- those that are retired -----------------------------------------------------------------
+        self._begin_start(fresh, pause_s)
 
     def retire(self, worker: CrewWorker, threads: int) -> None:
-        """Give no more cells to a worker in which threads go on whose calls were given up."""
+        """Give no more cells to a worker in which threads of abandoned calls keep running."""
         if worker.idle is not None or worker not in self.everyone:
             return
-        worker.idle = self._loop.create_future()
-        if not worker.cells:
-            worker.idle.set_result(None)
         (self.spares if worker.is_spare else self.workers).remove(worker)
-        self.retired.append(worker)
+        self._retirement.add(worker)
         facts = {"worker": worker.name, "threads": int(threads), "cells": len(worker.cells)}
         self._on_event("worker_retired", facts)
         successor = None
         if not (worker.is_spare or self.is_closing):
             successor = CrewWorker()
             self.workers.append(successor)
-        self._begin(self._leave(worker, successor))
+        self._begin(self._end_retired(worker, successor))
 
-    async def _leave(self, worker: CrewWorker, successor: CrewWorker | None) -> None:
-        """End a worker when it has no more cells, whatever its threads do."""
-        assert worker.idle is not None
-        assert worker.line is not None
-        async with self._leaving:
-            if successor is not None and self._has_room:
-                self._begin(self._start(successor))
-            await asyncio.wait({worker.idle})
-            if not worker.is_lost:
-                names = {*worker.opened, *worker.opening, *worker.closing}
-                closing = [self._close_in(worker, name) for name in names]
-                if left := [future for future in closing if future is not None]:
-                    await asyncio.wait(left, timeout=_CLOSING_S)
-                worker.is_lost = True
-                _give_up_waiting(worker)
-                await worker.line.close()
-                self._lines.discard(worker.line)
-            self.retired = [other for other in self.retired if other is not worker]
-        if successor is not None and not self._has_room:
-            self._begin(self._start(successor))
+    async def _end_retired(self, worker: CrewWorker, successor: CrewWorker | None) -> None:
+        await self._retirement.end(worker, successor)
+        if worker.line is not None:
+            self._lines.discard(worker.line)
 
     def _begin(self, work: Any) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _give_up_waiting(worker: CrewWorker) -> None:
-    """Wake whoever waits for something that a lost worker was to do."""
-    idle = () if worker.idle is None else (worker.idle,)
-    for future in (*worker.opening.values(), *worker.closing.values(), *idle):
-        if not future.done():
-            future.cancel()
 
 
 def _died_in_setup(worker: CrewWorker, lost: Lost) -> SetupError:

@@ -47,7 +47,7 @@ class FakeLine:
             case kind if kind == OPEN:
                 self.hear((OPENED, message[1], None, [], {}))
             case kind if kind == CLOSE:
-                self.hear((CLOSED, message[1], None))
+                self.hear((CLOSED, message[1]))
             case kind if kind == CANCEL:
                 self.cancelled.append(message[1])
             case kind if kind == CELL:

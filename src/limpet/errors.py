@@ -98,7 +98,7 @@ class InvalidReplyError(PermanentError):
 
 
 class WorkerDiedError(PermanentError):
-    """The process that ran a call died, several times and at last alone with it."""
+    """The process that ran a call died, several times, the last time with no other call in it."""
 
 
 class QuotaExhaustedError(LimpetError):

@@ -7,14 +7,14 @@ the neighbours would fail too; if none were, the guilty one would kill workers f
 What we do. A cell goes to the worker with the fewest cells. When a worker dies, its cells go to
 others, and nobody is charged. A cell whose worker died twice runs alone from then on, in a spare
 process: if that dies too, the cell fails for good, and is named. A worker is also given up when it
-does not answer a cancellation, or shows no sign of life: it is killed, and replaced. One in which
-threads of calls go on that were given up is retired: it finishes its cells, and gets no others.
+does not answer a cancellation, or shows no sign of life: it is killed, and replaced. If the thread
+of an abandoned call keeps running, its worker is retired.
 
-What a worker said before it died counts. Whatever a worker says that was given up does not: its
-cells run elsewhere by then, and the first result is the only one.
+What a worker said before it died counts. What it says after it was given up does not: its cells run
+elsewhere by then, and each has only one result.
 
-How workers start and are replaced is in `staffing`, what is done about their messages in
-`worker_news`, and how messages travel is a matter of their `line`.
+`staffing` starts and replaces workers, `retirement` ends those that are retired, `worker_news`
+hears their messages, and a `line` carries the messages.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Crew:
         start: Starts one.
         on_event: Told of workers that start and are lost.
         at_once: How many may be starting at a time; None: all.
-        has_room: Whether there is room for a worker beside one that was retired.
+        has_room: Whether there is room for a worker beside a retired one.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Crew:
                         staffing.give_back(worker)
                 if isinstance(returned, Returned):
                     return returned
-                # A worker tells of a suspect before it begins: if it did not, others killed it.
+                # A worker announces a suspect before it begins it: if not, another cell killed it.
                 if cell.deaths and cell.begun_at is None:
                     continue
                 cell.deaths += 1

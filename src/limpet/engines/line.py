@@ -16,7 +16,7 @@ class Lost(NamedTuple):
     Attributes:
         why: In words that follow its name: "was killed by SIGSEGV".
         details: More about it, in several lines: where the thread was that crashed.
-        blames_nobody: Whether it was killed for the memory of all, so that no cell is to blame.
+        blames_nobody: Whether no cell is to blame: the node ran out of memory, or is gone.
     """
 
     why: str
@@ -38,7 +38,7 @@ class Line(Protocol):
         ...
 
     def is_working(self) -> bool:
-        """Return whether a silent worker is seen to be at work, as far as that can be seen."""
+        """Return whether a silent worker uses its processor; False where that cannot be seen."""
         ...
 
     def last_begun(self) -> int:
@@ -46,7 +46,7 @@ class Line(Protocol):
         ...
 
     def kill(self, why: str) -> None:
-        """End the worker at once, because of something in words. It is then lost."""
+        """End the worker at once. It is lost, for the reason `why`, as in `Lost`."""
         ...
 
     async def close(self) -> None:

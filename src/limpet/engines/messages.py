@@ -1,6 +1,6 @@
 """What do a driver and its workers say to each other, and how is that written to a pipe?
 
-A message is a tuple of plain values, and begins with its name. Several travel together in a frame:
+A message is a tuple of plain values that begins with its name. Several travel together in a frame:
 eight bytes of length, then each message with its own length before it.
 
 What a worker says is not trusted. It may repeat what a model wrote, and code that a model wrote may
@@ -30,13 +30,13 @@ _PART = struct.Struct("!Q")
 
 
 class NotPlainMessageError(ValueError):
-    """A message holds something else than plain values."""
+    """A message holds something other than plain values."""
 
 
 class Returned(NamedTuple):
     """What a worker says of a cell that ended, after its number.
 
-    Those that ended together are told in one message.
+    One message tells of all cells that ended together.
 
     Attributes:
         value: What its function returned, read and packed; None if it failed.

@@ -26,7 +26,7 @@ def packed_argument(value: Any) -> bytes:
         PermanentError: It holds something that cannot be sent.
     """
     plain: Any = value
-    if type(value) is Item:  # an item by its class would take thrice the time
+    if type(value) is Item:  # three times as fast as by its class
         plain = (value.id, value.input, value.expected, value.row)
     try:
         return pickle.dumps(plain, protocol=5)

@@ -38,7 +38,7 @@ class Place(Protocol):
     Attributes:
         name: The name of the workflow or evaluator.
         secrets: What must not be written, as far as the step said so when it was opened.
-        environment: Variables that it set elsewhere when it was opened.
+        environment: Variables that it set in a worker when it was opened.
         words: Where it runs, in words; empty: here.
     """
 
@@ -177,7 +177,7 @@ class SharedCrew:
             if is_local:
                 size = max(1, min(size, self._cells))
                 at_once = _AT_ONCE * available_processors()
-            # On Ray, a worker that was retired has its slot, with its memory and accelerators.
+            # On Ray, a retired worker keeps its slot, with its memory and accelerators.
             self._crew = Crew(size, self._lines.start, self._on_event, at_once, has_room=is_local)
         assert self._crew is not None
         try:

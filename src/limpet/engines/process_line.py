@@ -1,10 +1,10 @@
 """How does a local process become a worker, and what ends it?
 
 It leads a session and a process group of its own: no signal from the terminal reaches it, and what
-it started can be killed with it. A guard process kills the groups of a driver that was killed
-itself.
+it started can be killed with it. If the driver itself is killed, a
+guard process kills the groups it leaves behind.
 
-What says that a worker is gone is its exit, not the end of its pipe, which a child of it may hold
+A worker is gone when it has exited, not when its pipe ends, which one of its children may hold
 open. What it said before is read to the end first: a result that was sent counts.
 """
 
@@ -303,7 +303,7 @@ class _Up(asyncio.Protocol):
             for message in self._frames.feed(data):
                 self._heard(message)
         except NotPlainMessageError as error:
-            self._kill(f"was killed because it sent something else than messages: {error}")
+            self._kill(f"was killed because it sent something other than messages: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -312,7 +312,7 @@ class _Up(asyncio.Protocol):
 
 
 def _import_path(path: Sequence[Any]) -> list[str]:
-    # Python skips what is no string, such as a `Path` that somebody appended.
+    # Python skips what is not a string, such as a `Path` that somebody appended.
     entries = [entry for entry in path if isinstance(entry, str)]
     return [entry or os.getcwd() for entry in entries]  # noqa: PTH109 - strings
 

@@ -49,7 +49,7 @@ _LITERALS = (
 logger = logging.getLogger("limpet.run")
 
 
-class logging_failure:  # noqa: N801 - used like a function; as a generator it would take thrice the time
+class logging_failure:  # noqa: N801 - used like a function; a generator would take three times as long
     """Call a user's hook in this context: an exception in it is logged, and costs no result.
 
     Args:

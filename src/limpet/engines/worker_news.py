@@ -1,8 +1,8 @@
-"""What does a crew do about what a worker says of its cells, or about its silence?
+"""What does a crew do when a worker says something of its cells, or falls silent?
 
-The time of a cell is that in which it runs. It stands still until its worker begins it, and while
-another cell blocks the worker; a worker that says nothing may be blocked by the cell that it began
-last. One that shows no sign of life at all is killed.
+A cell's time runs only while the cell does. It stands still until its worker begins it, and while
+another cell blocks the worker; a silent worker may be blocked by the cell that it began last. A
+worker that shows no sign of life at all is killed.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class WorkerNews:
                 "%s sent %r, which makes no sense", worker.name, message[0], exc_info=True
             )
             if worker.line is not None:
-                worker.line.kill(f"was killed because a message of it makes no sense: {error}")
+                worker.line.kill(f"was killed because its message makes no sense: {error}")
 
     # ---- cells ----------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class WorkerNews:
 
 
 def give_up(cell: CrewCell, now: float) -> None:
-    """Stop the time of a cell whose worker is lost; what it took there does not count."""
+    """Stop the time of a cell whose worker is lost; its time there does not count."""
     cell.leave.resume(now - cell.begun_at if cell.begun_at is not None else 0.0)
     cell.leave.pause()
 

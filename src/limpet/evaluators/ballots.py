@@ -37,7 +37,7 @@ async def ballot(identity: Any, ask: Ask) -> Mapping[str, Any]:
     return await ask() if ballots is None else await ballots.cast(identity, ask)
 
 
-class casting_into:  # noqa: N801 - used like a function; as a generator it would take thrice the time
+class casting_into:  # noqa: N801 - used like a function; a generator would take three times as long
     """Record the ballots that are cast within the block."""
 
     __slots__ = ("_ballots", "_token")

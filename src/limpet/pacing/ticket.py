@@ -158,7 +158,7 @@ def observe_into(observation: Observation) -> None:
     _current.set(observation)
 
 
-class observing:  # noqa: N801 - used like a function; as a generator it would take thrice the time
+class observing:  # noqa: N801 - used like a function; a generator would take three times as long
     """Send what is observed within the block to `observation`."""
 
     __slots__ = ("_observation", "_token")

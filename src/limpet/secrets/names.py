@@ -4,7 +4,7 @@
 table rates each name, and each use has its own threshold, by what a mistake costs:
 
 - Code: certain names only. A string under such a name is not part of an identity, and a result must
-  not stay valid when something else than a secret was edited.
+  not stay valid when something other than a secret was edited.
 - Configurations: usual names.
 - The environment, and names in capitals: doubtful names too. Few variables are called
   `ANSWER_KEY`.

@@ -1,1 +1,1 @@
-"""The engine on Ray. Only a gateway process imports Ray: it can end or hang whoever did."""
+"""The engine on Ray. Only a gateway process imports Ray, which can end or hang it."""

@@ -1,7 +1,7 @@
 """How does the gateway reach Ray, and what is said if it cannot?
 
 `ray.init` at a wrong address hangs for minutes, and cannot be interrupted. So the address is probed
-first: Ray speaks HTTP/2, and whoever does not answer its first bytes is no Ray.
+first: Ray speaks HTTP/2, and what does not answer its first bytes is not Ray.
 
 Only the gateway calls this: nothing here may be used by the driver.
 """
@@ -47,7 +47,7 @@ def connect(settings: dict[str, Any]) -> Any:
 
 def _start(settings: dict[str, Any]) -> Any:
     """Start a Ray of our own, which nobody else finds and whose processes end with this one."""
-    # In the environment of its processes, and in no file: whoever is killed leaves files behind.
+    # In the environment of its processes, not in a file: a process that is killed leaves files.
     os.environ.update(
         RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=os.urandom(32).hex(), RAY_USAGE_STATS_ENABLED="0"
     )

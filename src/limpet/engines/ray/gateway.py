@@ -1,10 +1,10 @@
 """The process between a driver and Ray: the only one that imports it.
 
-Ray can end or hang whoever imported it: when its central service dies, when a cluster restarts, or
-at a wrong address. If that happens here, the driver starts another gateway, and gives out the cells
-again.
+Ray can end or hang a process that imports it: when its central service dies, when a cluster
+restarts, or at a wrong address. If that happens here, the driver starts another gateway and gives
+out the cells again.
 
-It reads nothing of what the driver and the workers say to each other, and passes it on.
+What the driver and the workers say to each other passes through unread.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Gateway:
         self._send([packed(message)])
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Leave Ray, before this process ends. Nothing waits to be sent."""
         if self._foremen is not None:
             self._foremen.close()
 

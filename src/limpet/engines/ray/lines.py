@@ -267,7 +267,7 @@ class RayLine:
         try:
             message = unpacked(said)
         except NotPlainMessageError as error:
-            self.kill(f"was killed because it sent something else than messages: {error}")
+            self.kill(f"was killed because it sent something other than messages: {error}")
             return
         self._on_message(self._as_here(message) if message[0] == READS else message)
 

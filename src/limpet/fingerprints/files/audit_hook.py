@@ -207,7 +207,7 @@ def replay(reads: Iterable[ReadElsewhere]) -> None:
                     listener.replay(read, call)
 
 
-class unattributed:  # noqa: N801 - used like a function; as a generator it would take thrice the time
+class unattributed:  # noqa: N801 - used like a function; a generator would take three times as long
     """Attribute reads in this context to no call: observers run here."""
 
     __slots__ = ("_token",)

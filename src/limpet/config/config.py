@@ -13,9 +13,11 @@ from limpet.config.checking import check_keys
 from limpet.config.columns import columns_of_inputs
 from limpet.config.dataset_checks import check_dataset, check_directory, check_filter, located
 from limpet.config.env_file import load_env_file
-from limpet.config.environment import shown, substitute
-from limpet.config.errors import Findings, Place, refuse
+from limpet.config.environment import substitute
+from limpet.config.errors import Findings, refuse
 from limpet.config.evaluators import check_evaluators
+from limpet.config.file_kind import check_eval_yml
+from limpet.config.file_text import read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
 from limpet.config.model import EvalFile
 from limpet.config.models import Models, check_models
@@ -32,7 +34,7 @@ from limpet.config.preparing import (
 from limpet.config.prompts import check_workflow
 from limpet.config.scales import with_scale
 from limpet.config.short_forms import SHORT_KINDS, expanded
-from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
+from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.run.api import Arguments
 from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
@@ -188,27 +190,10 @@ def load_matrix(path: str | Path, overrides: Sequence[str] = ()) -> Matrix | Non
 
 def _read(path: str | Path, overrides: Sequence[str]) -> Tree:
     tree = read_tree(read_text(Path(path), one_line(str(path))), one_line(str(path)))
-    _check_whole(tree)
+    check_eval_yml(tree)
     for text in overrides:
         override(tree, text)
     return tree
-
-
-def _check_whole(tree: Tree) -> None:
-    """Raise if the file is not an eval.yml at all."""
-    data: Any = tree.data
-    place = Place(tree.shown, 1)
-    if data is None:
-        hint = "it needs at least: dataset: questions.jsonl and workflow: app:answer"
-        refuse(place, "the file is empty", hint)
-    if not isinstance(data, dict):
-        refuse(tree.place(()), f"must be a mapping of keys to values, not {shown(data)}")
-    if "eval" in data and "dataset" not in data:
-        refuse(
-            tree.key_place(("eval",)),
-            "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
-            "use limpet run, or limpet.integrations.nat.load_nat_config",
-        )
 
 
 def _name_of(path: Path) -> str:

@@ -9,18 +9,17 @@ By YAML's old rules `no` is false, `012` is ten, `12:30` is 750 and `2026-11-14`
 is null, a boolean or a number only if it would be in JSON; everything else is a string.
 """
 
-import codecs
-import pathlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from limpet.config.errors import Findings, Place, refuse
-from limpet.text import nearest, nearest_file, one_line, quoted
+from limpet.config.yaml_errors import PLACEHOLDER_HINT, refuse_syntax
+from limpet.text import quoted
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 100_000
@@ -29,142 +28,12 @@ _CORE = "tag:yaml.org,2002:"
 _PLAIN = "a word without quotes or tag"
 _AS_READ = (_PLAIN, *(_CORE + kind for kind in ("int", "float", "bool", "null")))
 _AS_TEXT = tuple(_CORE + kind for kind in ("str", "timestamp"))
-_LARGEST = 2**20
-_START = "name an eval.yml, or create an example: limpet init first"
-_OTHERS = {
-    ".py": "is Python, not an eval.yml",
-    ".ipynb": "is a notebook, not an eval.yml",
-    ".csv": "is a dataset, not an eval.yml",
-    ".jsonl": "is a dataset, not an eval.yml",
-}
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NULLS = ("", "~", "null", "Null", "NULL")
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _BEYOND = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
 _MOST_DIGITS = 300  # a longer number is read as infinite
-# What PyYAML says, and what it usually means.
-_USUALLY = (
-    ("'\\t'", "this is a tab: indent YAML with spaces"),
-    (
-        "mapping values are not allowed",
-        "a string with ': ' needs quotes; or the line before has no ':'; or the indent is wrong",
-    ),
-    ("could not find expected ':'", "a key needs a ':' and a space after it"),
-    ("expected ',' or", "a bracket is not closed, or a comma is missing"),
-    ("end of stream", "a quote or a bracket that was opened is not closed"),
-    (
-        "expected <block end>",
-        "the indentation is wrong: keys of one level start in the same column",
-    ),
-    ("expected the node content", "a bracket or a quote is not closed"),
-    ("cannot start any token", "a string that starts with this character needs quotes"),
-    ("undefined alias", "an alias *name needs an anchor &name before it"),
-    ("alphabetic or numeric", "a string that starts with * or & needs quotes"),
-    ("another document", "--- starts a second document here: move it to its own file"),
-    ("unknown escape", "in double quotes, write a backslash as \\\\; or use single quotes"),
-)
-
-_PLACEHOLDER_HINT = 'a string with {{…}} needs quotes: "{{column}}"'
-_UNQUOTED = re.compile(r"[:,\[] *\{\{|: +[^\"'#]*\{\{")
-
-
-# ---- the file ---------------------------------------------------------------------------------
-
-
-def read_text(path: pathlib.Path, shown: str) -> str:
-    """Return the text of a configuration file.
-
-    Args:
-        path: Where it is.
-        shown: Its name in messages.
-
-    Raises:
-        ConfigError: It does not exist, cannot be read, is not text, or is far too large.
-    """
-    raw = _bytes_of(path, Place(shown)).removeprefix(codecs.BOM_UTF8)
-    if raw.startswith(_UTF16):
-        refuse(Place(shown, 1), "is UTF-16, not UTF-8", "save the file as UTF-8")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        refuse(
-            Place(shown, line),
-            f"byte {raw[error.start]:#04x} is not UTF-8",
-            "save the file as UTF-8",
-        )
-
-
-def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
-    try:
-        if path.is_dir():
-            refuse(place, "is a directory", "name the file in it: eval.yml")
-        if path.suffix in _OTHERS and path.is_file():
-            refuse(place, _OTHERS[path.suffix], _wanted(path))
-        with path.open("rb") as file:
-            raw = file.read(_LARGEST + 1)
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        refuse(place, "file not found", _near(path) or _START)
-    except OSError as error:
-        refuse(place, f"cannot be read: {one_line(error.strerror or str(error))}")
-    if len(raw) > _LARGEST:
-        refuse(place, "is larger than 1 MB: not a configuration", "name an eval.yml")
-    return raw
-
-
-def _wanted(path: pathlib.Path) -> str:
-    """Return what to do with a file that an eval.yml can name."""
-    if path.suffix == ".py":
-        named = f"workflow: {one_line(path.stem)}:NAME, with the name of a function in it"
-        return f"write an eval.yml with dataset: FILE and {named}; a script runs with python"
-    if path.suffix == ".ipynb":
-        return "call limpet.evaluate() in it, or write an eval.yml: limpet init first"
-    return f"write an eval.yml with dataset: {one_line(path.name)} and workflow: app:answer"
-
-
-def _near(path: pathlib.Path) -> str | None:
-    try:
-        near = nearest_file(path)
-    except (OSError, ValueError):
-        return None
-    return None if near is None else f"did you mean {quoted(near)}?"
-
-
-# ---- its values -------------------------------------------------------------------------------
-
-
-def is_nat_file(path: str | pathlib.Path) -> bool:
-    """Return whether a file is a configuration of the toolkit: it has `eval` at its top level.
-
-    Raises:
-        ConfigError: It cannot be read, is not YAML, or has only other blocks of the toolkit.
-    """
-    shown = one_line(str(path))
-    tree = read_tree(read_text(pathlib.Path(path), shown), shown)
-    data = tree.data
-    if not isinstance(data, dict) or "dataset" in data:
-        return False
-    if "eval" in data or ("base" in data and "evaluators" not in data):
-        return True
-    if _TOOLKIT_BLOCKS.intersection(data):
-        _refuse_without_eval(tree)
-    return False
-
-
-_TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
-
-
-def _refuse_without_eval(tree: "Tree") -> NoReturn:
-    for key in tree.data:
-        if nearest(key, ["eval"]):
-            refuse(tree.key_place((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
-    refuse(
-        Place(tree.shown, 1),
-        "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation",
-        "add eval: with a dataset and evaluators",
-    )
 
 
 @dataclass
@@ -250,27 +119,8 @@ def _composed(text: str, at: Callable[[int], Place]) -> Node | None:
         loader = _Loader(text)
         node: Node | None = loader.get_single_node()
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        _refuse_syntax(error, at, text, 1 if loader is None else loader.line + 1)
+        refuse_syntax(error, at, text, 1 if loader is None else loader.line + 1)
     return node
-
-
-def _refuse_syntax(error: Exception, at: Callable[[int], Place], text: str, line: int) -> NoReturn:
-    """Raise a `ConfigError` for an error of PyYAML on a line."""
-    if isinstance(error, RecursionError):
-        refuse(at(line), "is nested too deep")
-    if isinstance(error, yaml.reader.ReaderError):
-        number = text.count("\n", 0, error.position) + 1
-        character = f"U+{error.character:04X}"
-        refuse(at(number), f"not valid YAML: the character {character} is not allowed")
-    if not isinstance(error, yaml.MarkedYAMLError):
-        refuse(at(line), "not valid YAML", "check \\U and \\x escapes in double quotes")
-    mark = error.problem_mark or error.context_mark
-    problem = one_line(error.problem or error.context or "").removeprefix("but ")
-    hint = next((meaning for sign, meaning in _USUALLY if sign in problem), None)
-    number = mark.line + 1 if mark else line
-    if any(map(_UNQUOTED.search, text.split("\n")[number - 1 : number])):
-        hint = _PLACEHOLDER_HINT
-    refuse(at(number), f"not valid YAML: {problem}", hint)
 
 
 def read_scalar(word: str) -> Any:
@@ -350,7 +200,7 @@ class _Builder:
             if _is_merge(key):
                 continue
             if not isinstance(key, ScalarNode):
-                hint = _PLACEHOLDER_HINT if isinstance(key, MappingNode) else None
+                hint = PLACEHOLDER_HINT if isinstance(key, MappingNode) else None
                 self._findings.add_at(place, "a key must be a string, not a list or mapping", hint)
                 continue
             # As it was written: a column may be called `on`, and an evaluator `no`.

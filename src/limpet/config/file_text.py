@@ -1,0 +1,76 @@
+"""How is a configuration file read, and what is said if it is not one?"""
+
+import codecs
+from pathlib import Path
+
+from limpet.config.errors import Place, refuse
+from limpet.text import nearest_file, one_line, quoted
+
+_LARGEST = 2**20
+_START = "name an eval.yml, or create an example: limpet init first"
+_OTHERS = {
+    ".py": "is Python, not an eval.yml",
+    ".ipynb": "is a notebook, not an eval.yml",
+    ".csv": "is a dataset, not an eval.yml",
+    ".jsonl": "is a dataset, not an eval.yml",
+}
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_text(path: Path, shown: str) -> str:
+    """Return the text of a configuration file.
+
+    Args:
+        path: Where it is.
+        shown: Its name in messages.
+
+    Raises:
+        ConfigError: It does not exist, cannot be read, is not text, or is far too large.
+    """
+    raw = _bytes_of(path, Place(shown)).removeprefix(codecs.BOM_UTF8)
+    if raw.startswith(_UTF16):
+        refuse(Place(shown, 1), "is UTF-16, not UTF-8", "save the file as UTF-8")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        refuse(
+            Place(shown, line),
+            f"byte {raw[error.start]:#04x} is not UTF-8",
+            "save the file as UTF-8",
+        )
+
+
+def _bytes_of(path: Path, place: Place) -> bytes:
+    try:
+        if path.is_dir():
+            refuse(place, "is a directory", "name the file in it: eval.yml")
+        if path.suffix in _OTHERS and path.is_file():
+            refuse(place, _OTHERS[path.suffix], _wanted(path))
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
+        refuse(place, "file not found", _near(path) or _START)
+    except OSError as error:
+        refuse(place, f"cannot be read: {one_line(error.strerror or str(error))}")
+    if len(raw) > _LARGEST:
+        refuse(place, "is larger than 1 MB: not a configuration", "name an eval.yml")
+    return raw
+
+
+def _wanted(path: Path) -> str:
+    """Return what to do with a file that an eval.yml can name."""
+    if path.suffix == ".py":
+        named = f"workflow: {one_line(path.stem)}:NAME, with the name of a function in it"
+        return f"write an eval.yml with dataset: FILE and {named}; a script runs with python"
+    if path.suffix == ".ipynb":
+        return "call limpet.evaluate() in it, or write an eval.yml: limpet init first"
+    return f"write an eval.yml with dataset: {one_line(path.name)} and workflow: app:answer"
+
+
+def _near(path: Path) -> str | None:
+    try:
+        near = nearest_file(path)
+    except (OSError, ValueError):
+        return None
+    return None if near is None else f"did you mean {quoted(near)}?"

@@ -21,7 +21,7 @@ from limpet.transport.client import Client
 from limpet.transport.failures import SUCCESSES
 from limpet.transport.options import CallOptions, client_for
 from limpet.transport.parsing import encode_json, parse_json
-from limpet.transport.reply import Reply as HttpReply
+from limpet.transport.reply import HttpReply
 
 Read = Callable[[HttpReply], Awaitable[Response]]
 _AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")

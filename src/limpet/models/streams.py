@@ -12,7 +12,7 @@ from limpet.models.chat import Response
 from limpet.models.completion import Reading
 from limpet.models.server import Server, lower_cased
 from limpet.transport.parsing import parse_json
-from limpet.transport.reply import Reply as HttpReply
+from limpet.transport.reply import HttpReply
 
 _DATA, _DONE = b"data:", b"[DONE]"
 _MOST_SHOWN = 1000

@@ -22,7 +22,7 @@ from limpet.transport.deadlines import Deadlines, within
 from limpet.transport.failures import MOST_HEADER_BYTES, translated, why_not
 from limpet.transport.pool import Pool
 from limpet.transport.proxies import proxy_for, tls_context
-from limpet.transport.reply import Reply
+from limpet.transport.reply import HttpReply
 
 T = TypeVar("T")
 MEBI = 2**20
@@ -103,7 +103,7 @@ class Client:
             # No cookies: an item's call must not affect the next.
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=self._deadlines.connect_timeout),
-            auto_decompress=False,  # `Reply` does it, in pieces of bounded size
+            auto_decompress=False,  # `HttpReply` does it, in pieces of bounded size
             max_line_size=MOST_HEADER_BYTES,
             max_field_size=MOST_HEADER_BYTES,
         )
@@ -158,7 +158,7 @@ class Client:
         method: str,
         url: URL,
         body: bytes | None,
-        read: Callable[[Reply], Awaitable[T]],
+        read: Callable[[HttpReply], Awaitable[T]],
         where: str,
     ) -> T:
         """Make a call, and return what `read` returns for the response.
@@ -191,7 +191,7 @@ class Client:
         method: str,
         url: URL,
         body: bytes | None,
-        read: Callable[[Reply], Awaitable[T]],
+        read: Callable[[HttpReply], Awaitable[T]],
         where: str,
     ) -> T:
         deadlines = self._deadlines
@@ -206,7 +206,7 @@ class Client:
                 if response.status not in _REDIRECTS:
                     observe(headers=response.headers)
                     pause_s = deadlines.between_bytes_timeout
-                    return await read(Reply(response, where, self._most, pause_s))
+                    return await read(HttpReply(response, where, self._most, pause_s))
                 url = self._redirected(response, method, url, where)
             finally:
                 response.release()  # closes the connection if the body was not read to its end

@@ -16,7 +16,7 @@ _PIECE = 2**16
 _GZIP_OR_ZLIB = 47
 
 
-class Reply:
+class HttpReply:
     """A response whose headers have arrived and whose body is still to be read.
 
     Args:

@@ -12,7 +12,7 @@ from limpet.transport.address import Address
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
 from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
-from limpet.transport.reply import Reply
+from limpet.transport.reply import HttpReply
 from limpet.types import Item, Output
 from limpet.usage import usage_of_body
 from limpet.workflows.answer_path import ALL, AnswerPath
@@ -126,7 +126,7 @@ class HttpWorkflow(RemoteWorkflow):
             url = URL(self._origin + render_url(self._template, item), encoded=True)
         return url, None if self._body is None else self._encoded(render(self._body, item))
 
-    async def _read(self, reply: Reply) -> Output:
+    async def _read(self, reply: HttpReply) -> Output:
         if reply.status not in self._statuses:
             raise await self._failure(reply)
         raw = await reply.whole()
@@ -144,14 +144,14 @@ class HttpWorkflow(RemoteWorkflow):
         value = self._path.find(body, self._where, self._client.show)
         return Output(value, usage_of_body(body))
 
-    def _status_error(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+    def _status_error(self, reply: HttpReply, raw: bytes, body: Any) -> LimpetError:
         error = super()._status_error(reply, raw, body)
         if reply.status in _BEGUN_OR_PART:
             hint = f"if this is the answer, use statuses=[200, {reply.status}]"
             return PermanentError(str(error), hint=hint)
         return error
 
-    def _not_json(self, reply: Reply, raw: bytes, why: str) -> LimpetError:
+    def _not_json(self, reply: HttpReply, raw: bytes, why: str) -> LimpetError:
         if reply.status in _EMPTY:
             return PermanentError(f"{self._where}: status {reply.status} has no body, so no answer")
         if not raw.strip():

@@ -10,7 +10,7 @@ from limpet.transport.address import Address
 from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, said_error
 from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
-from limpet.transport.reply import Reply
+from limpet.transport.reply import HttpReply
 from limpet.types import Item, Output
 from limpet.usage import usage_of_body, usage_of_trace
 from limpet.workflows.nat_errors import agent_failure, is_agent_error
@@ -91,7 +91,7 @@ class NatWorkflow(RemoteWorkflow):
     def _request(self, item: Item) -> tuple[URL, bytes | None]:
         return self._url, self._encoded({self._input_key: item.input})
 
-    async def _read(self, reply: Reply) -> Output:
+    async def _read(self, reply: HttpReply) -> Output:
         if reply.status not in SUCCESSES:
             raise await self._failure(reply)
         if reply.content_type == _STREAM:
@@ -105,13 +105,13 @@ class NatWorkflow(RemoteWorkflow):
             hint="is it the address of an agent?",
         )
 
-    def _status_error(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+    def _status_error(self, reply: HttpReply, raw: bytes, body: Any) -> LimpetError:
         # Other statuses say more than the agent's message: 429, 503.
         if reply.status == UNPROCESSABLE and is_agent_error(body):
             return agent_failure(self._where, body, self._client.show)
         return super()._status_error(reply, raw, body)
 
-    async def _read_stream(self, reply: Reply) -> Output:
+    async def _read_stream(self, reply: HttpReply) -> Output:
         stream = AgentStream(self._where, self._client.show)
         await reply.pour(stream.feed)
         value = stream.answer(framed=reply.framed)

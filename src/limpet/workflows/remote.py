@@ -23,7 +23,7 @@ from limpet.transport.failures import (
 )
 from limpet.transport.options import CallOptions, client_for
 from limpet.transport.parsing import encode_json, parse_json
-from limpet.transport.reply import MOST_SAID, Reply
+from limpet.transport.reply import MOST_SAID, HttpReply
 from limpet.types import Item, Output, Usage
 from limpet.workflows.protocol import Workflow
 
@@ -82,7 +82,7 @@ class RemoteWorkflow(Workflow):
         """Return the URL and the body for an item; None: no body."""
         raise NotImplementedError
 
-    async def _read(self, reply: Reply) -> Output:
+    async def _read(self, reply: HttpReply) -> Output:
         """Return the answer in a response."""
         raise NotImplementedError
 
@@ -117,7 +117,7 @@ class RemoteWorkflow(Workflow):
     def _shown(self, raw: bytes) -> str:
         return self._client.show(raw[:MOST_SAID].decode(errors="replace"))
 
-    async def _failure(self, reply: Reply) -> LimpetError:
+    async def _failure(self, reply: HttpReply) -> LimpetError:
         """Return the error for a response that is not a success."""
         if reply.status != UNPROCESSABLE:
             raw = await reply.beginning()
@@ -130,7 +130,7 @@ class RemoteWorkflow(Workflow):
             return TransientError(f"{self._where}: status 422, with a truncated body")
         return self._status_error(reply, raw, body)
 
-    def _status_error(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+    def _status_error(self, reply: HttpReply, raw: bytes, body: Any) -> LimpetError:
         if reply.status == UNPROCESSABLE and isinstance(body, dict) and "detail" in body:
             return self._wrong_form(body["detail"])
         error = status_error(

@@ -19,7 +19,7 @@ from typing import Any
 from limpet.engines.messages import Message, packed
 from limpet.engines.packed_errors import packed_error
 from limpet.engines.ray.connecting import connect
-from limpet.engines.ray.slots import Foremen
+from limpet.engines.ray.slots import Slots
 from limpet.engines.ray.words import CONNECT, CONNECTED, END_WORKER, KILL, PASS, REFUSED, START
 from limpet.errors import LimpetError
 
@@ -43,37 +43,37 @@ class Gateway:
         self._send = send
         self._end = end
         self._loop = asyncio.get_running_loop()
-        self._foremen: Foremen | None = None
+        self._connected: Slots | None = None
         self._asked_at: float | None = None
 
     def hear(self, message: Message) -> None:
         match message:
             case (str(kind), int(worker), list(messages)) if kind == PASS:
-                self._with.pass_on(worker, messages)
+                self._slots.pass_on(worker, messages)
             case (str(kind), int(worker)) if kind == START:
-                self._with.start(worker)
+                self._slots.start(worker)
             case (str(kind), int(worker), str(why)) if kind == KILL:
-                self._with.tell(worker, KILL, why)
+                self._slots.tell(worker, KILL, why)
             case (str(kind), int(worker)) if kind == END_WORKER:
-                self._with.end(worker)
+                self._slots.end(worker)
             case (str(kind), dict(settings)) if kind == CONNECT:
                 self._connect(settings)
 
     @property
-    def _with(self) -> Foremen:
-        assert self._foremen is not None, "not connected"
-        return self._foremen
+    def _slots(self) -> Slots:
+        assert self._connected is not None, "not connected"
+        return self._connected
 
     def _connect(self, settings: dict[str, Any]) -> None:
         _be_quiet(settings["log"])
         try:
             ray = connect(settings)  # on this thread, as Ray's processes end with it
-            self._foremen = Foremen(ray, settings, self.say)
-            room = self._foremen.room()
+            self._connected = Slots(ray, settings, self.say)
+            workers = self._connected.size()
         except LimpetError as error:
             self.say(REFUSED, packed_error(error))
             return
-        self.say(CONNECTED, room)
+        self.say(CONNECTED, workers)
         self._asked_at = 0.0
 
     def say(self, *message: Any) -> None:
@@ -81,8 +81,8 @@ class Gateway:
 
     def flush(self) -> None:
         """Leave Ray, before this process ends. Nothing waits to be sent."""
-        if self._foremen is not None:
-            self._foremen.close()
+        if self._connected is not None:
+            self._connected.close()
 
     def ping(self) -> Message | None:
         """End this process if Ray holds up its loop; called by another thread."""

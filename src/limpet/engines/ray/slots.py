@@ -14,16 +14,17 @@ foreman without a slot: it is short, and must not wait for room that its neighbo
 """
 
 import asyncio
-import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.line import Lost
-from limpet.engines.packed_errors import packed_error, unpacked_error
+from limpet.engines.packed_errors import packed_error
 from limpet.engines.ray.connecting import refusal
 from limpet.engines.ray.foreman import Foreman
+from limpet.engines.ray.hired_foreman import HiredForeman, how_lost
+from limpet.engines.ray.room import Room
 from limpet.engines.ray.words import (
     END_WORKER,
     FAILED,
@@ -34,7 +35,7 @@ from limpet.engines.ray.words import (
     WAITING,
 )
 from limpet.errors import SetupError
-from limpet.text import one_line, text_of
+from limpet.text import text_of
 
 _LOOK_EVERY_S = 0.1
 _SHOW_AFTER_S = 1.0
@@ -44,29 +45,18 @@ _PAUSE_S = 0.5
 _HOST = ("CPU", "memory", "object_store_memory")
 
 
-class _Foreman:
-    """A foreman, and what is to be told to it."""
-
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self.name = self.folder = ""
-        self.workers: set[int] = set()
-        self.to_tell: list[tuple[Any, ...]] = []
-        self.is_telling = self.is_lost = False
-
-
 class _Slot:
     """Room for one worker."""
 
     def __init__(self, group: Any) -> None:
         self.group = group
-        self.foreman: _Foreman | None = None
+        self.foreman: HiredForeman | None = None
         self.worker: int | None = None
         self.is_placed = False
 
 
-class Foremen:
-    """The foremen of a run, and the slots of its workers.
+class Slots:
+    """The slots of a run's workers, and the foremen that start them.
 
     Args:
         ray: The package, connected.
@@ -79,31 +69,25 @@ class Foremen:
         self._setting = settings["setting"]
         self._where = settings["where"]
         self._wanted: dict[str, float] = dict(settings["resources"])
+        self._room = Room(ray, self._wanted)
         self._has_own = any(name not in _HOST for name in self._wanted)
         self._size: int = settings["workers"] or 0
         self._say = say
         self._slots: list[_Slot] = []
         self._queue: deque[int] = deque()
-        self._of: dict[int, _Foreman] = {}
+        self._of: dict[int, HiredForeman] = {}
         self._started: set[int] = set()
-        self._on_nodes: dict[str, asyncio.Task[_Foreman]] = {}
+        self._on_nodes: dict[str, asyncio.Task[HiredForeman]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._looking: asyncio.Task[None] | None = None
         self._failures = 0
         self._has_worked = False
 
-    def room(self) -> int:
-        """Return how many workers fit on all nodes together, or were asked for."""
+    def size(self) -> int:
+        """Return how many workers were asked for, or else fit on all nodes together."""
         if not self._size:
-            fits = (self._fits_on(node["Resources"]) for node in self._nodes())
-            self._size = max(1, sum(fits))
+            self._size = max(1, self._room.workers())
         return self._size
-
-    def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
-
-    def _fits_on(self, resources: dict[str, float]) -> int:
-        return min(int(resources.get(name, 0) / much) for name, much in self._wanted.items())
 
     # ---- what the driver says -------------------------------------------------------------------
 
@@ -133,20 +117,20 @@ class Foremen:
         assert slot.foreman is not None
         self._start_with(slot.foreman, worker)
 
-    def _start_with(self, foreman: _Foreman, worker: int) -> None:
+    def _start_with(self, foreman: HiredForeman, worker: int) -> None:
         foreman.workers.add(worker)
         self._of[worker] = foreman
-        self._tell(foreman, (START, worker))
+        foreman.tell((START, worker))
 
     def pass_on(self, worker: int, messages: list[bytes]) -> None:
+        """Pass messages on to a worker, unread."""
         if (foreman := self._of.get(worker)) is not None:
-            self._tell(foreman, (PASS, worker, messages))
+            foreman.tell((PASS, worker, messages))
 
-    def tell(self, worker: int, *told: Any) -> None:
+    def tell(self, worker: int, kind: str, *more: Any) -> None:
         """Tell the foreman of a worker something."""
-        kind, *more = told
         if (foreman := self._of.get(worker)) is not None:
-            self._tell(foreman, (kind, worker, *more))
+            foreman.tell((kind, worker, *more))
 
     def end(self, worker: int) -> None:
         """End a worker in good order, or do not start it."""
@@ -162,32 +146,7 @@ class Foremen:
 
     # ---- foremen --------------------------------------------------------------------------------
 
-    def _tell(self, foreman: _Foreman, told: tuple[Any, ...]) -> None:
-        foreman.to_tell.append(told)
-        if not foreman.is_telling:
-            foreman.is_telling = True
-            self._begin(self._tell_all(foreman))
-
-    async def _tell_all(self, foreman: _Foreman) -> None:
-        """Tell a foreman what waits, call by call: it stays in order, and travels together."""
-        try:
-            while foreman.to_tell and not foreman.is_lost:
-                told, foreman.to_tell = foreman.to_tell, []
-                await foreman.actor.tell.remote(told)
-        except Exception as error:  # noqa: BLE001 - whatever Ray raises, it is lost
-            self._lost(foreman, error)
-        finally:
-            foreman.is_telling = False
-
-    async def _listen(self, foreman: _Foreman) -> None:
-        try:
-            while not foreman.is_lost:
-                for news in await foreman.actor.news.remote():
-                    self._heard(foreman, news)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._lost(foreman, error)
-
-    def _heard(self, foreman: _Foreman, news: tuple[Any, ...]) -> None:
+    def _heard(self, foreman: HiredForeman, news: tuple[Any, ...]) -> None:
         kind, worker, *more = news
         if self._of.get(worker) is not foreman:
             return
@@ -210,11 +169,8 @@ class Foremen:
                 slot.worker = None
                 self._give_out()
 
-    def _lost(self, foreman: _Foreman, error: BaseException) -> None:
+    def _lost(self, foreman: HiredForeman, error: BaseException) -> None:
         """Give back the slots of a foreman that is gone. None of its cells is to blame."""
-        if foreman.is_lost:
-            return
-        foreman.is_lost = True
         self._on_nodes = {
             node: task
             for node, task in self._on_nodes.items()
@@ -228,7 +184,7 @@ class Foremen:
         for slot in [slot for slot in self._slots if slot.foreman is foreman]:
             self._give_back(slot)
         self._ray.kill(foreman.actor)
-        lost = Lost(f"was lost: {_how(error)}", text_of(error), blames_nobody=True)
+        lost = Lost(f"was lost: {how_lost(error)}", text_of(error), blames_nobody=True)
         for worker in list(foreman.workers):
             was_started = worker in self._started
             self._forget(worker)
@@ -260,8 +216,8 @@ class Foremen:
                     slot.is_placed = True
                     self._begin(self._man(slot, state["bundles_to_node_id"][0]))
             now = time.monotonic()
-            if not self._has_worked and now - began > _PATIENCE_S and not self._may_come():
-                self._fail(self._no_room())
+            if not self._has_worked and now - began > _PATIENCE_S and not self._room.may_come():
+                self._fail(self._room.refusal())
                 return
             waiting = sum(not slot.is_placed for slot in self._slots)
             if waiting != shown and now - began > _SHOW_AFTER_S:
@@ -272,26 +228,6 @@ class Foremen:
     @property
     def _busy(self) -> int:
         return sum(slot.worker is not None for slot in self._slots)
-
-    def _may_come(self) -> bool:
-        """Return whether a worker fits on a node, now or after an autoscaler added one."""
-        return any(self._fits_on(node["Resources"]) for node in self._nodes()) or _has_autoscaler()
-
-    def _no_room(self) -> SetupError:
-        most: dict[str, float] = {}
-        for node in self._nodes():
-            for name, much in node["Resources"].items():
-                most[name] = max(most.get(name, 0), much)
-        lacking = [
-            f"{name} (has at most {most.get(name, 0):g})"
-            for name, much in self._wanted.items()
-            if most.get(name, 0) < much
-        ]
-        wanted = ", ".join(f"{much:g} {name}" for name, much in self._wanted.items())
-        return SetupError(
-            f"no node of Ray has {wanted} for a worker: it lacks {', '.join(lacking) or 'some'}",
-            hint="ask for less: engine: {ray: {resources: …}}, or add a node that has it",
-        )
 
     async def _man(self, slot: _Slot, node: str) -> None:
         """Have a foreman for a slot that was granted."""
@@ -326,7 +262,7 @@ class Foremen:
             if self._queue and slot.foreman is not None and slot.worker is None:
                 self._start_in(slot, self._queue.popleft())
 
-    async def _hire(self, slot: _Slot, node: str) -> _Foreman:
+    async def _hire(self, slot: _Slot, node: str) -> HiredForeman:
         """Start a foreman.
 
         Raises:
@@ -343,17 +279,8 @@ class Foremen:
         else:
             strategy = strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         hired = self._ray.remote(Foreman).options(scheduling_strategy=strategy, **options)
-        foreman = _Foreman(hired.remote())
-        try:
-            error, host, folder = await foreman.actor.begin.remote(self._setting)
-        except Exception as failure:
-            if (told := _means(failure)) is not None:
-                raise told from None
-            raise
-        if error is not None:
-            raise unpacked_error(error)
-        foreman.name, foreman.folder = f"{host}/{node[:6]}", folder
-        self._begin(self._listen(foreman))
+        foreman = HiredForeman(hired.remote(), self._heard, self._lost)
+        await foreman.begin(self._setting, node)
         return foreman
 
     def _fail(self, error: BaseException) -> None:
@@ -368,47 +295,3 @@ class Foremen:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _has_autoscaler() -> bool:
-    """Return whether somebody adds nodes to this cluster, by what `ray status` knows of it."""
-    from ray.experimental.internal_kv import _internal_kv_get as known  # noqa: PLC0415
-
-    if known("__autoscaler_v2_enabled", namespace="__autoscaler") == b"1":
-        return True
-    report = json.loads(known("__autoscaling_status") or "{}").get("autoscaler_report") or {}
-    kinds = [*report.get("active_nodes", ()), *report.get("pending_launches", ())]
-    # Where nobody adds any, each node is a kind of its own.
-    return any(not kind.startswith("node_") for kind in kinds)
-
-
-def _means(error: BaseException) -> SetupError | None:
-    """Return what an error of starting a foreman means; None: the node may just have died."""
-    text, kind = text_of(error), type(error).__name__
-    if "RuntimeEnv" in kind or "runtime_env" in text.lower():
-        return SetupError(
-            f"Ray cannot prepare the runtime_env of its workers: {_words(error)}",
-            hint="check engine: {ray: {runtime_env: …}}",
-        )
-    if "No module named" in text or "ModuleNotFoundError" in text:
-        return SetupError(
-            f"Limpet cannot be imported on the nodes of Ray: {_words(error)}",
-            hint="install it there, or send it: engine: {ray: {runtime_env: {pip: [limpet]}}}",
-        )
-    return None
-
-
-def _how(error: BaseException) -> str:
-    """Return how a foreman was lost, in words."""
-    text = text_of(error).lower()
-    # Of each actor that is killed, Ray says that the "OOM killer" may have done it.
-    if "running low on memory" in text or "out_of_memory" in text:
-        return "Ray ended its actor, as the memory of the node ran out"
-    if "node" in text and ("node died" in text or "node has died" in text or "dead node" in text):
-        return "its node is gone"
-    return "its Ray actor died"
-
-
-def _words(error: BaseException) -> str:
-    lines: Iterable[str] = (line.strip() for line in text_of(error).splitlines())
-    return one_line(" ".join(line for line in lines if line)[:500])

@@ -1,8 +1,8 @@
 """How does a worker run the cells that it is given?
 
-It knows nothing of where it runs, nor of how its messages travel. It opens each step once, runs
-many cells at once on its event loop, and collects what ends: results wait a few milliseconds for
-others, and travel together. Each cell runs in a context of its own, as in a run's own process.
+It knows nothing of where it runs, nor of how its messages travel. It opens each step once, and runs
+many cells at once on its event loop. Each cell runs in a context of its own, as in a run's own
+process. What there is to say waits in an outbox.
 """
 
 import asyncio
@@ -19,28 +19,23 @@ from limpet.engines.leave_elsewhere import Questions, RemotePacers, cell, observ
 from limpet.engines.main_module import import_main
 from limpet.engines.messages import (
     ANSWER,
-    BEGUN,
     BLOCKED,
     CANCEL,
     CELL,
     CLOSE,
     CLOSED,
     CROWDED,
-    DONE,
     FREE,
     HUNG,
-    LOG,
     NO_MEMORY,
     OPEN,
     OPENED,
-    READS,
     Message,
-    NotPlainMessageError,
-    packed,
 )
 from limpet.engines.opened_step import OpenedStep
+from limpet.engines.outbox import Outbox
 from limpet.engines.packed_errors import packed_error
-from limpet.engines.packed_values import packed_output, unpacked_argument
+from limpet.engines.packed_values import unpacked_argument
 from limpet.engines.returned_values import read_output, read_scores
 from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import MainModule, SentStep, check_same, received_step
@@ -53,10 +48,7 @@ from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.registry import pacing_with
 from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
-from limpet.types import Output
 
-_LINGER_S = 0.001
-_MOST_TOGETHER = 100
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _HUNG_S = 1.0  # how long the thread of an abandoned call may keep running
 _SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
@@ -103,7 +95,6 @@ class Bench:
         limits_memory: bool = False,
         mark: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._send = send
         self._mark = mark
         self._end = end
         self._limits_memory = limits_memory
@@ -113,11 +104,9 @@ class Bench:
         self._steps: dict[str, _Step] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._cells: dict[int, asyncio.Task[None]] = {}
-        self._begun: list[int] = []
-        self._ended: list[tuple[Any, ...]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._questions = Questions(self.say)
         self._reports = FileReports()
+        self._outbox = Outbox(send, self._reports, running=self._cells)
+        self._questions = Questions(self._outbox.say)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_answered = True
         self._is_blocked, self._blocker = False, 0
@@ -156,50 +145,9 @@ class Bench:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def say(self, message: Message) -> None:
-        """Send a message at once, after all that waits."""
-        self.flush(packed(message))
-
-    def flush(self, *last: bytes) -> None:
-        """Send what waits: what was read first, as the results after it may depend on it."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        messages = [
-            packed((READS, number, reads)) for number, reads in self._reports.take().items()
-        ]
-        messages += [
-            packed((LOG, "limpet.run", 30, f"a file that was read could not be recorded: {what}"))
-            for what in self._reports.missed()
-        ]
-        if begun := [number for number in self._begun if number in self._cells]:
-            messages.append(packed((BEGUN, begun)))
-        self._begun.clear()
-        messages += self._packed_ended()
-        messages += last
-        if messages:
-            self._send(messages)
-
-    def _packed_ended(self) -> list[bytes]:
-        """Return what ended as one message; if something of it is not plain, as one for each."""
-        ended, self._ended = self._ended, []
-        if not ended:
-            return []
-        try:
-            return [packed((DONE, [(cell[0], _plain(cell[1]), *cell[2:]) for cell in ended]))]
-        except Exception:  # noqa: BLE001 - it is one of them, and the others go on
-            return [_packed_alone(cell) for cell in ended]
-
-    def _put(self, *ended: Any) -> None:
-        self._ended.append(ended)
-        if len(self._ended) >= _MOST_TOGETHER or not self._cells:
-            self.flush()
-        else:
-            self._linger()
-
-    def _linger(self) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(_LINGER_S, self.flush)
+    def flush(self) -> None:
+        """Send what waits, before this process ends."""
+        self._outbox.flush()
 
     def ping(self) -> Message | None:
         """Return what is wrong here, as a message; called by another thread.
@@ -229,7 +177,7 @@ class Bench:
         self._is_answered = True
         if self._is_blocked:
             self._is_blocked = False
-            self.say((FREE,))
+            self._outbox.say((FREE,))
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -271,7 +219,7 @@ class Bench:
             if self._environment.get(name) != value
         }
         told = None if error is None else packed_error(error)
-        self.say((OPENED, name, told, list(secrets), set_since))
+        self._outbox.say((OPENED, name, told, list(secrets), set_since))
 
     async def _close(self, name: str) -> None:
         if (opening := self._opening.pop(name, None)) is not None:
@@ -281,7 +229,7 @@ class Bench:
             if left := [self._cells[cell] for cell in step.cells if cell in self._cells]:
                 await asyncio.wait(left, timeout=_CLOSING_S)
             await step.held.close()
-        self.say((CLOSED, name))
+        self._outbox.say((CLOSED, name))
 
     # ---- cells ----------------------------------------------------------------------------------
 
@@ -298,16 +246,13 @@ class Bench:
     def _cancelled(self, number: int) -> None:
         """Tell the driver of a cell that nothing was told of: it was cancelled before it began."""
         if self._cells.pop(number, None) is not None:
-            self._put(number, None, packed_error(asyncio.CancelledError()), None, 0.0)
+            error = packed_error(asyncio.CancelledError())
+            self._outbox.ended(number, None, error, None, 0.0, at_once=not self._cells)
 
     async def _run(self, number: int, step: _Step, argument: bytes, *, suspect: bool) -> None:
         try:
             self._mark(number)
-            self._begun.append(number)
-            if suspect:
-                self.flush()  # it may end this process
-            else:
-                self._linger()
+            self._outbox.begun(number, at_once=suspect)  # it may end this process
             cell.set(number)
             attribute(self._reports, number)
             observation, leave, remarks = Observation(), Leave(), _Remarks()
@@ -329,7 +274,7 @@ class Bench:
             own_s = now - begun_at - leave.waited_s(now)
             ended = (value, None if error is None else packed_error(error), more, own_s)
             del self._cells[number]
-            self._put(number, *ended)
+            self._outbox.ended(number, *ended, at_once=not self._cells)
         finally:
             step.cells.discard(number)
             self._reports.forget(number)
@@ -337,22 +282,8 @@ class Bench:
 
     def _give_up(self, number: int) -> None:
         """End this worker: its memory is used up, and nobody knows by which of its cells."""
-        self.say((NO_MEMORY, number))
+        self._outbox.say((NO_MEMORY, number))
         self._end()
-
-
-def _plain(value: Output | None, *, careful: bool = False) -> Any:
-    return None if value is None else packed_output(value, careful=careful)
-
-
-def _packed_alone(ended: tuple[Any, ...]) -> bytes:
-    number, value, *more = ended
-    try:
-        return packed((DONE, [(number, _plain(value), *more)]))
-    except (NotPlainMessageError, RecursionError):
-        return packed((DONE, [(number, _plain(value, careful=True), *more)]))
-    except Exception as error:  # noqa: BLE001 - there is no memory for it, for example
-        return packed((DONE, [(number, None, packed_error(error), *more[1:])]))
 
 
 def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[str, Any] | None:

@@ -21,7 +21,7 @@ from limpet.run.reading import RunReader
 from limpet.run.results.filters import ScoreName
 from limpet.run.results.score_words import people_notes, score_words
 from limpet.run.results.stop_words import stop_when_lines
-from limpet.run.run_file import plain
+from limpet.run.typed_json import to_data
 from limpet.text import count, harmless, one_line
 
 _STYLES = {
@@ -250,7 +250,7 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         ],
         "scores": _score_data(reader),
         "selected": reader.session.selected,
-        "redo": [plain(redo) for redo in reader.redos.noted],
+        "redo": [to_data(redo) for redo in reader.redos.noted],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],
         "remarks": reader.remarks,
     }

@@ -16,7 +16,7 @@ from limpet.journal.journal import FORMAT
 from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
 from limpet.journal.lock import Lock
-from limpet.run.run_file import plain, typed
+from limpet.run.typed_json import from_data, to_data
 from limpet.text import one_line
 
 
@@ -121,7 +121,7 @@ class PeopleFile:
             JournalError: It is damaged, or of another version of Limpet.
         """
         try:
-            people: PeopleFile = typed(cls, _known(read_whole(layout.people)))
+            people: PeopleFile = from_data(cls, _known(read_whole(layout.people)))
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, RecursionError) as error:
@@ -153,7 +153,7 @@ class PeopleFile:
         try:
             people = cls.load(layout)
             yield people
-            content = plain(people)
+            content = to_data(people)
             text = json.dumps({"format": FORMAT, "crc": _crc(content), **content}, indent=1)
             try:
                 replace_file(layout.people, [text.encode(), b"\n"])

@@ -26,7 +26,8 @@ from limpet.run.planning.redo import begin_redo, cancel_redos
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
-from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity, plain
+from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
+from limpet.run.typed_json import to_data
 from limpet.secrets.masking import Masking
 
 
@@ -149,9 +150,9 @@ class Planner:
         # The configuration may say what the files look like.
         events = [request.trace_filter, request.written_events]
         shape = [events, request.bare_outputs, digest(request.configuration)]
-        shape.append(plain(request.names))
+        shape.append(to_data(request.names))
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
-        shape.append(plain(request.scales))  # the summary has other numbers
+        shape.append(to_data(request.scales))  # the summary has other numbers
         if request.workflow.sees_files:
             shape += [digest(request.workflow.seen(item)) for item in items]
         versions = list(self.identities.versions.items())

@@ -25,7 +25,8 @@ from limpet.journal.lines import checksum, crc32
 from limpet.run.planning.items_file import is_whole, noted_of
 from limpet.run.planning.redo import read_outdated, read_redone
 from limpet.run.results.summary import NUMBERS
-from limpet.run.run_file import RunFile, plain
+from limpet.run.run_file import RunFile
+from limpet.run.typed_json import to_data
 from limpet.version import VERSION
 
 
@@ -38,11 +39,11 @@ def digest_of_asked(layout: Layout, run_file: RunFile) -> str | None:
     return digest(
         [VERSION, platform.python_version()],
         [known.get("bytes"), known.get("crc")],
-        plain([*run_file.selections]),
-        plain(run_file.steps),
+        to_data([*run_file.selections]),
+        to_data(run_file.steps),
         session.trials,
-        plain(run_file.redo),
-        plain(run_file.scales),
+        to_data(run_file.redo),
+        to_data(run_file.scales),
         [read_redone(layout), read_outdated(layout)],
     )
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.json_values import encode
 from limpet.run.results.filters import MISSING, ScoreName, field_of
-from limpet.run.results.summary import Numbers, ScoreNumbers
+from limpet.run.results.score_numbers import ScoreNumbers
+from limpet.run.results.summary import Numbers
 from limpet.types import Scale
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from limpet.text import count
 from limpet.types import Scale
 
 if TYPE_CHECKING:
-    from limpet.run.results.summary import PartScores, ScoreNumbers
+    from limpet.run.results.score_numbers import PartScores, ScoreNumbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -29,13 +29,13 @@ class ReaderGoneError(Exception):
 
 def report_error(error: BaseException) -> int:
     """Print what happened to stderr and return the exit code; with `--json`, also to stdout."""
-    code, message, hint = _told(error)
+    code, message, hint = _say_what_happened(error)
     if message is not None and _wants_json():
         _put_event(error, code, message, hint)
     return code
 
 
-def _told(error: BaseException) -> tuple[int, str | None, str | None]:
+def _say_what_happened(error: BaseException) -> tuple[int, str | None, str | None]:
     """Print what happened to stderr; return the exit code, and the message and hint if any."""
     message: str | None = None
     hint: str | None = None

@@ -24,7 +24,7 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 - `report_error` knows each kind
         code = report_error(error)
-    _leave(code if isinstance(code, int) else 0)
+    _exit(code if isinstance(code, int) else 0)
 
 
 def _ready_streams() -> None:
@@ -38,7 +38,7 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _leave(code: int) -> NoReturn:
+def _exit(code: int) -> NoReturn:
     """End the process, even if user code left threads running."""
     with contextlib.suppress(OSError, ValueError):  # the reader is gone
         sys.stdout.flush()

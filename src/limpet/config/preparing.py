@@ -1,6 +1,6 @@
-"""What does `evaluate` get: the objects that a file names, imported, and its options?
+"""How does a checked file become the arguments of `evaluate`?
 
-Only keys that the file sets are passed on; `evaluate` has the defaults.
+What it names is imported. Only keys that the file sets are passed on; `evaluate` has the defaults.
 """
 
 import functools

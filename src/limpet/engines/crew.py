@@ -203,9 +203,9 @@ def _kill_deaf(worker: CrewWorker) -> None:
 
 def _died(who: str, lost: Lost) -> WorkerDiedError:
     error = WorkerDiedError(
-        f"{who}: the process that ran it {lost.why}; it was alone there, after two others had "
+        f"{who}: the process that ran it {lost.why}; it ran alone there, after two others had "
         "died with it",
-        hint="run this item alone to see why; all others are not affected",
+        hint="run this item alone to see why; no other item is affected",
     )
     error.details = lost.details
     return error

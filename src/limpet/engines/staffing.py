@@ -318,8 +318,8 @@ class Staffing:
 
 def _died_in_setup(worker: CrewWorker, lost: Lost) -> SetupError:
     error = SetupError(
-        f"{worker.name} {lost.why} while it was being set up, and so did {_FAILED_STARTS - 1} "
-        "before",
+        f"{worker.name} {lost.why} while it was being set up, and so did "
+        f"{_FAILED_STARTS - 1} before it",
         hint="run it without an engine to see why; finished results are kept",
     )
     error.details = lost.details

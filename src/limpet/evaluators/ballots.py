@@ -30,7 +30,7 @@ async def ballot(identity: Any, ask: Ask) -> Mapping[str, Any]:
 
     Args:
         identity: What the reply depends on, as plain data: the model, what it is shown, and which
-            vote it is. Without it in the run, `ask` is called, and its result is recorded.
+            vote it is. If the run has no such ballot, `ask` is called, and its result recorded.
         ask: Asks the model. What it raises is raised, and nothing is recorded.
     """
     ballots = _current.get()

@@ -233,7 +233,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         return Output(self._scores(ballots), usage)
 
     def replies(self, scored: Scored) -> Sequence[Any]:
-        """Return what each reply depends on that a score is made of.
+        """Return what each reply behind a score depends on.
 
         Raises:
             PermanentError: The item lacks a value.

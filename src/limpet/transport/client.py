@@ -36,7 +36,7 @@ _KEEP_ALIVE_S = 4.0
 
 
 class Client:
-    """Makes the calls of one workflow.
+    """Makes calls to one server.
 
     Args:
         address: The server's address.
@@ -214,7 +214,7 @@ class Client:
 
     def _send(self, method: str, url: URL, body: bytes | None) -> Awaitable[aiohttp.ClientResponse]:
         if self._session is None:
-            raise LimpetError("the workflow is not open", hint="await workflow.open() first")
+            raise LimpetError("the client is not open", hint="await its open() first")
         tunnel = url.scheme == "https"
         return self._session.request(
             method,

@@ -81,7 +81,7 @@ class HttpWorkflow(RemoteWorkflow):
     """A server that answers with JSON; see `http`."""
 
     kind = "http"
-    _lone_404 = False  # it may mean what the body asks for
+    _lone_404 = False  # the server may lack what the body asks for
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class RemoteWorkflow(Workflow):
     _one_path = True
     """Every item is sent to the same path."""
     _lone_404 = True
-    """A single 404 means that the path is wrong, not what was asked for there."""
+    """A single 404 means that the path is wrong, not that the server lacks what was asked for."""
 
     def _encoded(self, content: Any) -> bytes:
         try:
@@ -122,8 +122,8 @@ class RemoteWorkflow(Workflow):
         if reply.status != UNPROCESSABLE:
             raw = await reply.beginning()
             return self._status_error(reply, raw, _parsed_or_none(raw))
-        # Only the body says what is wrong, the request's form, the agent or the item: so all of it
-        # is read, and a truncated one says nothing.
+        # Only the body says what is at fault: the request's form, the agent or the item. So all of
+        # it is read: a truncated one says nothing.
         raw = await reply.whole()
         body = _parsed_or_none(raw)
         if body is None and not reply.framed and "json" in reply.content_type:

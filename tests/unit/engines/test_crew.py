@@ -114,7 +114,7 @@ async def test_the_guilty_one_is_found_in_three_deaths_and_its_neighbours_comple
     guilty, *others = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(guilty, WorkerDiedError)
     assert "item 0" in str(guilty)
-    assert "; it was alone there, after two others had died with it" in str(guilty)
+    assert "; it ran alone there, after two others had died with it" in str(guilty)
     assert [other.value for other in others] == ["ok"] * 9
     lost = [facts for event, facts in events if event == "worker_lost"]
     assert len(lost) == 3

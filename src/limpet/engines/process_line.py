@@ -237,9 +237,7 @@ class ProcessLine:
         assert self._process is not None
         self._finalizer.detach()
         self._guard.ended(self._process.pid)
-        task = self._loop.create_task(self._drain())
-        task.add_done_callback(lambda _: None)
-        self._draining = task
+        self._draining = self._loop.create_task(self._drain())  # the loop itself keeps no tasks
 
     async def _drain(self) -> None:
         """Read what the worker said before it died, then say that it is lost."""

@@ -160,25 +160,6 @@ def fingerprint_of(reader: "RunReader", evaluator: str) -> str:
     return "" if step is None else step.fingerprint
 
 
-def calibration_of(reader: "RunReader", name: str) -> Corrected | None:
-    """Return the mean of a score as corrected by the labels that it was compared with.
-
-    Args:
-        reader: Reads the run.
-        name: The score: `judge`, or `judge.quality`.
-
-    Returns:
-        None if it was not compared with labels of a draw, or the evaluator changed since.
-    """
-    people = PeopleFile.load(reader.layout)
-    score = split_name(name, reader.evaluators)
-    kept = people.calibrations.get(name)
-    if score is None or kept is None:
-        return None
-    found = _now(reader, score, kept, people.draws, None)
-    return found if isinstance(found, Corrected) else None
-
-
 def add_calibrations(summary: dict[str, Any], reader: "RunReader", inputs: str | None) -> None:
     """Add to the numbers of the evaluators what people's labels make of their means.
 

@@ -90,16 +90,16 @@ def unpacked(data: bytes) -> Message:
     """Return a message.
 
     Raises:
-        NotPlainMessageError: It holds something that is not plain, or is no message.
+        NotPlainMessageError: It holds something that is not plain, or is not a message.
     """
     try:
         message = _PlainUnpickler(io.BytesIO(data)).load()
     except NotPlainMessageError:
         raise
     except Exception as error:
-        raise NotPlainMessageError(f"no message: {error}") from error
+        raise NotPlainMessageError(f"not a message: {error}") from error
     if type(message) is not tuple or not message:
-        raise NotPlainMessageError(f"no message: a {type(message).__name__}")
+        raise NotPlainMessageError(f"not a message: a {type(message).__name__}")
     return message
 
 

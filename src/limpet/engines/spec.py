@@ -102,7 +102,7 @@ def as_bytes(size: Any) -> int:
     """Return a size as a number of bytes: `2GB`, `500 MB`, `1GiB`, or the number itself.
 
     Raises:
-        ValueError: It is no size, or less than a worker itself needs.
+        ValueError: It is not a size, or less than a worker itself needs.
     """
     must = "must be a size, like 2GB"
     if isinstance(size, bool) or not isinstance(size, (int, str)):

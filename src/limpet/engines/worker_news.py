@@ -206,5 +206,5 @@ def _printed(_: CrewWorker, stream: str, text: str) -> None:
     try:
         into.write(text)
         into.flush()
-    except (OSError, ValueError):  # closed, or a full disk: that is no fault of the cell
+    except (OSError, ValueError):  # closed, or a full disk: not the cell's fault
         logger.debug("could not write what a worker printed", exc_info=True)

@@ -44,7 +44,7 @@ class Extras:
         made_by: Which file the command line ran, and how; None: a script called `evaluate`.
         step_engines: The engines of single steps, by the step's name, as for `evaluate`.
         resumes_redos: Whether unfinished redos are resumed even if `on_change` is "keep": a file
-            may say that for every session, and then it is no decision to cancel them.
+            may say that for every session, which does not mean to cancel them.
     """
 
     trace_filter: Sequence[str] | None = None

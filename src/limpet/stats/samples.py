@@ -138,7 +138,7 @@ def floats(values: Values, argument: str, *, missing: bool = False) -> Floats:
         missing: Whether None is allowed; it becomes NaN.
 
     Raises:
-        ScoresError: They are no list of numbers.
+        ScoresError: They are not a list of numbers.
     """
     each = values if isinstance(values, np.ndarray) and values.ndim else listed(values, argument)
     if missing:

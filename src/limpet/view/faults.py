@@ -58,7 +58,7 @@ class Faults:
 
 
 def server_log() -> logging.Logger:
-    """Return the log of the HTTP server, without requests that are no HTTP: anybody sends them."""
+    """Return the log of the HTTP server, without requests that are not HTTP: anybody sends them."""
     log = logging.getLogger("limpet.view.http")
     if _is_ours not in log.filters:
         log.addFilter(_is_ours)

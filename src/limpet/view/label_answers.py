@@ -119,7 +119,7 @@ def keep_label(opened: OpenedRun, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         NoSuchRunError: There is no such item.
         AnswerChangedError: The answer is another one by now.
-        LimpetError: It is no label.
+        LimpetError: It is not a label.
         JournalError: It could not be kept.
     """
     heads = opened.heads

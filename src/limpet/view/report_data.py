@@ -213,7 +213,7 @@ def _row(opened: OpenedRun, place: int, whole: WholeItem) -> dict[str, Any]:
 
 
 def _columns(table: ScoreTable, items: NDArray[np.intp]) -> dict[str, Any]:
-    """Return what items can be filtered and sorted by. Names may be anything, so are no keys."""
+    """Return what items can be filtered and sorted by, as lists: a name may be anything."""
 
     def numbers(of: NDArray[Any]) -> list[Any]:
         values = of[items].reshape(-1)

@@ -257,7 +257,7 @@ def _json(body: bytes) -> Any:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _given(request: web.Request) -> str:

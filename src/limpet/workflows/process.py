@@ -276,7 +276,7 @@ class _Input(asyncio.BaseProtocol):
         self._pipe = transport
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._pipe = None  # all is written, or nobody reads it: that is no failure
+        self._pipe = None  # all is written, or nobody reads it: that is not a failure
 
     def close(self) -> None:
         if self._pipe is not None:

@@ -125,7 +125,7 @@ def probe(where: str) -> None:
         why = one_line(text_of(error))
         raise SetupError(f"no Ray can be reached at {address}: {why}", hint=hint) from None
     if answer[3:4] != _ANSWER:
-        raise SetupError(f"what answers at {address} is no Ray", hint=hint)
+        raise SetupError(f"what answers at {address} is not Ray", hint=hint)
 
 
 def refusal(where: str, error: BaseException) -> SetupError:

@@ -31,7 +31,7 @@ class PhoenixEvaluator(Adapter):
         self, theirs: Any, name: str | None = None, inputs: Mapping[str, Any] | None = None
     ) -> None:
         if get(theirs, "llm") is not None:
-            # No JSON; a label that is not a choice; JSON without a label; JSON that is no object.
+            # Not JSON; a label that is not a choice; JSON without a label, or not an object.
             self.bad_replies = ("ValueError", "KeyError", "TypeError")
         self._paced = _without_limiters(theirs)
         self._mapping: Mapping[str, Any] = get(theirs, "_input_mapping") or {}

@@ -7,8 +7,8 @@ A call may use what an earlier call read and cached. So a file counts for all ca
 it was read, with two exceptions:
 
 - A file that a later call reads again, on the same thread, is not cached, as long as the step holds
-  no state that is seen, is no class, has nothing for each thread, and reads no file that the run
-  wrote. It counts for the calls that read it. For a class, what only others read is not cached:
+  no state that is seen, is not a class, keeps nothing for each thread, and reads no file that the
+  run wrote. It counts for the calls that read it. For a class, what only others read is not cached:
   nobody else has its object.
 - A file whose name comes from the row (`docs/17.txt` for item 17) does not count for a call that
   read the file of its own row.

@@ -185,7 +185,7 @@ def _matched(
 
 
 def _as_number(id_: str) -> tuple[float, str] | None:
-    """Return the number that an id may be read as, and its repetition; None if it is no number."""
+    """Return the number that an id may be read as, and its repetition; None: it is not one."""
     whole, mark, rep = id_.rpartition("_rep")
     whole, rep = (whole, rep) if mark and rep.isdigit() else (id_, "")
     try:

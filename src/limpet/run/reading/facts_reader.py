@@ -259,7 +259,7 @@ def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
 
 
 def _with_half_characters(encoded: bytes) -> Any:
-    """Return JSON that has a lone surrogate, perhaps in an id; None: it has none, or is no JSON."""
+    """Return JSON with a lone surrogate, perhaps in an id; None: it has none, or is not JSON."""
     if _HALF not in encoded:
         return None
     try:

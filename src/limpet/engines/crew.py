@@ -48,7 +48,7 @@ class Crew:
         start: Starts one.
         on_event: Told of workers that start and are lost.
         at_once: How many may be starting at a time; None: all.
-        has_room: Whether there is room for a worker beside a retired one.
+        overlaps: Whether a successor starts while a retired worker still runs, not after it.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Crew:
         on_event: OnEvent,
         at_once: int | None = None,
         *,
-        has_room: bool = True,
+        overlaps: bool = True,
     ) -> None:
         self.size = size
         self._on_event = on_event
@@ -71,7 +71,7 @@ class Crew:
             on_event,
             self._heard,
             self._lost,
-            has_room=has_room,
+            overlaps=overlaps,
         )
         self._news = WorkerNews(self._staffing)
 

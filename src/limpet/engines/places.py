@@ -178,7 +178,7 @@ class SharedCrew:
                 size = max(1, min(size, self._cells))
                 at_once = _AT_ONCE * available_processors()
             # On Ray, a retired worker keeps its slot, with its memory and accelerators.
-            self._crew = Crew(size, self._lines.start, self._on_event, at_once, has_room=is_local)
+            self._crew = Crew(size, self._lines.start, self._on_event, at_once, overlaps=is_local)
         assert self._crew is not None
         try:
             return await self._crew.open(sent)

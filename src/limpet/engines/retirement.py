@@ -18,18 +18,17 @@ class Retirement:
 
     Args:
         most: How many may be finishing their cells while their successors already work.
-        has_room: Whether there is room for a successor beside the retired worker; if not, it starts
-            when that has ended.
+        overlaps: Whether a successor starts while the retired worker still runs, not after it.
         start: Starts a successor.
 
     Attributes:
         workers: Those that only finish what they have.
     """
 
-    def __init__(self, most: int, start: Callable[[CrewWorker], None], *, has_room: bool) -> None:
+    def __init__(self, most: int, start: Callable[[CrewWorker], None], *, overlaps: bool) -> None:
         self.workers: list[CrewWorker] = []
         self._start = start
-        self._has_room = has_room
+        self._overlaps = overlaps
         self._slots = asyncio.Semaphore(most)
 
     def add(self, worker: CrewWorker) -> None:
@@ -43,13 +42,13 @@ class Retirement:
         """Close a worker when it has no more cells; start its successor, if it has one."""
         assert worker.idle is not None
         async with self._slots:
-            if successor is not None and self._has_room:
+            if successor is not None and self._overlaps:
                 self._start(successor)
             await asyncio.wait({worker.idle})
             if not worker.is_lost:
                 await self._close(worker)
             self.workers = [other for other in self.workers if other is not worker]
-        if successor is not None and not self._has_room:
+        if successor is not None and not self._overlaps:
             self._start(successor)
 
     async def _close(self, worker: CrewWorker) -> None:

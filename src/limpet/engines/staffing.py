@@ -35,7 +35,7 @@ class Staffing:
         on_event: Told of workers that start or cannot be set up.
         on_message: Called with each message of a worker.
         on_lost: Called when a worker is lost, to take back its cells.
-        has_room: Whether there is room for a worker beside a retired one.
+        overlaps: Whether a successor starts while a retired worker still runs, not after it.
 
     Attributes:
         workers: Those that run cells, or will.
@@ -52,7 +52,7 @@ class Staffing:
         on_message: Callable[[CrewWorker, Message], None],
         on_lost: Callable[[CrewWorker, Lost], None],
         *,
-        has_room: bool,
+        overlaps: bool,
     ) -> None:
         self.workers: list[CrewWorker] = []
         self.spares: list[CrewWorker] = []
@@ -65,7 +65,7 @@ class Staffing:
         self._loop = asyncio.get_running_loop()
         self._starting = asyncio.Semaphore(at_once)
         self._alone = asyncio.Semaphore(size)
-        self._retirement = Retirement(size, self._begin_start, has_room=has_room)
+        self._retirement = Retirement(size, self._begin_start, overlaps=overlaps)
         self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
         self._declared: dict[str, tuple[list[str], dict[str, str]]] = {}  # by steps that opened

@@ -439,7 +439,7 @@ async def test_no_more_retired_workers_work_on_beside_their_successors_than_ther
 
 @in_virtual_time
 async def test_where_there_is_no_room_beside_a_retired_worker_its_successor_comes_after_it():
-    crew, lines, _ = await opened(lambda line, number, _: None, size=1, has_room=False)
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1, overlaps=False)
     calls = begins(crew, 1)
     await asyncio.sleep(1)
     lines[0].hear((HUNG, 1))

@@ -7,6 +7,7 @@ same in one process is in the other files.
 import collections
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -468,10 +469,54 @@ def test_a_call_that_takes_more_memory_than_a_worker_may_fails_alone(tmp_path):
     assert "memory" in said
 
 
+SHORT = """
+import errno
+
+
+def answer(item):
+    note(item)
+    if item.id == "q1" and not (HERE / "again").exists():
+        (HERE / "again").touch()
+        raise {0}
+    return item.expected
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "what", ["OSError(errno.ENOMEM, 'no')", 'RuntimeError("can\'t start new thread")']
+)
+def test_a_call_that_gets_no_memory_because_of_its_neighbours_is_not_charged(tmp_path, what):
+    project = Project(tmp_path, SHORT.format(what), rows=4)
+    engine = {"processes": {"workers": 1, "memory": "1GB"}}
+    result = project.evaluate(engine)
+    assert [item.attempts for item in result.items] == [1, 1, 1, 1]
+    assert project.counts()["q1"] == 2
+
+
 def test_a_limit_of_memory_that_nobody_reaches_changes_nothing(tmp_path):
     project = Project(tmp_path, CODE, rows=4, workflow="plain", more=LIMITED)
     assert project.run().returncode == 0
     assert project.counts() == {f"q{n}": 1 for n in range(4)}
+
+
+SHARED = """
+from multiprocessing import shared_memory
+
+
+def answer(item):
+    memory = shared_memory.SharedMemory(create=True, size=100)
+    memory.close()  # and nobody unlinks it
+    return memory.name
+"""
+
+
+@pytest.mark.slow
+def test_shared_memory_that_the_code_forgets_is_removed_at_the_end_as_in_one_process(tmp_path):
+    project = Project(tmp_path, SHARED, rows=2)
+    result = project.evaluate(WORKER)
+    left = [item.output for item in result.items if Path("/dev/shm", item.output).exists()]
+    assert left == []
 
 
 # ---- in the caller's own process ----------------------------------------------------------------

@@ -434,6 +434,20 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow  # that of a module is not
+def test_what_only_the_guarded_part_of_a_script_sets_up_is_refused_in_words(tmp_path):
+    project = Project(tmp_path, "def answer(question):\n    return question\n", rows=1)
+    script = tmp_path / "script.py"
+    text = SETTING_UP.replace("APP", project.module).replace("random.seed(3)\n", "")
+    guarded = text.replace("    rows =", "    random.seed(3)\n    rows =")
+    script.write_text(guarded)
+    words = [sys.executable, str(script)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "before the run may change what it returns (__main__.random)" in done.stderr
+    assert "a worker does not do that" in done.stderr
+    assert "at the top level of the script" in done.stderr
+
+
 def test_a_script_that_sets_something_up_does_so_in_workers_too(tmp_path):
     project = Project(tmp_path, "def answer(question):\n    return question\n", rows=1)
     script = tmp_path / "script.py"

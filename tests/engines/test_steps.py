@@ -262,6 +262,57 @@ def test_a_workflow_is_opened_once_in_each_worker_and_closed_again(tmp_path, eng
         assert str(project.driver) not in setups  # heavy things are not loaded where nobody calls
 
 
+INTERRUPTED = """
+DRIVER = os.getpid() if "ENGINE" == "one" else os.getppid()
+
+
+def interrupt(times):
+    for _ in range(times):
+        os.kill(DRIVER, signal.SIGINT)
+        time.sleep(0.1)  # two that wait together are one
+
+
+class Torn:
+    async def __call__(self, item):
+        return item.expected
+
+    async def teardown(self):
+        await asyncio.to_thread(interrupt, 2)
+        await asyncio.sleep(3600)
+
+
+class SetUp:
+    async def setup(self):
+        try:
+            await asyncio.to_thread(interrupt, 1)
+            await asyncio.sleep(3600)
+        finally:
+            (HERE / "cancelled").touch()
+
+    async def __call__(self, item):
+        return item.expected
+"""
+
+
+@pytest.mark.parametrize("engine", [ONE, WORKER])  # each worker interrupts
+def test_a_second_interrupt_ends_a_teardown_that_hangs(tmp_path, engine, caplog):
+    code = INTERRUPTED.replace("ENGINE", engine)
+    project = Project(tmp_path, code, rows=2, workflow="Torn")
+    project.evaluate(engine)
+    assert sorted(project.recorded()) == ["q0", "q1"]
+    assert "its tear-down was given up; finished results are kept" in caplog.text
+
+
+@pytest.mark.parametrize("engine", [ONE, WORKER])  # each worker interrupts
+def test_an_interrupt_cancels_a_setup_so_that_it_can_take_down_what_it_has(tmp_path, engine):
+    code = INTERRUPTED.replace("ENGINE", engine)
+    project = Project(tmp_path, code, rows=2, workflow="SetUp")
+    result = project.evaluate(engine)
+    assert result.stop_reason is not None
+    assert project.recorded() == []
+    assert (tmp_path / "cancelled").exists()
+
+
 @both_engines
 def test_arguments_of_the_file_reach_the_function(tmp_path, engine):
     project = Project(tmp_path, CODE, rows=2)

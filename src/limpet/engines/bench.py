@@ -8,6 +8,7 @@ process. What there is to say waits in an outbox.
 import asyncio
 import contextlib
 import contextvars
+import errno
 import functools
 import os
 from collections.abc import Callable, Mapping
@@ -84,7 +85,7 @@ class Bench:
         send: Sends packed messages to the driver.
         end: Ends this process at once, because it is of no more use.
         mark: Notes the number of a cell that begins where the driver sees it, whatever happens.
-        limits_memory: Whether a `MemoryError` says that the worker's limit is reached.
+        limits_memory: Whether a `MemoryError`, or the like, says that its limit is reached.
     """
 
     def __init__(
@@ -136,8 +137,8 @@ class Bench:
                 script = None if main is None else MainModule(*main)
                 opening = self._begin(self._open(SentStep(name, who, step, script, parts)))
                 self._opening[name] = opening
-            case (str(kind), str(name)) if kind == CLOSE:
-                self._begin(self._close(name))
+            case (str(kind), str(name), bool(gives_up)) if kind == CLOSE:
+                self._begin(self._close(name, gives_up=gives_up))
 
     def _begin(self, work: Any) -> asyncio.Task[None]:
         task = self._loop.create_task(work, context=self._context.copy())
@@ -221,8 +222,10 @@ class Bench:
         told = None if error is None else packed_error(error)
         self._outbox.say((OPENED, name, told, list(secrets), set_since))
 
-    async def _close(self, name: str) -> None:
+    async def _close(self, name: str, *, gives_up: bool) -> None:
         if (opening := self._opening.pop(name, None)) is not None:
+            if gives_up:
+                opening.cancel()  # as in one process, when its set-up is interrupted
             await asyncio.wait([opening], timeout=_SETTING_UP_S)  # what was set up is taken down
         step = self._steps.pop(name, None)
         if step is not None:
@@ -303,7 +306,13 @@ def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[
 
 def _is_memory_error(error: BaseException | None) -> bool:
     for _ in range(20):
-        if error is None or isinstance(error, MemoryError):
-            return error is not None
+        if error is None:
+            return False
+        if isinstance(error, MemoryError):
+            return True
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            return True  # a program cannot be started, for example
+        if type(error) is RuntimeError and error.args == ("can't start new thread",):
+            return True  # there is no memory for its stack
         error = error.__cause__ or error.__context__
     return False

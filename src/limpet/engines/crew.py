@@ -155,7 +155,8 @@ class Crew:
         try:
             return await cell.done
         except asyncio.CancelledError:
-            await self._cancel(worker, number, cell)
+            if cell.done.cancelled():  # else it ended in the same turn: nobody would answer
+                await self._cancel(worker, number, cell)
             raise
         finally:
             worker.forget(number)

@@ -85,13 +85,21 @@ class CrewWorker:
             parts = dict(sent.identity)
             self.line.send([(OPEN, sent.name, sent.who, sent.step, main, parts)])
 
-    def close_step(self, name: str) -> asyncio.Future[None] | None:
-        """Have it close a step; return what is done when it has. None: it has no such step."""
+    def close_step(self, name: str, *, gives_up: bool = False) -> asyncio.Future[None] | None:
+        """Have it close a step.
+
+        Args:
+            name: The step.
+            gives_up: Whether a set-up that still runs is cancelled.
+
+        Returns:
+            What is done when it has; None: it has no such step.
+        """
         is_there = (name in self.opened or name in self.opening) and not self.is_lost
         if is_there and self.line is not None and name not in self.closing:
             self.opened.discard(name)
             self.closing[name] = asyncio.get_running_loop().create_future()
-            self.line.send([(CLOSE, name)])
+            self.line.send([(CLOSE, name, gives_up)])
         return self.closing.get(name)
 
     # ---- its cells ------------------------------------------------------------------------------

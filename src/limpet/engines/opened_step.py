@@ -40,7 +40,7 @@ class OpenedStep:
         self._who = who
         self._on_broken = on_broken
         self._task: asyncio.Task[None] | None = None
-        self._is_opening = False
+        self._is_opening = self._is_given_up = False
         self._closing = asyncio.Event()
 
     async def open(self) -> None:
@@ -68,6 +68,14 @@ class OpenedStep:
         if self._is_opening and self._task is not None:
             self._task.cancel()
 
+    def give_up_closing(self) -> None:
+        """Cancel closing. It is logged: something may be left that the step opened."""
+        if self._closing.is_set() and self._task is not None and not self._task.done():
+            message = "%s: its tear-down was given up; finished results are kept"
+            logger.warning(message, self._who)
+            self._is_given_up = True
+            self._task.cancel()
+
     async def close(self) -> None:
         """Close the step. An exception is logged: finished results are not affected."""
         self._closing.set()
@@ -78,7 +86,8 @@ class OpenedStep:
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            self._log_close_failure(error)  # the step's own, e.g. from a task it cancelled
+            if not self._is_given_up:
+                self._log_close_failure(error)  # the step's own, e.g. from a task it cancelled
 
     async def _hold(self, opened: asyncio.Future[None]) -> None:
         try:

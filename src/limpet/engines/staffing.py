@@ -16,9 +16,11 @@ from limpet.engines.packed_errors import unpacked_error
 from limpet.engines.retirement import Retirement
 from limpet.engines.sent_steps import SentStep
 from limpet.errors import SetupError
+from limpet.text import one_line, text_of
 
 _FAILED_STARTS = 3  # in a row, then no more workers are started
 _LONGEST_PAUSE_S = 5.0
+_SETTING_UP_S = 11.0  # a worker itself gives a set-up that nobody needs any more a second less
 _STARTING_S = 30.0  # a set-up that takes longer is mostly waiting: let the next worker start
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -72,6 +74,7 @@ class Staffing:
         self._waiting: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed_starts = self._failed_setups = 0
+        self._failures: list[dict[str, Any]] = []
         self._broken: BaseException | None = None
         self.is_closing = False
 
@@ -122,6 +125,7 @@ class Staffing:
         opening = worker.opening.pop(name, None)
         worker.opened.add(name)
         self._declared.setdefault(name, (secrets, variables))
+        self._tell_of_failures()
         if opening is not None and not opening.done():
             opening.set_result(None)
         if not worker.is_spare:
@@ -132,10 +136,16 @@ class Staffing:
         """Close a step in all workers, and end the workers with the last one."""
         self._steps.pop(name, None)
         self.is_closing = not self._steps
-        closing = [worker.close_step(name) for worker in self.everyone]
+        opened_nowhere = name not in self._declared
+        late = [worker for worker in self.everyone if name in worker.opening]
+        closing = [worker.close_step(name, gives_up=opened_nowhere) for worker in self.everyone]
         try:
             if left := [future for future in closing if future is not None]:
-                await asyncio.wait(left)
+                kill = self._loop.call_later(_SETTING_UP_S, _kill_late, late, name)
+                try:
+                    await asyncio.wait(left)
+                finally:
+                    kill.cancel()
         finally:
             if self.is_closing:
                 await self._end()
@@ -193,10 +203,16 @@ class Staffing:
             self.workers.remove(worker)
         if worker.line is not None:
             worker.line.kill("could not be set up")
-        self._on_event("worker_failed", {"worker": worker.name, "why": f"{type(error).__name__}"})
+        self._failures.append({"worker": worker.name, "why": one_line(text_of(error))})
+        self._tell_of_failures()
         never_opened = not self._declared and self._failed_setups >= self._at_once
         if not self.workers or never_opened:
             self._break(error)
+
+    def _tell_of_failures(self) -> None:
+        if self._declared:  # if it opens in none, the error of the run says so
+            while self._failures:
+                self._on_event("worker_failed", self._failures.pop(0))
 
     def _break(self, error: BaseException) -> None:
         self._broken = error
@@ -316,10 +332,16 @@ class Staffing:
         task.add_done_callback(self._tasks.discard)
 
 
+def _kill_late(workers: list[CrewWorker], step: str) -> None:
+    """End workers whose set-up goes on, and blocks their event loop, though nobody needs it."""
+    for worker in workers:
+        if step in worker.opening and worker.line is not None and not worker.is_lost:
+            worker.line.kill("was killed because its set-up did not end")
+
+
 def _died_in_setup(worker: CrewWorker, lost: Lost) -> SetupError:
     error = SetupError(
-        f"{worker.name} {lost.why} while it was being set up, and so did "
-        f"{_FAILED_STARTS - 1} before it",
+        f"the worker {worker.name} {lost.why} while it was being set up, the third in a row",
         hint="run it without an engine to see why; finished results are kept",
     )
     error.details = lost.details

@@ -6,6 +6,7 @@ or whose interpreter is stuck.
 """
 
 import asyncio
+import atexit
 import codecs
 import contextlib
 import faulthandler
@@ -201,6 +202,7 @@ def main(
     signal.signal(signal.SIGINT, lambda *_: None)
     os.set_blocking(crash, False)  # many threads fill the pipe, and nobody reads it yet
     faulthandler.enable(crash)
+    atexit.register(_release_shared_memory)  # before `multiprocessing` does, so it runs after it
     pipe = Pipe(up)
     stdout, stderr = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = stream("stdout", pipe, 1), stream("stderr", pipe, 2)
@@ -251,6 +253,15 @@ def _live(pipe: Pipe, parent: int, bench: Served) -> None:
             pipe.show_life()
         if (blocked := bench.ping()) is not None:
             pipe.send([packed(blocked)])
+
+
+def _release_shared_memory() -> None:
+    """Have the tracker of `multiprocessing` remove what the user's code left.
+
+    It does so when this process has ended, but then it is killed with the rest of the group.
+    """
+    if (trackers := sys.modules.get("multiprocessing.resource_tracker")) is not None:
+        trackers._resource_tracker._stop()  # noqa: SLF001 - there is no other way
 
 
 def _limit_memory(memory: int) -> None:

@@ -217,6 +217,23 @@ async def test_a_worker_that_does_not_answer_a_cancellation_is_killed():
     await crew.close_step("workflow")
 
 
+@in_virtual_time
+async def test_a_worker_whose_call_ends_as_it_is_cancelled_is_not_asked_and_not_killed():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
+    call, neighbour = begins(crew, 2)
+    await asyncio.sleep(1)
+    lines[0].done(lines[0].cells[0])
+    call.cancel()  # its time is up in the same turn of the loop
+    async with asyncio.timeout(0.1):
+        await asyncio.wait({call})
+    assert call.cancelled()
+    await asyncio.sleep(2)
+    assert (lines[0].cancelled, lines[0].killed) == ([], None)
+    lines[0].done(lines[0].cells[1])
+    assert (await neighbour).value == "ok"
+    await crew.close_step("workflow")
+
+
 class SlowLine(FakeLine):
     """A worker that takes a second to set up a step, or fails to."""
 
@@ -288,6 +305,40 @@ async def test_a_setup_that_fails_while_its_step_is_being_closed_does_not_hold_u
     await crew.open(STEP)
     async with asyncio.timeout(10):
         await crew.close_step("workflow")
+
+
+class BlockedLine(FakeLine):
+    """The second worker never gets out of its set-up, and hears nothing meanwhile."""
+
+    def _take(self, message):
+        if self.name == "worker 0":
+            super()._take(message)
+
+
+@in_virtual_time
+async def test_a_setup_that_never_ends_in_one_worker_does_not_hold_up_the_end():
+    crew, lines = slow_crew(BlockedLine, size=2, at_once=2)
+    await crew.open(STEP)
+    assert (await crew.call("workflow", "an item", b"")).value == "ok"
+    async with asyncio.timeout(20):
+        await crew.close_step("workflow")
+    assert "its set-up did not end" in lines[1].killed
+
+
+class OneFailingLine(SlowLine):
+    """The first worker fails to set up a step, the others do not."""
+
+    @property
+    def fails(self):
+        return self.name == "worker 0"
+
+
+@in_virtual_time
+async def test_a_setup_that_fails_in_one_worker_only_is_told_with_its_reason():
+    crew, _, events = await opened(lambda line, number, _: None, kind=OneFailingLine)
+    assert ("worker_failed", {"worker": "worker 0", "why": "no"}) in events
+    assert crew.ready == 1
+    await crew.close_step("workflow")
 
 
 # ---- a worker that is busy computing ------------------------------------------------------------

@@ -25,6 +25,8 @@ from limpet.fingerprints.walk.safe_access import is_a, module_dict
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
+BEFORE_RUN = "script: what it does before the run"
+"""How the names of such parts begin."""
 _HEADERS = ("test", "iter", "items", "subject")
 
 
@@ -92,7 +94,7 @@ def _add_before_run(walk: "Walk", frame: FrameType) -> None:
     if not done:
         return
     place = "" if code.co_name == "<module>" else f" in {code.co_name}"
-    label = f"script: what it does before the run{place}"
+    label = f"{BEFORE_RUN}{place}"
     summary = import_effects.add_code(
         walk, label, done, str(scope.get("__name__", "")), scope, code.co_filename
     )

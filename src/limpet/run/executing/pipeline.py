@@ -178,7 +178,7 @@ class Pipeline:
             return False
         finally:
             self._stopping.opening = None
-        self._opened.push_async_callback(held.close)
+        self._opened.push_async_callback(self._stopping.close, held)
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
     def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
@@ -187,6 +187,10 @@ class Pipeline:
             # Not that they run again: one that was alone fails, one that timed out is retried.
             had = f", with {facts['cells']} in flight" if facts["cells"] else ""
             logger.warning("the worker %s %s%s", facts["worker"], facts["why"], had)
+        elif event == "worker_failed":
+            logger.warning(
+                "the worker %s is not used, and the others go on: %s", facts["worker"], facts["why"]
+            )
         elif event == "worker_retired" and not self._said_retired:
             self._said_retired = True
             logger.warning(

@@ -32,6 +32,7 @@ class Stopping:
         loop: The session's event loop, once it runs.
         executors: The executors of the steps.
         opening: The step that is being opened.
+        closing: The step that is being closed.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Stopping:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.executors: list[AsyncExecutor[Any, Any]] = []
         self.opening: OpenedStep | None = None
+        self.closing: OpenedStep | None = None
         self._journal = journal
         self._masking = masking
         self._watcher = watcher
         self._grace_s = grace_s
         self._requests = 0
+        self._is_urgent = False
 
     def request_stop(self, signum: int | None = None) -> None:
         """Stop, from any thread: a first request lets calls in flight finish, a second does not.
@@ -59,6 +62,7 @@ class Stopping:
         grace_s = self._grace_s if self._requests == 1 else 0.0
         if signum not in (None, signal.SIGINT):
             grace_s = min(grace_s, STOP_GRACE_S)
+        self._is_urgent |= self._requests > 1 or signum not in (None, signal.SIGINT)
         # Shorter than for the calls: what waits for the disk must fail before it is cancelled.
         room_s = grace_s / 2
         if room_s < math.inf:
@@ -92,6 +96,25 @@ class Stopping:
             self.opening.give_up_opening()  # no call has been made yet
         for executor in self.executors:
             executor.stop(reason, grace_s=grace_s)
+        if self.closing is not None and self._is_urgent:
+            self._limit_closing(self.closing, grace_s)
+
+    async def close(self, step: OpenedStep) -> None:
+        """Close a step. If the stop is urgent, its tear-down has no longer than calls in flight."""
+        self.closing = step
+        if self._is_urgent:
+            self._limit_closing(step, STOP_GRACE_S)
+        try:
+            await step.close()
+        finally:
+            self.closing = None
+
+    def _limit_closing(self, step: OpenedStep, grace_s: float) -> None:
+        def give_up() -> None:
+            if self.closing is step:
+                step.give_up_closing()
+
+        asyncio.get_running_loop().call_later(grace_s, give_up)
 
 
 def _time_limit(room_s: float) -> str:

@@ -185,7 +185,8 @@ class WorkerNews:
 
 def give_up(cell: CrewCell, now: float) -> None:
     """Stop the time of a cell whose worker is lost; its time there does not count."""
-    cell.leave.resume(now - cell.begun_at if cell.begun_at is not None else 0.0)
+    waited_s = cell.leave.waited_s(now) - cell.waited_s  # it may have stood still there before
+    cell.leave.resume(now - cell.sent_at - waited_s)
     cell.leave.pause()
 
 

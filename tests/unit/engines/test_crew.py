@@ -10,6 +10,7 @@ from limpet.engines.line import Lost
 from limpet.engines.messages import (
     ALIVE,
     BEGUN,
+    BLOCKED,
     CANCEL,
     CELL,
     CLOSE,
@@ -186,6 +187,26 @@ async def test_what_a_worker_says_after_it_was_given_up_is_dropped():
     lines[0].die()
     lines[0].done(lines[0].cells[0], "first, too late")
     assert (await call).value == "second"
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_time_that_stood_still_in_a_worker_that_died_is_not_taken_off_twice():
+    def act(line, number, argument):
+        loop = asyncio.get_running_loop()
+        line.hear((BEGUN, [number]))
+        if line.name == "worker 0":
+            loop.call_later(1, line.hear, (BLOCKED, number + 1))  # by a neighbour
+            loop.call_later(4, line.die)
+        else:
+            loop.call_later(1, line.done, number)
+
+    crew, _, _ = await opened(act, size=1)
+    leave, loop = Leave(), asyncio.get_running_loop()
+    take_leave(leave)
+    begun = loop.time()
+    await crew.call("workflow", "an item", b"")
+    assert loop.time() - begun - leave.waited_s(loop.time()) == pytest.approx(0.1)  # as it says
     await crew.close_step("workflow")
 
 

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from e2e import ready_limpet
+
 from limpet.fingerprints.keys import digest
 from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
 
@@ -135,7 +137,7 @@ def _split(raw):
 def start(config, *, before=(), **options):
     """Start a process that writes as `config` says; see `writing_process.py`."""
     command = [*before, sys.executable, str(WRITING_PROCESS), json.dumps(config, default=str)]
-    return subprocess.Popen(
+    return ready_limpet.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **options
     )
 

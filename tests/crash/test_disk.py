@@ -29,6 +29,7 @@ from crash.laboratory import (
     start,
     write,
 )
+from e2e import ready_limpet
 
 import limpet
 from limpet.errors import DiskFullError, JournalError
@@ -344,7 +345,7 @@ with Journal(sys.argv[1]) as journal:
 
 def test_a_failed_write_after_a_line_by_others_cuts_nothing_that_was_acknowledged(tmp_path):
     tests = str(WRITING_PROCESS.parent.parent)
-    done = subprocess.run(
+    done = ready_limpet.run_python(
         [sys.executable, "-c", FOREIGN, str(tmp_path), tests], capture_output=True, check=False
     )
     assert done.stdout == b"acknowledged\nrefused\n"
@@ -471,7 +472,7 @@ with Journal(sys.argv[1]) as journal:
     ],
 )
 def test_a_value_that_holds_itself_is_a_failure_too(tmp_path, knotted):
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         [sys.executable, "-c", HOLDS_ITSELF, str(tmp_path), knotted], stdout=subprocess.PIPE
     ) as process:
         try:

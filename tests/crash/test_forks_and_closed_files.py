@@ -2,12 +2,12 @@
 
 import json
 import signal
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 
 from limpet.journal import verify
 
@@ -68,7 +68,7 @@ print("outputs", outputs, os.getpid() == HOME, flush=True)
 
 
 def python(code, *arguments, timeout=250):
-    return subprocess.run(
+    return ready_limpet.run_python(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,

@@ -24,6 +24,7 @@ from crash.laboratory import (
     start,
     write,
 )
+from e2e import ready_limpet
 
 from limpet.errors import JournalError, RunLockedError
 from limpet.journal import Journal, repair
@@ -35,7 +36,7 @@ CONTENDER = Path(__file__).with_name("contender.py")
 @contextmanager
 def contenders(count):
     processes = [
-        subprocess.Popen(
+        ready_limpet.Popen(
             [sys.executable, str(CONTENDER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -244,7 +245,7 @@ os.waitpid(pid, 0)
 
 
 def test_a_forked_child_does_not_hold_the_lock_of_its_dead_parent(tmp_path):
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         [sys.executable, "-c", FORKER, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -318,7 +319,7 @@ except KeyboardInterrupt:
 
 def test_an_interrupted_close_lets_nobody_in_while_its_writer_still_writes(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         [sys.executable, "-c", CLOSER, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

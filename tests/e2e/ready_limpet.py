@@ -3,9 +3,9 @@
 As a program: a line on stdin is a command (its folder, words and environment, and the files of its
 streams), and the answer its process's id; or it asks for the exit code of such a process. Each
 command is a fork of this process, so that it is a process of its own, but one that needs not import
-for a second. `run` starts one and waits for it, `start_in_terminal` starts one in a terminal, and
-`run_script` runs a script instead.
-Commands whose streams are pipes or are closed are new interpreters (`project.COMMAND`).
+for a second. `Popen` starts one, or a script, or code; `run` starts `limpet` and waits for it,
+`start_in_terminal` starts it in a terminal, and `run_script` runs a script strictly.
+Where an interpreter's own start or end is the point, tests start a new one (`project.COMMAND`).
 """
 
 import atexit
@@ -32,6 +32,7 @@ from pathlib import Path
 
 PATIENCE_S = 200  # then it hangs
 STREAMS = ("stdin", "stdout", "stderr")
+WRITE = os.O_WRONLY | os.O_APPEND
 
 
 def run(words, *, cwd=None, env=None):
@@ -65,15 +66,101 @@ def _interpreter_settings(environment, also="PYTHON"):
 
 
 def start_in_terminal(words, *, cwd, env, terminal):
-    """Start `limpet` as the leader of a terminal; None if this needs another interpreter."""
-    if words[:3] != [sys.executable, "-m", "limpet"] or any(
+    """Start a program as the leader of a terminal; None if this needs another interpreter."""
+    words = [str(word) for word in words]
+    if not _can_fork(words, env) or any(
         _interpreter_settings(env, also) != _interpreter_settings(os.environ, also)
         for also in ("LANG", "LC_")
     ):
         return None
-    words = [str(word) for word in words]
     command = {"words": words, "cwd": str(cwd), "environment": env, "terminal": terminal}
     return Started(_ready(), _ready().start(command))
+
+
+class Popen(subprocess.Popen):
+    """A `subprocess.Popen` whose program is a fork, where a fork can be it.
+
+    It can be `python -m limpet …`, `python script.py …` and `python -c …` without options and with
+    this process's settings of the interpreter. Anything else is a new process, as it would be.
+    """
+
+    _forked = False
+
+    def _execute_child(
+        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+        creationflags, shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite,
+        restore_signals, gid, gids, uid, umask, start_new_session, *others,
+    ):  # fmt: skip
+        environment = {**(os.environ if env is None else env)}
+        words = [os.fspath(word) for word in args]
+        if preexec_fn or pass_fds or not _can_fork(words, environment):
+            super()._execute_child(
+                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+                creationflags, shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite,
+                restore_signals, gid, gids, uid, umask, start_new_session, *others,
+            )  # fmt: skip
+            return
+        ends = (p2cread, c2pwrite, errwrite)
+        self.pid = _ready().start({
+            "words": words, "cwd": str(Path(cwd or "").absolute()), "environment": environment,
+            "new_session": start_new_session,
+            **{
+                name: f"/proc/{os.getpid()}/fd/{number if end == -1 else end}"
+                for number, (name, end) in enumerate(zip(STREAMS, ends, strict=True))
+            },
+        })  # fmt: skip
+        self._forked = self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+    def _internal_poll(self, _deadstate=None, **other):
+        if not self._forked:
+            return super()._internal_poll(_deadstate, **other)
+        if self.returncode is None:
+            # With a dead state it is asked by the garbage collector, perhaps while we ask.
+            self.returncode = _ready().code_of(self.pid) if _deadstate is None else _deadstate
+        return self.returncode
+
+    def _wait(self, timeout):
+        if not self._forked:
+            return super()._wait(timeout)
+        deadline = time.monotonic() + (PATIENCE_S if timeout is None else timeout)
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(0.005)
+        return self.returncode
+
+
+def _can_fork(words, environment):
+    return (
+        words[0] == sys.executable
+        and (words[1:3] == ["-m", "limpet"] or words[1] == "-c" or words[1].endswith(".py"))
+        and _interpreter_settings(environment) == _interpreter_settings(os.environ)
+        and Path("/proc/self/fd").is_dir()
+    )
+
+
+def run_python(command, *, capture_output=False, timeout=PATIENCE_S, check=False, **options):
+    """Do what `subprocess.run` does, with a fork where a fork can be the program."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Popen(command, **options) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def python_says(command, **options):
+    """Do what `subprocess.check_output` does, with text."""
+    return run_python(
+        command, stdout=subprocess.PIPE, text=True, check=True, **options
+    ).stdout  # fmt: skip
 
 
 class Started:
@@ -186,36 +273,33 @@ def main():
 
 
 def start(command):
-    """Fork, and return the child's id; a terminal is open before anybody else closes it."""
-    terminal = None
+    """Fork, and return the child's id; its streams are open before anybody else closes them."""
     if "terminal" in command:
-        terminal = os.open(command["terminal"], os.O_RDWR | os.O_NOCTTY)
+        streams = [os.open(command["terminal"], os.O_RDWR | os.O_NOCTTY)] * 3
+    else:
+        streams = [
+            os.open(command[name], how | os.O_CREAT | os.O_NOCTTY, 0o600)
+            for name, how in zip(STREAMS, (os.O_RDONLY, WRITE, WRITE), strict=True)
+        ]
     child = os.fork()
     if child == 0:
-        if terminal is None:
-            use_files(command)
-        else:
-            use_terminal(terminal)
+        if "terminal" in command or command.get("new_session"):
+            os.setsid()
+        if "terminal" in command:
+            fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+        use_streams(streams)
         be(command)
-    if terminal is not None:
-        os.close(terminal)
+    for number in set(streams):
+        os.close(number)
     return child
 
 
-def use_files(command):
-    for number, name in enumerate(STREAMS):
-        opened = os.open(command[name], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
-
-
-def use_terminal(terminal):
-    """Lead a session of this terminal, with the streams that an interpreter makes in one."""
-    os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    for number in range(3):
-        os.dup2(terminal, number)
-    os.close(terminal)
+def use_streams(opened):
+    """Make the streams that an interpreter makes."""
+    for number, one in enumerate(opened):
+        os.dup2(one, number)
+    for one in set(opened):
+        os.close(one)
     # Made anew: those of this process know whether what they were made for could seek.
     for number, (name, mode, errors) in enumerate(
         [("stdin", "r", "strict"), ("stdout", "w", "strict"), ("stderr", "w", "backslashreplace")]
@@ -250,36 +334,46 @@ def be(command):
     os.environ.update(command["environment"])
     time.tzset()
     importlib.import_module("limpet.journal.lock")._STARTED_AT = time.time()  # as at its import
-    sys.orig_argv[:] = command["words"]
-    is_module = command["words"][1] == "-m"
-    sys.argv[:] = command["words"][2 if is_module else 3 :]
-    sys.path[0] = os.getcwd()  # noqa: PTH109 - as `python -m` does, and the script is there
+    sys.orig_argv[:] = words = command["words"]
+    if words[1:3] == ["-W", "error"]:
+        warnings.simplefilter("error")
+        words = [words[0], *words[3:]]
+    sys.argv[:] = words[2 if words[1] == "-m" else 1 :]
     importlib.invalidate_caches()
     code = 1
     try:
-        if is_module:
+        if words[1] == "-m":
+            sys.path[0] = os.getcwd()  # noqa: PTH109
             runpy.run_module("limpet", run_name="__main__", alter_sys=True)
+        elif words[1] == "-c":
+            del sys.argv[1]
+            sys.path[0] = ""
+            run_as_main(words[2], "<string>")
         else:
-            warnings.simplefilter("error")
-            run_as_main(sys.argv[0])
-            code = 0
+            script = Path(words[1]).absolute()
+            sys.path[0] = str(script.resolve().parent)
+            run_as_main(script.read_bytes(), str(script), __file__=str(script))
+        code = 0
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+        if code and not isinstance(ending.code, int):
+            print(ending.code, file=sys.stderr)  # noqa: T201
     except BaseException:
         traceback.print_exc()
     finally:
+        threading._shutdown()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-def run_as_main(script):
-    """Run a script as the module `__main__` itself, not as a copy that ends with the script."""
+def run_as_main(source, name, **known):
+    """Run code as the module `__main__` itself, not as a copy that ends with the code."""
     main_module = types.ModuleType("__main__")
-    main_module.__file__ = script
+    main_module.__dict__.update(known)
     sys.modules["__main__"] = main_module
-    exec(compile(Path(script).read_bytes(), script, "exec"), main_module.__dict__)  # noqa: S102
+    exec(compile(source, name, "exec"), main_module.__dict__)  # noqa: S102
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 from e2e.project import COMMAND, answered, calls, make, run
 from e2e.terminal import Terminal
 
@@ -137,7 +138,7 @@ def test_a_stream_that_is_closed_or_full_does_not_end_the_run(tmp_path, redirect
 def test_output_that_cannot_be_written_is_said_and_the_rest_too(tmp_path):
     make(tmp_path)
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
+        done = ready_limpet.run_python(
             [*COMMAND, "run"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True,
             timeout=250, check=False,
         )  # fmt: skip
@@ -180,7 +181,7 @@ def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_pat
 @pytest.mark.slow  # the next one is interrupted in its set-up
 def test_ctrl_c_while_the_workflow_is_imported_says_how_to_go_on(tmp_path):
     with_app(tmp_path, "import pathlib, time\npathlib.Path('here').touch()\ntime.sleep(600)\n")
-    process = subprocess.Popen([*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = ready_limpet.Popen([*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "here").exists():
         assert process.poll() is None
         time.sleep(0.01)

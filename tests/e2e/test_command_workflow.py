@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from e2e import project
+from e2e import project, ready_limpet
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -61,7 +61,7 @@ def wait_for_the_end_of_all(folder):
 
 def started(folder):
     """Start the command, and wait until two programs are running with a child each."""
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [*project.COMMAND, "run", "--set", "pace=2"],
         cwd=folder,
         stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 
 import pytest
+from e2e import ready_limpet
 
 # Each call leaves a line outside of the run, so that calls are counted by somebody else.
 SCRIPT = """
@@ -37,7 +38,7 @@ SCRIPT = """
 
 def start(tmp_path, count):
     arguments = [str(tmp_path / "run"), str(tmp_path / "calls"), str(count)]
-    return subprocess.Popen(
+    return ready_limpet.Popen(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

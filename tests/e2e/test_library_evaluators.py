@@ -1,10 +1,10 @@
 """Another library's evaluator in an eval.yml, with `inputs` where names differ."""
 
 import json
-import subprocess
 import sys
 
 import pytest
+from e2e import ready_limpet
 
 JUDGES = """
 calls = open("calls", "a")
@@ -33,7 +33,7 @@ evaluators:
 def limpet(folder, config=CONFIG):
     (folder / "eval.yml").write_text(config)
     command = [sys.executable, "-m", "limpet", "run", "eval.yml"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return ready_limpet.run_python(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def project(folder):

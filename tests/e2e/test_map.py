@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +37,7 @@ COUNT = 800
 
 def start(tmp_path, count=COUNT):
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT)]
-    return subprocess.Popen(
+    return ready_limpet.Popen(
         [*command, str(tmp_path / "out.jsonl"), str(tmp_path / "calls"), str(count)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from e2e import ready_limpet
 from e2e.project import COMMAND, run
 from e2e.terminal import Terminal
 
@@ -178,7 +179,7 @@ def test_a_run_and_a_matrix_do_not_share_a_directory(tmp_path):
 
 def test_killed_in_the_middle_it_resumes_as_a_whole(tmp_path):
     make(tmp_path, "a, slow, b")
-    child = subprocess.Popen(
+    child = ready_limpet.Popen(
         [*COMMAND, "run"], cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL
     )
     wait_until(lambda: any(line.startswith("slow") for line in calls(tmp_path)))
@@ -196,7 +197,7 @@ def test_killed_in_the_middle_it_resumes_as_a_whole(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_to_the_command_alone_stops_the_whole(tmp_path):
     make(tmp_path, "slow, b")
-    child = subprocess.Popen(
+    child = ready_limpet.Popen(
         [*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
         text=True, start_new_session=True,
     )  # fmt: skip
@@ -259,7 +260,7 @@ def test_a_refused_variant_does_not_keep_the_others_from_running(tmp_path):
 
 def test_a_child_ends_when_the_command_is_killed(tmp_path):
     make(tmp_path, "slow")
-    child = subprocess.Popen(
+    child = ready_limpet.Popen(
         [*COMMAND, "run"], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     wait_until(lambda: calls(tmp_path))
@@ -280,7 +281,7 @@ def test_a_stopped_redo_names_the_variants_that_it_did_not_reach(tmp_path):
     (tmp_path / "go").touch()
     assert run(tmp_path).returncode == 0
     (tmp_path / "go").unlink()
-    child = subprocess.Popen(
+    child = ready_limpet.Popen(
         [*COMMAND, "run", "--redo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
         stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip

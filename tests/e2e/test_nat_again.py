@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from e2e import ready_limpet
 from e2e.nat_server import CLEANUP, HOLD, aside, go, make, output, wait_until
 from e2e.project import COMMAND, run
 
@@ -53,7 +54,7 @@ def test_a_run_whose_script_did_not_end_well_goes_on_and_is_not_paid_for_again(
     (tmp_path / "after.py").write_text(script, encoding="utf-8")
     make(tmp_path, general=CLEANUP % ", custom_scripts: {after: {script: after.py}}")
     command = [*COMMAND, "run", "config.yml", "--endpoint", server.url]
-    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    process = ready_limpet.Popen(command, cwd=tmp_path, start_new_session=True)
     if how == "is interrupted":
         wait_until((tmp_path / "here").exists)
         os.killpg(process.pid, signal.SIGINT)
@@ -144,7 +145,7 @@ def test_a_job_that_another_process_works_on_is_left_alone(tmp_path, server):
     assert go(tmp_path, server).returncode == 1
     [job] = (tmp_path / "out/jobs").iterdir()
     command = [sys.executable, "-c", HOLD, str(job)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with ready_limpet.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
         assert go(tmp_path, server).returncode == 1
         other.stdin.close()

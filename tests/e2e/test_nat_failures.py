@@ -4,6 +4,7 @@ import json
 import subprocess
 
 import pytest
+from e2e import ready_limpet
 from e2e.nat_server import column, go, make, output, wait_until
 from e2e.project import COMMAND, run
 
@@ -13,7 +14,7 @@ def test_1_results_are_on_disk_while_it_runs(tmp_path, server):
     make(tmp_path)
     server.free = 3
     server.gate.clear()
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [*COMMAND, "run", "config.yml", "--endpoint", server.url], cwd=tmp_path,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -153,7 +154,7 @@ def test_6_a_judge_that_raises_is_not_0_and_n_is_told(tmp_path, server):
 def test_7_max_concurrency_is_the_most_in_flight(tmp_path, server):
     make(tmp_path, rows=12)
     server.gate.clear()
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [*COMMAND, "run", "config.yml", "--endpoint", server.url], cwd=tmp_path,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from e2e import ready_limpet
 from e2e.nat_server import CLEANUP, HOLD, aside, go, make, output, serving
 from e2e.project import run
 from e2e.servers import unanswered_port
@@ -54,7 +55,7 @@ def test_a_finished_run_that_another_has_just_taken_up_is_not_moved(tmp_path, se
     make(tmp_path, general=CLEANUP % "")
     assert go(tmp_path, server).returncode == 0
     command = [sys.executable, "-c", HOLD, "out"]
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         assert other.stdout.readline() == b"held\n"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 
+from e2e import ready_limpet
 from e2e.nat_server import STEP, column, go, make, output, wait_until
 from e2e.project import COMMAND, run
 
@@ -308,7 +309,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, server):
     make(tmp_path, general="    output: {dir: ./out, cleanup: true}\n")
     server.free = 2
     server.gate.clear()
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [*COMMAND, "run", "config.yml", "--endpoint", server.url], cwd=tmp_path,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from e2e import ready_limpet
 
 SCRIPT = """
     import asyncio, sys
@@ -25,7 +26,7 @@ SCRIPT = """
 
 @pytest.fixture
 def process():
-    started = subprocess.Popen(
+    started = ready_limpet.Popen(
         [sys.executable, "-c", textwrap.dedent(SCRIPT)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -138,7 +138,7 @@ HANGING = """
 def hanging(tmp_path):
     """A run in another process: one answer is there, three wait for a file."""
     run, go = tmp_path / "runs/slow", tmp_path / "go"
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(HANGING), run, go])
+    process = ready_limpet.Popen([sys.executable, "-c", textwrap.dedent(HANGING), run, go])
     wait_for(lambda: _done_and_flying(tmp_path) == (1, 3))
     yield tmp_path, process
     process.kill()
@@ -161,7 +161,7 @@ def wait_for(condition, timeout_s=30.0):
 
 def test_a_running_run_is_watched_until_it_is_finished(hanging):
     home, process = hanging
-    watching = subprocess.Popen(
+    watching = ready_limpet.Popen(
         [sys.executable, "-m", "limpet", "status", "--watch"],
         cwd=home,
         stderr=subprocess.PIPE,
@@ -177,7 +177,7 @@ def test_a_running_run_is_watched_until_it_is_finished(hanging):
 
 def test_watching_is_ended_by_an_interrupt_with_130(hanging):
     home, process = hanging
-    watching = subprocess.Popen(
+    watching = ready_limpet.Popen(
         [sys.executable, "-m", "limpet", "status", "--watch", "--json"],
         cwd=home,
         stdout=subprocess.PIPE,
@@ -283,7 +283,7 @@ def test_on_a_terminal_a_screenful_is_shown_and_the_rest_is_counted(tmp_path):
     rows = [{"id": f"q{n}", "question": "x"} for n in range(25)]
     limpet.evaluate(rows, str.upper, [], run=tmp_path / "runs/many", version="1")
     master, slave = pty.openpty()
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [sys.executable, "-m", "limpet", "show"],
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "60", "NO_COLOR": "1", "TERM": "xterm"},
@@ -351,7 +351,7 @@ def test_whoever_stops_reading_ends_it_quietly(tmp_path, arguments):
     limpet.evaluate(
         rows, str.upper, [], run=limpet.Run(tmp_path / "runs/many", durability="flush"), version="1"
     )
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [sys.executable, "-m", "limpet", *arguments],
         cwd=tmp_path,
         stdout=subprocess.PIPE,

@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 
 import pytest
+from e2e import ready_limpet
 from e2e.nat_server import CLEANUP, aside, go, wait_until
 from e2e.nat_server import make as make_nat
 from e2e.project import COMMAND, answered, calls, make, run
@@ -108,7 +109,7 @@ def test_kill_9_in_a_redo_and_the_same_command_pays_for_nothing_twice(tmp_path):
     assert run(tmp_path).returncode == 0
     counted(tmp_path)
     (tmp_path / "go").unlink()
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [*COMMAND, "run", "--redo"], cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
     with process:
@@ -139,7 +140,7 @@ def test_ctrl_c_in_a_redo_ends_with_130_and_the_way_on_has_no_flag(tmp_path):
     assert run(tmp_path).returncode == 0
     counted(tmp_path)
     (tmp_path / "go").unlink()
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         [*COMMAND, "run", "--redo", "eval.yml"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
     with process:
@@ -188,7 +189,7 @@ def test_kill_9_after_keep_leaves_the_redo_cancelled(tmp_path):
     for flag in ("--redo", "--keep"):
         counted(tmp_path)
         command = [*COMMAND, "run", flag]
-        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        with ready_limpet.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
             wait_until(lambda: "Repeat 11" in calls(tmp_path))
             process.kill()
     assert "redo" not in about(tmp_path)

@@ -335,7 +335,7 @@ SCRIPT = """
 
 
 def start(run, url, count):
-    return subprocess.Popen(
+    return ready_limpet.Popen(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(run), url, str(count)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+from e2e import ready_limpet
 from e2e.project import COMMAND, make, run
 from e2e.terminal import Terminal
 
@@ -69,7 +70,7 @@ def test_without_a_terminal_it_needs_yes(folder):
 
 def test_a_run_that_is_running_is_refused(tmp_path):
     make(tmp_path, workflow="app:answer_when_told")
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         [*COMMAND, "run", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as process:
         while json.loads(process.stdout.readline())["event"] != "started":
@@ -197,7 +198,7 @@ def test_a_name_that_cannot_be_a_tag_is_refused(folder, name):
 
 def test_a_running_session_loses_no_tag(tmp_path):
     make(tmp_path, workflow="app:answer_when_told")
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         [*COMMAND, "run", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as process:
         while json.loads(process.stdout.readline())["event"] != "started":

@@ -127,7 +127,7 @@ def test_an_empty_account_ends_with_3_and_can_be_resumed(tmp_path):
 
 def test_a_run_that_another_process_holds_is_refused_with_2(tmp_path):
     make(tmp_path, workflow="app:hang", more="pace: 1\n")
-    holder = subprocess.Popen(
+    holder = ready_limpet.Popen(
         [*COMMAND, "run", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:

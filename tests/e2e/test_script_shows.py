@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from e2e import ready_limpet
 from e2e.terminal import Terminal
 
 SCRIPT = """
@@ -49,7 +50,7 @@ def script(tmp_path):
     "columns", [60, *(pytest.param(n, marks=pytest.mark.slow) for n in (80, 200))]
 )
 def test_on_a_terminal_it_shows_the_plan_the_steps_and_the_summary(script, tmp_path, columns):
-    terminal = Terminal(script(), cwd=tmp_path, columns=columns, anew=True)
+    terminal = Terminal(script(), cwd=tmp_path, columns=columns)
     terminal.wait_for(r"20 items × 1 trial", r"workflow .* 4/20", r"exact_match .* 4/20")
     if columns >= 64:
         assert "━━━" in terminal.shown
@@ -69,7 +70,7 @@ def test_on_a_terminal_it_shows_the_plan_the_steps_and_the_summary(script, tmp_p
 
 def test_show_false_shows_nothing(script, tmp_path):
     (tmp_path / "go").touch()
-    terminal = Terminal(script("evaluate(show=False)"), cwd=tmp_path, anew=True)
+    terminal = Terminal(script("evaluate(show=False)"), cwd=tmp_path)
     assert terminal.wait() == 0
     assert terminal.said.split("\n")[:2] == ["the workflow says two", "the script goes on"]
 
@@ -77,13 +78,15 @@ def test_show_false_shows_nothing(script, tmp_path):
 @pytest.mark.slow  # unit/report/test_script_view has it
 def test_in_a_pipe_a_short_run_says_nothing(script, tmp_path):
     (tmp_path / "go").touch()
-    done = subprocess.run(script(), cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = ready_limpet.run_python(
+        script(), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "the workflow says two\nthe script goes on\n"
     assert done.stderr == ""
 
 
 def test_in_a_pipe_a_long_run_says_a_line_soon(script, tmp_path):
-    with subprocess.Popen(
+    with ready_limpet.Popen(
         script(), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         line = process.stderr.readline()
@@ -97,7 +100,7 @@ def test_in_a_pipe_a_long_run_says_a_line_soon(script, tmp_path):
 def test_what_a_script_prints_into_a_file_arrives_there(script, tmp_path):
     (tmp_path / "go").touch()
     command = ["sh", "-c", f"{' '.join(script())} > printed.txt"]
-    terminal = Terminal(command, cwd=tmp_path, anew=True)
+    terminal = Terminal(command, cwd=tmp_path)
     assert terminal.wait() == 0
     assert "see the results" in terminal.said
     printed = (tmp_path / "printed.txt").read_text()
@@ -105,7 +108,7 @@ def test_what_a_script_prints_into_a_file_arrives_there(script, tmp_path):
 
 
 def test_ctrl_c_says_that_it_stops_and_how_to_resume(script, tmp_path):
-    terminal = Terminal(script(), cwd=tmp_path, anew=True)
+    terminal = Terminal(script(), cwd=tmp_path)
     terminal.wait_for(r"workflow .* 4/20")
     terminal.press_ctrl_c()
     terminal.wait_for("in flight, press again to stop now")
@@ -117,7 +120,7 @@ def test_ctrl_c_says_that_it_stops_and_how_to_resume(script, tmp_path):
 @pytest.mark.slow  # in a pipe they are tested too
 def test_failures_are_named_and_harmless(script, tmp_path):
     main = "evaluate(workflow=fail, early_stop=False, retry=0)"
-    terminal = Terminal(script(main), cwd=tmp_path, anew=True)
+    terminal = Terminal(script(main), cwd=tmp_path)
     assert terminal.wait() == 0
     assert "workflow failed: 20 ValueError" in terminal.said
     assert "input 0 failed" not in terminal.said
@@ -127,10 +130,14 @@ def test_failures_are_named_and_harmless(script, tmp_path):
 
 def test_in_a_pipe_failures_say_nothing_and_a_stop_is_one_line(script, tmp_path):
     failing = script("evaluate(workflow=fail, early_stop=False, retry=0)")
-    done = subprocess.run(failing, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = ready_limpet.run_python(
+        failing, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
     stopped = script("evaluate('runs/two', workflow=fail, retry=0)")
-    done = subprocess.run(stopped, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = ready_limpet.run_python(
+        stopped, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     first, *_, last = done.stderr.splitlines()
     assert first == "the first failure, for q0:"
     assert done.stderr.count("stopping") == 1
@@ -144,7 +151,7 @@ def test_of_two_runs_at_once_one_is_shown(script, tmp_path):
         "    for thread in result: thread.start()\n"
         "    for thread in result: thread.join()"
     )
-    terminal = Terminal(script(main), cwd=tmp_path, anew=True)
+    terminal = Terminal(script(main), cwd=tmp_path)
     terminal.wait_for(r"workflow .* 4/20")
     (tmp_path / "go").touch()
     assert terminal.wait() == 0
@@ -163,6 +170,6 @@ def test_a_stream_that_is_gone_does_not_end_a_run(script, tmp_path, stream, gone
     command = script(f"{gone.format(stream)}, evaluate(workflow=str.upper)")
     text = (tmp_path / "script.py").read_text().replace('    print("the script goes on")\n', "")
     (tmp_path / "script.py").write_text(text + '    GO.with_name("end").touch()\n')
-    terminal = Terminal(command, cwd=tmp_path, anew=True)
+    terminal = Terminal(command, cwd=tmp_path)
     terminal.wait()
     assert (tmp_path / "end").exists(), terminal.said

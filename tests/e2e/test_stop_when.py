@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 from e2e.project import COMMAND, answered, calls, make, run
 
 from limpet.datasets.selection import rank
@@ -95,7 +96,7 @@ def test_in_the_file_it_is_switched_off_by_set(project):
 
 def test_kill_9_in_the_middle_and_it_takes_the_same_items_in_the_same_order(project):
     command = [*COMMAND, "run", "--stop-when", "correct=0.1"]
-    with subprocess.Popen(command, cwd=project, stderr=subprocess.DEVNULL) as process:
+    with ready_limpet.Popen(command, cwd=project, stderr=subprocess.DEVNULL) as process:
         while len(answered(project)) < 40 and process.poll() is None:
             time.sleep(0.001)  # leave the processor to it
         process.kill()

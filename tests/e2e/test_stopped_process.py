@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from e2e import ready_limpet
 from e2e.servers import site
 
 CALLS, TIMEOUT_S, STOPPED_S = 12, 3.0, 4.5
@@ -66,7 +67,7 @@ def test_answers_that_arrived_while_the_process_was_stopped_are_taken(tmp_path, 
     script = textwrap.dedent(SCRIPT).format(limit=TIMEOUT_S, calls=CALLS)
     holding = Holding()
     with site(holding) as server:
-        process = subprocess.Popen(
+        process = ready_limpet.Popen(
             [sys.executable, "-c", script, server.url, str(tmp_path / "run"), where],
             stdout=subprocess.PIPE,
             text=True,

@@ -8,6 +8,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from click.testing import CliRunner
+from e2e import ready_limpet
 
 import limpet
 from limpet.cli.commands import cli
@@ -17,7 +18,7 @@ def test_it_prints_its_address_serves_the_runs_and_ends_quietly(tmp_path):
     row = {"id": "1", "question": "a", "answer": "A"}
     limpet.evaluate([row], str.upper, run=limpet.Run(tmp_path / "one", durability="flush"))
     command = [sys.executable, "-m", "limpet", "view", "one", "--person", "ann", "--read-only"]
-    process = subprocess.Popen(
+    process = ready_limpet.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     address = process.stdout.readline().strip()

@@ -4,10 +4,10 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
+from e2e import ready_limpet
 from e2e.nat_server import go, serving
 from e2e.nat_server import make as make_nat
 from e2e.project import make, run
@@ -161,7 +161,7 @@ def test_a_run_of_a_script_is_compared_with_itself(tmp_path):
         encoding="utf-8",
     )
     for word in ("one", "two"):
-        subprocess.run([sys.executable, "script.py", word], cwd=tmp_path, check=True)
+        ready_limpet.run_python([sys.executable, "script.py", word], cwd=tmp_path, check=True)
     said = why(tmp_path)
     assert "records on disk only, without the code" in said
     assert "workflow: unchanged since it last ran; its last change: " in said

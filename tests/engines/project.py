@@ -183,7 +183,7 @@ class Project:
     @contextlib.contextmanager
     def started(self, *words, engine=ONE, env=None):
         """Start `limpet run` as the leader of a session, as a terminal would; end it at last."""
-        process = subprocess.Popen(
+        process = ready_limpet.Popen(
             [sys.executable, "-m", "limpet", *self.words(*words, engine=engine)],
             cwd=self.folder, env=self.environment(env), start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,

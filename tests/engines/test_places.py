@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 from tests.engines.project import ONE, WORKER, Project, both_engines, chosen
@@ -218,7 +219,7 @@ def script(folder, engine, workflow="answer", evaluators="[]", guard=GUARD):
         options=chosen(engine), workflow=workflow, evaluators=evaluators, guard=guard
     )
     (folder / "script.py").write_text(textwrap.dedent(text))
-    return subprocess.run(
+    return ready_limpet.run_python(
         [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=250,
         check=False,
     )  # fmt: skip
@@ -453,5 +454,5 @@ def test_a_script_that_sets_something_up_does_so_in_workers_too(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SETTING_UP.replace("APP", project.module))
     words = [sys.executable, str(script)]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = ready_limpet.run_python(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "b\n", done.stderr

@@ -1,10 +1,10 @@
 """A script that starts a run: what it does with the results has no part in them."""
 
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from e2e import ready_limpet
 
 SCRIPT = """
     import decimal
@@ -26,7 +26,7 @@ SCRIPT = """
 def digest(folder, script):
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
-    return subprocess.check_output([sys.executable, str(file)], text=True)
+    return ready_limpet.python_says([sys.executable, str(file)])
 
 
 @pytest.mark.quick(2)
@@ -66,7 +66,7 @@ TWICE = """
 
 def run(folder, script):
     (folder / "script.py").write_text(script)
-    return subprocess.run(
+    return ready_limpet.run_python(
         [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, check=False
     )
 

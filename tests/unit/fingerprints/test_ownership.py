@@ -1,7 +1,6 @@
 """Whose code is it: the user's own, or an installed package's?"""
 
 import os
-import subprocess
 import sys
 import sysconfig
 import textwrap
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pydantic
 import pytest
+from e2e import ready_limpet
 
 import limpet
 from limpet.fingerprints.walk.ownership import is_users_file
@@ -74,10 +74,9 @@ SCRIPT = """
 
 
 def parts(folder: Path) -> str:
-    return subprocess.check_output(
+    return ready_limpet.python_says(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(folder / "site-packages")],
         cwd=folder,
-        text=True,
     )
 
 

@@ -5,12 +5,12 @@ import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 from limpet.evaluators import as_evaluator
@@ -163,7 +163,7 @@ limpet.evaluate(rows, answer, run=sys.argv[1], pace=1)
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs POSIX signals")
 def test_a_machine_that_sleeps_is_nobodys_fault(tmp_path):
     (tmp_path / "suspended.py").write_text(SUSPENDED)
-    done = subprocess.run(
+    done = ready_limpet.run_python(
         [sys.executable, "suspended.py", "run"],
         cwd=tmp_path, env={**os.environ}, capture_output=True, text=True, check=True,
     )  # fmt: skip

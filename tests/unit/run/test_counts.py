@@ -4,11 +4,11 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 from limpet.report.runs import line_of
@@ -329,7 +329,9 @@ KILLED_BEFORE_RUN_JSON = """
 
 def kill_before_it_is_recorded(run, rows):
     program = textwrap.dedent(KILLED_BEFORE_RUN_JSON)
-    done = subprocess.run([sys.executable, "-c", program, run, json.dumps(rows)], check=False)
+    done = ready_limpet.run_python(
+        [sys.executable, "-c", program, run, json.dumps(rows)], check=False
+    )
     assert done.returncode == -signal.SIGKILL
 
 

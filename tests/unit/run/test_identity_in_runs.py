@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 from limpet.fingerprints import steps
@@ -235,9 +236,7 @@ def test_what_an_earlier_run_of_the_process_changed_counts_as_in_a_new_process(t
         print(limpet.evaluate(ROWS, other, run="second").plan.calls)
     """)
     )
-    said = [
-        subprocess.check_output([sys.executable, script], cwd=tmp_path, text=True) for _ in "12"
-    ]
+    said = [ready_limpet.python_says([sys.executable, script], cwd=tmp_path) for _ in "12"]
     assert said == ["2\n", "0\n"]  # in the second process, nothing had run before the second look
 
 
@@ -310,11 +309,11 @@ def test_a_kill_before_the_second_look_harms_nothing(tmp_path):
     """)
     )
     (tmp_path / "die").touch()
-    killed = subprocess.run([sys.executable, script], cwd=tmp_path, check=False)
+    killed = ready_limpet.run_python([sys.executable, script], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert "state" not in about(tmp_path / "run")
     (tmp_path / "die").unlink()
-    said = subprocess.check_output([sys.executable, script], cwd=tmp_path, text=True)
+    said = ready_limpet.python_says([sys.executable, script], cwd=tmp_path)
     kept, new = map(int, said.split())
     assert kept >= 3
     assert kept + new == 6

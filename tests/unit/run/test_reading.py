@@ -9,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 from limpet.errors import JournalError
@@ -415,7 +416,7 @@ SCRIPT = """
 def hanging(tmp_path):
     """A run in another process, in which two calls never end."""
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path / "run")]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = ready_limpet.Popen(command, stderr=subprocess.DEVNULL)
     wait_for(lambda: ended_and_flying(tmp_path / "run") == (2, 2))
     yield tmp_path / "run", process
     process.kill()

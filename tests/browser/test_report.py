@@ -20,9 +20,10 @@ import json
 import random
 import re
 import threading
+from pathlib import Path
 
 import pytest
-from browser.conftest import close_pages, new_page
+from browser.conftest import leave, new_page, use
 from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
 
 import limpet
@@ -44,20 +45,23 @@ def offline(browser):
     context.close()
 
 
-@pytest.fixture
-def page(offline):
-    """A page without a network. What it complains about, and whatever it asks for, fails it."""
+@pytest.fixture(scope="module")
+def one_page(offline):
     page = new_page(offline)
-    page.faults, page.asked = [], []
-    page.on("pageerror", lambda error: page.faults.append(str(error)))
-    page.on("console", lambda message: message.type == "error" and page.faults.append(message.text))
-    page.on("dialog", lambda dialog: (page.faults.append("a dialog"), dialog.dismiss()))
     page.on("request", lambda request: page.asked.append(request.url.partition("#")[0]))
-    page.show = lambda file, view="": page.goto(file.as_uri() + view)
-    yield page
-    close_pages(offline)
-    assert page.faults == []
-    assert all(re.match(r"file:///.*\.html$|data:", url) for url in page.asked)
+    return page
+
+
+@pytest.fixture
+def page(one_page):
+    """A page without a network. What it complains about, and whatever it asks for, fails it."""
+    use(one_page)
+    one_page.asked = []
+    one_page.show = lambda file, view="": one_page.goto(file.as_uri() + view)
+    yield one_page
+    asked = one_page.asked.copy()
+    assert leave(one_page, Path(__file__).as_uri()) == []
+    assert all(re.match(r"file:///.*\.html$|data:", url) for url in asked)
 
 
 @pytest.fixture(scope="module")

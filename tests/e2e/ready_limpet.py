@@ -318,6 +318,7 @@ def import_all():
             if not found.name.endswith("__main__"):
                 with suppress(Exception):  # an extra that is not installed
                     importlib.import_module(found.name)
+    importlib.import_module("scipy.special")  # which a comparison of runs needs
     build(importlib.import_module("limpet.config.values").Section)
 
 

@@ -1,5 +1,6 @@
 """One evaluation on each engine: what is computed, kept and shown is the same."""
 
+import csv
 import json
 import os
 import re
@@ -136,8 +137,17 @@ def test_what_is_exported_is_the_same(project, engine, to, tmp_path):
     if to == "jsonl":
         texts = [plain([json.loads(line) for line in text.splitlines()]) for text in texts]
     elif to in {"csv", "md"}:
-        texts = [re.sub(r"\d+\.\d{4,}|\d+(\.\d+)?e-\d+", "0", text) for text in texts]
+        texts = [without_seconds(text, to) for text in texts]
     assert texts[0] == texts[1]
+
+
+def without_seconds(text, to):
+    lines = text.splitlines(keepends=True)
+    rows = csv.reader(lines) if to == "csv" else (line.split(" | ") for line in lines)
+    [names, *rows] = rows
+    assert names.count("seconds") == 1
+    at = names.index("seconds")
+    return [row[:at] + row[at + 1 :] for row in (names, *rows)]
 
 
 @pytest.mark.parametrize("words", ["show", "show --failed", "show --item q5", "status"])

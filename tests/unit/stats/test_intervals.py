@@ -7,16 +7,17 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import stats as reference
-from statsmodels.stats.proportion import proportion_confint
+from later import Later
 
 from limpet import ScoresError, stats
+
+proportion, reference = Later("statsmodels.stats.proportion"), Later("scipy.stats")
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (1, 10), (9, 10), (10, 10), (50, 100), (999, 1000)])
 def test_yes_or_no_is_wilson_s_interval(k, n):
     found = stats.interval([1] * k + [0] * (n - k))
-    low, high = proportion_confint(k, n, method="wilson")
+    low, high = proportion.proportion_confint(k, n, method="wilson")
     assert (found.mean, found.low, found.high) == pytest.approx((k / n, low, high), abs=1e-12)
     assert (found.method, found.n) == ("Wilson", n)
     assert stats.proportion(k, n) == found
@@ -32,7 +33,7 @@ def test_all_right_is_not_certain():
 def test_trials_that_are_all_or_nothing_are_jeffreys_interval(ones):
     values = [1, 1] * ones + [0, 0] * (10 - ones)
     found = stats.interval(values, items=np.repeat(np.arange(10), 2))
-    low, high = proportion_confint(ones, 10, method="jeffreys")
+    low, high = proportion.proportion_confint(ones, 10, method="jeffreys")
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
     assert (found.method, found.n) == ("Bayesian bootstrap", 10)
 
@@ -115,7 +116,9 @@ def test_items_of_one_group_widen_the_interval():
 
 
 def test_one_value_is_told_honestly():
-    assert stats.interval([1]).low == pytest.approx(proportion_confint(1, 1, method="wilson")[0])
+    assert stats.interval([1]).low == pytest.approx(
+        proportion.proportion_confint(1, 1, method="wilson")[0]
+    )
     lone = stats.interval([0.7])
     assert (lone.low, lone.high, lone.method) == (0, 1, "whole range")
     unbounded = stats.interval([7], range=None)
@@ -154,7 +157,7 @@ def test_what_cannot_be_summed_up_is_a_clear_error(values, options, words):
 
 def test_each_label_has_its_interval():
     found = stats.label_intervals({"yes": 3, "no": 5, "unclear": 0})
-    low, high = proportion_confint(3, 8, method="wilson")
+    low, high = proportion.proportion_confint(3, 8, method="wilson")
     assert (found["yes"].mean, found["yes"].low) == pytest.approx((3 / 8, low))
     assert found["yes"].high == pytest.approx(high)
     assert found["unclear"].low == 0 < found["unclear"].high

@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats as reference
-from scipy.optimize import brentq, minimize_scalar
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.inter_rater import cohens_kappa
-from statsmodels.stats.multitest import multipletests
+from later import Later
 
 from limpet import ScoresError, stats
 from limpet.stats.tango import tango
+
+optimize, reference = Later("scipy.optimize"), Later("scipy.stats")
+contingency_tables = Later("statsmodels.stats.contingency_tables")
+inter_rater = Later("statsmodels.stats.inter_rater")
+multitest = Later("statsmodels.stats.multitest")
 
 
 def runs(won, lost, both, neither):
@@ -38,14 +39,18 @@ def test_tango_s_interval_holds_what_his_score_test_accepts(n, won, lost):
             return -sum(k * math.log(max(p, 1e-300)) for k, p in parts if k)
 
         ends = max(0.0, -d), (1 - d) / 2
-        q = minimize_scalar(unlikely, bounds=ends, method="bounded", options={"xatol": 1e-12}).x
+        q = optimize.minimize_scalar(
+            unlikely, bounds=ends, method="bounded", options={"xatol": 1e-12}
+        ).x
         return (won - lost - n * d) / math.sqrt(max(n * (2 * q + d - d * d), 1e-12))
 
     low, high = (float(one[0]) for one in tango(n, won, lost, 0.95))
     delta = (won - lost) / n
-    assert low == pytest.approx(brentq(lambda d: z(d) - 1.959964, -0.9999, delta - 1e-9), abs=1e-4)
+    assert low == pytest.approx(
+        optimize.brentq(lambda d: z(d) - 1.959964, -0.9999, delta - 1e-9), abs=1e-4
+    )
     if high < 1:
-        top = brentq(lambda d: z(d) + 1.959964, delta + 1e-9, 0.9999)
+        top = optimize.brentq(lambda d: z(d) + 1.959964, delta + 1e-9, 0.9999)
         assert high == pytest.approx(top, abs=1e-4)
     else:
         assert won == n
@@ -54,9 +59,9 @@ def test_tango_s_interval_holds_what_his_score_test_accepts(n, won, lost):
 @pytest.mark.parametrize(("won", "lost"), [(8, 2), (3, 9), (25, 14), (1, 0), (5, 5)])
 def test_p_is_mcnemar_s_and_mid_p_the_exact_one_s(won, lost):
     found = stats.paired(*runs(won, lost, 30, 10))
-    test = mcnemar([[30, lost], [won, 10]], exact=False, correction=False)
+    test = contingency_tables.mcnemar([[30, lost], [won, 10]], exact=False, correction=False)
     assert found.p == pytest.approx(test.pvalue)
-    exact = mcnemar([[30, lost], [won, 10]], exact=True).pvalue
+    exact = contingency_tables.mcnemar([[30, lost], [won, 10]], exact=True).pvalue
     chance = reference.binom.pmf(won, won + lost, 0.5)
     assert found.mid_p == pytest.approx(1 - chance / 2 if won == lost else exact - chance)
     assert (found.better, found.same, found.worse) == (won, 40, lost)
@@ -293,8 +298,10 @@ def test_these_questions_are_known_better_than_questions_like_these():
 
 def test_p_values_are_adjusted_as_statsmodels_does():
     ps = [0.01, 0.04, 0.03, 0.005, 0.8, 0.03]
-    assert stats.holm(ps) == pytest.approx(multipletests(ps, method="holm")[1])
-    assert stats.benjamini_hochberg(ps) == pytest.approx(multipletests(ps, method="fdr_bh")[1])
+    assert stats.holm(ps) == pytest.approx(multitest.multipletests(ps, method="holm")[1])
+    assert stats.benjamini_hochberg(ps) == pytest.approx(
+        multitest.multipletests(ps, method="fdr_bh")[1]
+    )
     assert (stats.holm([]), stats.benjamini_hochberg([])) == ([], [])
     with pytest.raises(ScoresError, match="from 0 to 1"):
         stats.holm([0.2, math.nan])
@@ -304,7 +311,7 @@ def test_kappa_is_that_of_statsmodels():
     table = np.array([[20, 5, 1], [3, 30, 4], [0, 6, 11]])
     a = np.repeat(["x", "y", "z"], table.sum(axis=1)).tolist()
     b = [label for row in table for label in np.repeat(["x", "y", "z"], row)]
-    found, known = stats.kappa(a, b), cohens_kappa(table)
+    found, known = stats.kappa(a, b), inter_rater.cohens_kappa(table)
     assert (found.value, found.low, found.high) == pytest.approx(
         (known.kappa, known.kappa_low, known.kappa_upp)
     )

@@ -320,6 +320,12 @@ def import_all():
                     importlib.import_module(found.name)
     importlib.import_module("scipy.special")  # which a comparison of runs needs
     build(importlib.import_module("limpet.config.values").Section)
+    warm_up(Path(limpet.__file__).parent / "cli" / "first" / "eval.yml")
+
+
+def warm_up(config):
+    """Fill the caches that every command fills, as of regular expressions."""
+    importlib.import_module("limpet.config.config").load_config(config)
 
 
 def build(section):

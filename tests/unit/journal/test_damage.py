@@ -288,7 +288,7 @@ def damaged_files(home, step):
 
 @pytest.mark.quick(2)
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("step", [509, pytest.param(29, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [1021, pytest.param(29, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("ended", [True, False])
 def test_damage_anywhere_crashes_no_reader_and_the_next_run_makes_it_good(tmp_path, step, ended):
     project, whole = Project(tmp_path / "run"), tmp_path / "whole"

@@ -151,7 +151,7 @@ def test_files_variables_and_packages_that_were_declared_are_shown(tmp_path, mod
 
 
 def test_a_huge_value_is_cut_and_that_is_said(tmp_path, module):
-    app = module(f"A = list(range(200_000))\nB = 'x' * {MOST_TEXT * 3}\ndef answer(q): return A, B")
+    app = module(f"A = list(range(60_000))\nB = 'x' * {MOST_TEXT * 3}\ndef answer(q): return A, B")
     limpet.evaluate(ROWS, lambda q: str(len(app.answer(q))), run=tmp_path / "run")
     assert (tmp_path / "run/identity.json").stat().st_size < 200_000
     known = on_disk(tmp_path / "run")["steps"]["workflow"]

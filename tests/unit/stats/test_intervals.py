@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from later import Later
+from imported_later import Later
 
 from limpet import ScoresError, stats
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from later import Later
+from imported_later import Later
 
 from limpet import ScoresError, stats
 from limpet.stats.tango import tango

@@ -365,13 +365,18 @@ def be(command):
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
         if code and not isinstance(ending.code, int):
             print(ending.code, file=sys.stderr)  # noqa: T201
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        if isinstance(error, KeyboardInterrupt):
+            code = -signal.SIGINT
     finally:
         threading._shutdown()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
         os._exit(code)
 
 

@@ -122,6 +122,18 @@ def test_a_block_or_two_are_not_said(tmp_path, caplog):
     assert said_in(caplog) == []
 
 
+def test_one_long_block_is_one_also_while_the_interpreter_stops_now_and_then(tmp_path, caplog):
+    async def answer(question):
+        if question == "Say 0":
+            for _ in range(6):
+                time.sleep(0.3)  # noqa: ASYNC251 - that is the point
+                ctypes.PyDLL(None).usleep(100_000)
+        return question
+
+    limpet.evaluate(FEW, answer, run=tmp_path / "run", version="1", pace=1)
+    assert said_in(caplog) == []
+
+
 def test_code_of_ours_that_is_slow_is_nobodys_fault(tmp_path, caplog, monkeypatch):
     real = answering.AnsweringStep._record_of
 

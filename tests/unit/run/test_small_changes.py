@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 
 import pytest
 from costly import costly
@@ -13,6 +14,11 @@ from limpet.run.planning.changes import small_redo
 
 def rows(number):
     return [{"id": f"q{n}", "question": f"what {n}"} for n in range(number)]
+
+
+def untimed(text):
+    """Return a text with the time of calls that do nothing as a quick machine takes it."""
+    return re.sub(r"\d\.\d s of calls", "0.0 s of calls", text)
 
 
 class Bench:
@@ -101,7 +107,8 @@ def test_only_the_answers_that_this_session_would_make_anew_count(bench, caplog)
     assert bench.edited(5) == "asks"
     assert bench.edited(5, limit=3) == 3
     assert bench.edited(5) == 2  # the three are of this version by now
-    assert "changed (version); answers made again: 2 (0.0 s of calls, $0.60)" in caplog.text
+    said = untimed(caplog.text)
+    assert "changed (version); answers made again: 2 (0.0 s of calls, $0.60)" in said
 
 
 def test_a_first_try_decides_nothing_about_the_rest(bench):
@@ -168,10 +175,12 @@ def test_it_is_said_in_the_log_and_in_the_plan(bench, caplog):
     bench.evaluate()
     planned = bench.evaluate(version="2", made=limpet.plan)
     assert planned.workflow.made_again.answers == planned.workflow.calls == 3
-    assert "0 kept, 3 made again (0.0 s of calls, $0.06), workflow changed (" in str(planned)
+    assert "0 kept, 3 made again (0.0 s of calls, $0.06), workflow changed (" in untimed(
+        str(planned)
+    )
     with caplog.at_level(logging.WARNING):
         bench.evaluate(version="2")
-    assert "; answers made again: 3 (0.0 s of calls, $0.06)" in caplog.text
+    assert "; answers made again: 3 (0.0 s of calls, $0.06)" in untimed(caplog.text)
 
 
 def test_a_plan_of_more_says_that_the_workflow_changed_and_nothing_of_made_anew(bench):

@@ -57,7 +57,7 @@ class LoopWatch:
         self._seen: Blocker | None = None
         self._samples = 0
         self._since = self._waited_before = 0.0
-        self._is_noted = False
+        self._noted: FrameType | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="limpet-watch", daemon=True)
 
@@ -80,6 +80,7 @@ class LoopWatch:
             late_s = time.monotonic() - woke - pause_s
             if self._is_alive:
                 self._forget()
+                self._noted = None
                 self._is_alive = False
                 self._loop.call_soon_threadsafe(self._live)
                 pause_s = _REST_S
@@ -101,14 +102,15 @@ class LoopWatch:
             return
         if self._seen is None or self._seen.frame is not blocker.frame:
             # The frame is kept until the next sample, so no other call can have the same id.
-            self._seen, self._samples, self._is_noted = blocker, 0, False
+            self._seen, self._samples = blocker, 0
             self._since = time.monotonic()
             self._waited_before = waited_for_processor_s(self._native)
         self._samples += 1
-        if self._samples >= _SAMPLES and not self._is_noted:
+        # One that was noted may be seen anew, if a sample was late: it is one block all the same.
+        if self._samples >= _SAMPLES and self._noted is not blocker.frame:
             waited_s = waited_for_processor_s(self._native) - self._waited_before
             if time.monotonic() - self._since - waited_s > _BLOCKED_S:
-                self._is_noted = True
+                self._noted = blocker.frame
                 self._note(blocker)
 
     def _note(self, blocker: Blocker) -> None:

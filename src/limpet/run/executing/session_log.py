@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from limpet.run.planning.plan import Plan
 from limpet.run.results.summary import StepNumbers
 from limpet.run.run_file import RunFile, Session, StepBegan
 from limpet.text import one_line
+from limpet.version import VERSION
 
 logger = logging.getLogger("limpet.run")
 _MOST_SESSIONS = 100
@@ -50,7 +50,7 @@ def begin_session(
         there: How many cells of each step are done; None: those the plan keeps.
         goals: When it stops; empty: it does all items.
     """
-    run_file.limpet, run_file.kind = version("limpet"), kind
+    run_file.limpet, run_file.kind = VERSION, kind
     session = Session(
         began=timestamp(),
         pid=os.getpid(),

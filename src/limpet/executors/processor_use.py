@@ -8,6 +8,8 @@ uses several processors at once is not full: its functions let other threads run
 import time
 from pathlib import Path
 
+THREADS = Path("/proc/self/task")
+"""Where the system says what each thread does, if it does."""
 _FULL, _SEVERAL = 0.8, 1.2  # processors
 _LEAST = 0.3  # with less, threads that only wait seem to compute on a machine with much to do
 
@@ -62,7 +64,7 @@ def waited_for_processor_s(thread: int | str) -> float:
 def _times_s(thread: int | str) -> tuple[float, float]:
     """Return how long a thread computed, and how long it was ready to."""
     try:
-        numbers = Path(f"/proc/self/task/{thread}/schedstat").read_bytes().split()
+        numbers = (THREADS / str(thread) / "schedstat").read_bytes().split()
         return int(numbers[0]) / 1e9, int(numbers[1]) / 1e9
     except (OSError, ValueError, IndexError):  # it ended, or this is another system
         return 0.0, 0.0
@@ -70,7 +72,7 @@ def _times_s(thread: int | str) -> tuple[float, float]:
 
 def _waited_s() -> dict[str, float]:
     try:
-        threads = [path.name for path in Path("/proc/self/task").iterdir()]
+        threads = [path.name for path in THREADS.iterdir()]
     except OSError:
         return {}
     return {thread: waited_for_processor_s(thread) for thread in threads}

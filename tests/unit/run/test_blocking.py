@@ -14,6 +14,7 @@ from e2e import ready_limpet
 
 import limpet
 from limpet.evaluators import as_evaluator
+from limpet.executors import processor_use
 from limpet.run.executing import answering, blocking
 
 FEW = [{"id": f"q{n}", "question": f"Say {n}", "answer": "x"} for n in range(8)]
@@ -195,7 +196,10 @@ def computing_said_in(caplog):
     return [one.getMessage() for one in caplog.records if "engine: processes" in one.getMessage()]
 
 
-@pytest.mark.skipif(os.cpu_count() == 1, reason="several processes would not help")
+@pytest.mark.skipif(
+    os.cpu_count() == 1 or not processor_use.THREADS.exists(),
+    reason="several processes would not help, or nobody says what threads do",
+)
 def test_plain_functions_that_compute_are_told_of_processes_once(tmp_path, caplog):
     def answer(question):
         while not computing_said_in(caplog):  # however long a busy machine takes

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 
-from limpet.executors.processor_use import ProcessorUse
+from limpet.executors.processor_use import THREADS, ProcessorUse
 from limpet.executors.threads import begun_at
 
 _LOOK_EVERY_S = 0.5
@@ -29,7 +29,8 @@ class ComputingWatch:
         self._use = ProcessorUse(but=loop_thread)
         self._looked_at = time.monotonic()
         self._looks = 0
-        self._is_over = os.cpu_count() == 1
+        # Without what each thread does, the work of the loop would seem to be the calls'.
+        self._is_over = os.cpu_count() == 1 or not THREADS.exists()
 
     def look(self) -> None:
         """Look whether that is so; call it often, on any thread."""

@@ -15,8 +15,8 @@ from limpet.fingerprints.files.audit_hook import unwatched
 from limpet.run.reading import RunReader
 from limpet.run.reading.growing_totals import GrowingTotals
 
-_LEAST_CELLS = 20_000
-"""Fewer are added up in a fifth of a second."""
+_LEAST_CELLS = 50_000
+"""Fewer are added up in half a second, which is less than the notes take."""
 _LEAST_BYTES, _SHARE = 2**22, 10
 _EVERY_S = 1.0
 

@@ -15,7 +15,7 @@ from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
-from limpet.run.executing.recorder import message_of
+from limpet.run.executing.outcomes import message_of
 from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of

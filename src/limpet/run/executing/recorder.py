@@ -3,18 +3,16 @@
 import asyncio
 import functools
 import logging
-from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from limpet.engines.tracebacks import logging_failure, user_traceback
+from limpet.engines.tracebacks import logging_failure
 from limpet.errors import (
     DiskFullError,
     JournalError,
     LimpetError,
     RecordNotWrittenError,
-    TransientError,
 )
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt, Cancelled, Finished
@@ -24,14 +22,14 @@ from limpet.foreign import is_interrupt
 from limpet.journal.append_file import Then
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
-from limpet.run.executing.cells import cell_status, masked_record
 from limpet.run.executing.guards import Guards
+from limpet.run.executing.outcomes import Outcomes
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import MASKED
 from limpet.secrets.masking import Mask
-from limpet.text import one_line, text_of
-from limpet.types import Cell, CellStatus, Failure, Outcome
+from limpet.text import one_line
+from limpet.types import Cell, Outcome
 
 logger = logging.getLogger("limpet.run")
 
@@ -90,13 +88,6 @@ class Recorder:
         self.given_up = 0
         self._journal = journal
         self._cell_of = cell_of
-        self._record_of = record_of
-        self._own_kind = own_kind
-        self._facts_of = facts_of
-        self._mask = mask
-        self._returned = returned
-        self._masked: Counter[int] = Counter()  # in the errors of each input's attempts
-        self._secrets_found = 0
         self._said_masked = False
         self._costs = costs
         self._watcher = watcher
@@ -106,7 +97,16 @@ class Recorder:
         self._call_of = call_of or _call_by_object
         self._shares_calls = call_of is None
         self._watches = files.watches(step)
-        self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        self._outcomes = Outcomes(
+            cell_of,
+            record_of,
+            own_kind=own_kind,
+            facts_of=facts_of,
+            files_of=self._files_of if self._watches else lambda _: {},
+            mask=mask,
+            returned=returned,
+            generation_of=generation_of,
+        )
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -173,10 +173,7 @@ class Recorder:
             self.given_up += 1
         if attempt.error is not None:
             cell = self._cell_of(attempt.index, attempt.input)
-            self._secrets_found = 0
-            facts = _attempt_facts(attempt, cell, self._safe)
-            self._masked[attempt.index] += self._secrets_found
-            self._attempts[attempt.index].append(facts)
+            facts = self._outcomes.add_failed(attempt, cell)
             event = {"key": cell.key, "id": cell.id, "trial": cell.trial, **facts}
             self._journal.log_event("failed", step=cell.step, **event)
             if self._watcher is not None:
@@ -276,64 +273,16 @@ class Recorder:
     def _append(self, finished: Finished[Any, Any], then: Then) -> None:
         """Append an input's outcome; if it cannot be written, append a failure that says so."""
         try:
-            self._column.append_then(self._outcome(finished), then)
+            self._column.append_then(self._outcomes.outcome(finished), then)
         except (Exception, SystemExit) as error:
             if isinstance(error, JournalError):
                 raise
             logger.exception("a result could not be recorded; recording a failure instead")
-            failure = Failure("encoding", self._safe(_not_recorded(error)), type(error).__name__)
-            cell = self._cell_of(finished.index, finished.input)
-            outcome = Outcome(cell, CellStatus.FAILED, {}, failure=failure)
-            self._column.append_then(outcome, then)
+            self._column.append_then(self._outcomes.not_recorded(finished, error), then)
 
-    def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
-        attempts = self._attempts.pop(finished.index, [])
-        self._secrets_found = self._masked.pop(finished.index, 0)
-        failure, cell = None, self._cell_of(finished.index, finished.input)
-        record, facts = self._record_of(finished), self._facts(finished)
-        if finished.error is not None:
-            kind = attempts[-1]["class"] if attempts else "permanent"
-            own = kind == "transient" and not _is_external(finished.error)
-            if own or kind in ("permanent", "mistake"):
-                kind = self._own_kind or kind
-            message = self._safe(message_of(finished.error, finished.index, cell))
-            traceback = self._safe(user_traceback(finished.error))
-            type_name = type(finished.error).__name__
-            failure = Failure(kind, message, type_name, tuple(attempts), traceback)
-            facts |= {MASKED: self._secrets_found} if self._secrets_found else {}
-        else:
-            record, masked = masked_record(self._mask, record, self._returned)
-            facts |= masked
-            if self._watches:
-                call, _ = self._call_of(finished.input)
-                facts |= self._files.facts(self.step, call, shared=self._shares_calls)
-        details = finished.details
-        return Outcome(
-            cell,
-            cell_status(finished),
-            record,
-            attempts=len(attempts) + (finished.error is None),
-            seconds=round(details.execution_seconds, 6),
-            failure=failure,
-            generation=self._generation_of(cell, finished.input),
-            facts=facts or None,
-        )
-
-    def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
-        try:
-            facts = dict(self._facts_of(finished) or {})
-        except (Exception, SystemExit):  # facts beside an answer must not cost the answer
-            logger.exception("could not read the usage of a call; its result is kept")
-            return {}
-        if "models" in facts:  # a server may repeat a secret as the name of its model
-            facts["models"], _ = self._mask.data(facts["models"])
-        return facts
-
-    def _safe(self, text: str) -> str:
-        """Return a message or a traceback without secrets, and count the secrets."""
-        safe, found = self._mask.data(text)
-        self._secrets_found += found
-        return str(safe)
+    def _files_of(self, value: Any) -> dict[str, Any]:
+        call, _ = self._call_of(value)
+        return self._files.facts(self.step, call, shared=self._shares_calls)
 
     def _say_masked(self, cell: Cell) -> None:
         if not self._said_masked:
@@ -383,41 +332,3 @@ def _call_by_object(value: Any) -> tuple[Any, Any]:
 def _notify(hook: Callable[..., Any], *news: Any) -> Any:
     with logging_failure(hook), unattributed():
         return hook(*news)
-
-
-def _not_recorded(error: BaseException) -> str:
-    return f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
-
-
-def _is_external(error: BaseException) -> bool:
-    """Return whether the provider or the network caused an error, and not the user's code."""
-    return isinstance(error, (TransientError, OSError))
-
-
-def message_of(error: BaseException, index: int, cell: Cell) -> str:
-    """Return an error's message; a time-out names the item, not the input's number."""
-    text, numbered = text_of(error), f"input {index}: "
-    is_numbered = isinstance(error, TimeoutError) and text.startswith(numbered)
-    if not is_numbered or cell.step == "map":
-        return text
-    return f"item {cell.id!r}: {text.removeprefix(numbered)}"
-
-
-def _attempt_facts(attempt: Attempt, cell: Cell, safe: Callable[[str], str]) -> dict[str, Any]:
-    """Return an attempt's failure as plain data without secrets."""
-    kind, error = attempt.kind, attempt.error
-    message = "" if error is None else message_of(error, attempt.index, cell)
-    if kind is None:
-        kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
-    else:
-        kind_name = kind.value
-    facts: dict[str, Any] = {
-        "attempt": attempt.number,
-        "class": kind_name,
-        "type": type(attempt.error).__name__,
-        "message": safe(message)[:1000],
-        "seconds": round(attempt.seconds or 0.0, 6),
-    }
-    if attempt.retry_in is not None:
-        facts["retry_in"] = round(attempt.retry_in, 3)
-    return facts

@@ -48,6 +48,22 @@ def test_importing_the_package_imports_nothing_heavy():
     assert done == "[]\n"
 
 
+def test_a_run_of_plain_functions_imports_no_http_client(tmp_path):
+    (tmp_path / "app.py").write_text("def answer(question):\n    return question\n")
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "question": "a", "answer": "a"}\n')
+    evaluators = "evaluators: {right: exact_match}\n"
+    (tmp_path / "eval.yml").write_text(f"dataset: rows.jsonl\nworkflow: app:answer\n{evaluators}")
+    script = (
+        "import sys; from limpet.cli.main import main; sys.argv[1:] = ['run', 'eval.yml']\n"
+        "try:\n    main()\n"
+        "finally:\n    print({'aiohttp', 'pandas'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.endswith("set()\n")
+
+
 def test_constructor_arguments_stay_readable():
     async def fn(x):
         return x

@@ -18,8 +18,9 @@ from limpet.errors import EndpointDownError, LimpetError, PermanentError
 from limpet.pacing.ticket import observe
 from limpet.secrets.in_headers import Secrets
 from limpet.transport.address import Address
+from limpet.transport.client_failures import translated, why_not
 from limpet.transport.deadlines import Deadlines, within
-from limpet.transport.failures import MOST_HEADER_BYTES, translated, why_not
+from limpet.transport.failures import MOST_HEADER_BYTES
 from limpet.transport.pool import Pool
 from limpet.transport.proxies import proxy_for, tls_context
 from limpet.transport.reply import HttpReply

@@ -8,11 +8,14 @@ from identity import (
     attacks_on_effects,
     attacks_on_values,
     cases,
+    shared_values,
     strangers,
 )
 from identity.probing import Probe
+from limpet.fingerprints.identity import changed_parts
 
 TABLES = (cases, strangers, attacks, attacks_on_effects, attacks_on_values, attacks_last)
+TABLES += (shared_values,)
 
 
 def each_third(kind):
@@ -44,3 +47,12 @@ def test_an_edit_that_changes_no_answer_is_none(tmp_path, probe, edit):
     before, after = probe.before_and_after(tmp_path, edit)
     parts = {*before["parts"].items()} ^ {*after["parts"].items()}
     assert sorted({name for name, _ in parts}) == []
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize(
+    ("edit", "touched"), [pytest.param(*case, id=case[0].name) for case in shared_values.ONLY]
+)
+def test_only_what_was_edited_is_named(tmp_path, probe, edit, touched):
+    before, after = probe.before_and_after(tmp_path, edit)
+    assert changed_parts(before["parts"], after["parts"]) == touched

@@ -8,22 +8,25 @@ import array
 import collections
 import datetime as dt
 import ipaddress
+import json
 import re
 import string
 import uuid
 import zoneinfo
 from collections.abc import Callable
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import FunctionType, MappingProxyType
 from typing import Any
 
-from limpet.fingerprints.walk.safe_access import is_a, text_at
+from limpet.fingerprints.walk.safe_access import attributes_of, is_a, text_at
 
 _LONGEST_INT = 8_000
 _LONG = 8
+_MOST_IN_CONSTANT = 16
 _NOTHING: dict[str, str] = {}
 _VIEWS = (type(_NOTHING.keys()), type(_NOTHING.values()), type(_NOTHING.items()))
 _SHORT = 64
@@ -52,6 +55,52 @@ def form_of_scalar(value: Any, normalizer: "Normalizer") -> Any:
     if (text_at(kind, "__module__") or "").startswith("numpy") and hasattr(kind, "tobytes"):
         return _of_numpy(value)
     return UNKNOWN
+
+
+def is_constant(value: Any) -> bool:
+    """Return whether a value is an immutable scalar, or a short tuple or frozenset of them.
+
+    Python keeps such a value once: `()` in the process, equal constants in a module. That two uses
+    share it says nothing about either of them.
+    """
+    room, todo = _MOST_IN_CONSTANT, [value]
+    while todo:
+        some = todo.pop()
+        if id(type(some)) in _IMMUTABLE:
+            continue
+        if type(some) is not tuple and type(some) is not frozenset:
+            return False
+        room -= len(some)
+        if room < 0:  # a long one is written once
+            return False
+        todo += some
+    return True
+
+
+def form_of_constant(value: Any, normalizer: "Normalizer") -> Any:
+    """Return the form of a constant, see `is_constant`: the one that the walk gives to any tuple.
+
+    Args:
+        value: A constant.
+        normalizer: Normalizes strings and paths.
+    """
+    if type(value) is not tuple and type(value) is not frozenset:
+        return form_of_scalar(value, normalizer)
+    forms = [form_of_constant(element, normalizer) for element in value]
+    if type(value) is tuple:
+        return ["a", "builtins.tuple", forms]
+    return ["a", "builtins.frozenset", sorted(map(json.dumps, forms))]
+
+
+def is_plain_member(value: Any) -> bool:
+    """Return whether a value is a member of an enum that stands for a constant.
+
+    It exists once in a process: that two uses share it says nothing about either of them.
+    """
+    if not issubclass(type(value), Enum):
+        return False
+    held = attributes_of(value)
+    return "_value_" in held and is_constant(held["_value_"])
 
 
 def _of_int(value: int, _: "Normalizer") -> list[Any]:
@@ -148,3 +197,5 @@ _BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {
     string.Template: lambda value, normalizer: [normalizer.string(value.template)],
 }
 _FORMS = {id(kind): make for kind, make in _BY_TYPE.items()}
+_MUTABLE = (bytearray, memoryview, array.array, string.Template)
+_IMMUTABLE = {id(kind) for kind in _BY_TYPE if kind not in _MUTABLE}

@@ -8,9 +8,10 @@ look the same, and an edit in anything that cannot be read goes unnoticed.
 
 So `Walk` follows the objects in memory, starting at the step: code, closures, defaults, the globals
 and attributes that the code names, classes with all their bases, instances by class and state,
-containers by their elements. Each object is visited once. What cannot be followed (a computed name,
-a module that is passed around) counts as a whole. What has no stable form counts by its class, and
-is listed in `left_out`.
+containers by their elements. Each object is visited once, and later only named: that two parts
+share a list counts. Constants like `()` are shared by accident, so they are written out each time.
+What cannot be followed (a computed name, a module that is passed around) counts as a whole. What
+has no stable form counts by its class, and is listed in `left_out`.
 
 A name from an installed package counts as a name: `openai.AsyncOpenAI`, regardless of its version.
 Objects of packages count by class and state, to a limited depth; the user's functions in them are
@@ -42,7 +43,14 @@ from limpet.fingerprints.walk.ownership import full_name, is_module, is_users, i
 from limpet.fingerprints.walk.result import WalkResult
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, plain_name, text_at
 from limpet.fingerprints.walk.side_effects import SideEffects
-from limpet.fingerprints.walk.values import UNKNOWN, Normalizer, form_of_scalar
+from limpet.fingerprints.walk.values import (
+    UNKNOWN,
+    Normalizer,
+    form_of_constant,
+    form_of_scalar,
+    is_constant,
+    is_plain_member,
+)
 
 _DEEPEST = 60
 _LONGEST_PATH = 160
@@ -196,6 +204,8 @@ class Walk:
         if known is not None:
             return ["see", known]
         kind = type(value)
+        if (kind is tuple or kind is frozenset) and is_constant(value):
+            return form_of_constant(value, self.normalizer)
         if environment.is_handed(value):
             self.introspection.environment.indirect = True
         if kind is FunctionType:
@@ -206,11 +216,14 @@ class Walk:
             return scopes.add_module(self, value)
         if kind is BuiltinFunctionType:
             return self._builtin(path, value)
-        if self._nesting > _DEEPEST:  # stay below the recursion limit
+        return self._object(path, value, named=named, depth=depth)
+
+    def _object(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
+        if not is_plain_member(value):
             label = self.label(path, value)
-            self._todo.append(functools.partial(self._deeper, label, value, depth))
-            return ["see", label]
-        self.label(path, value)
+            if self._nesting > _DEEPEST:  # stay below the recursion limit
+                self._todo.append(functools.partial(self._deeper, label, value, depth))
+                return ["see", label]
         self._nesting += 1
         try:
             return self._guarded(path, value, named=named and self._nesting <= 3, depth=depth)  # noqa: PLR2004
@@ -261,12 +274,12 @@ class Walk:
         return label
 
     def _queue(self, path: str, value: Any, read: Callable[..., None], **how: Any) -> Any:
+        if not is_users(value) and type(value) is not FunctionType:
+            return ["library", full_name(value)]  # a name, wherever it is used
         own = self.short(module_name(value), text_at(value, "__qualname__") or path)
         if "<lambda>" in own or "<locals>" in own:
             own = path
         label = self.label(own, value)
-        if not is_users(value) and type(value) is not FunctionType:
-            return ["library", full_name(value)]
         self.defer(read, self, label, value, **how)
         return ["see", label]
 

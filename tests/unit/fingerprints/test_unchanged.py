@@ -1,6 +1,7 @@
 """A file that is edited while the process lives lends nothing to the code in memory."""
 
 import importlib
+import linecache
 import os
 import sys
 import time
@@ -157,6 +158,26 @@ def test_a_link_that_points_elsewhere_is_another_file(project, monkeypatch):
         current.unlink()
         current.symlink_to(project / "two")
     assert identity_of(module.answer).parts != fresh("linked")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "X = 1", "# é\r\nX = 1\r\n", "\ufeffX = 1\n", "(", "\0"]
+)
+def test_a_file_counts_the_same_however_it_is_read(project, monkeypatch, text):
+    package = project / "read_twice"
+    package.mkdir()
+    file = package / "__init__.py"
+    file.write_bytes(text.encode())
+    code = "def answer(q):\n    from read_twice import prompts\n    return prompts.ASK + q\n"
+    files = [written(project / "reads.py", code), written(package / "prompts.py", "ASK = 'be'\n")]
+    begin(monkeypatch, file, *files)
+    module = importlib.import_module("reads")
+    first = identity_of(module.answer).parts
+    linecache.getlines(str(file))  # as a traceback and a debugger do
+    assert identity_of(module.answer).parts == first
+    linecache.clearcache()
+    monkeypatch.setattr(unchanged, "_began", lambda: None)  # in a fork, and without /proc
+    assert identity_of(module.answer).parts == first
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")

@@ -147,5 +147,8 @@ def _fits(node: Definition, code: CodeType) -> bool:
 
 
 def text_of_file(file: str) -> str:
-    """Return the text of a file as Python last read it."""
-    return "".join(linecache.getlines(file))
+    """Return the text of a file as Python last read it; an empty string if it cannot be read."""
+    text = "".join(linecache.getlines(file))
+    if text or len(linecache.cache.get(file, ())) <= 1:  # one element: it may be read later
+        return text
+    return "\n"  # it is empty

@@ -101,6 +101,15 @@ _MODEL = (
 _LAZY = "from functools import cache\n@cache\ndef settings():\n    return S()\n"
 _LAZY += "def answer(q):\n    return settings().model\n"
 
+_PLUGINS = {
+    "plugins/__init__.py": "", "plugins/a/__init__.py": "", "plugins/b/__init__.py": "",
+    "plugins/a/prompts.py": "ASK = 'a'\n", "plugins/b/prompts.py": "ASK = 'b'\n",
+    **{f".venv/lib/python3/site-packages/p{n}.py": "" for n in range(600)},
+    **{f"venv/lib/python3/site-packages/p{n}.py": "" for n in range(600)},
+}  # fmt: skip
+_IMPORTS = "import importlib\ndef answer(q):\n    return importlib.import_module({}).ASK\n"
+_OTHER_ASK = {"plugins/b/prompts.py": "ASK = 'c'\n"}
+
 RERUN: list[Edit] = [
     _edit("a function that imports what it sets up, under another name",
           "def set_up():\n    import fakellm as f\n    f.SETTINGS['a'] = 'm1'\nset_up()"),
@@ -189,6 +198,16 @@ RERUN: list[Edit] = [
           ".env": "MODEL=m1\n", **_INSTALLED}, {".env": "MODEL=m2\n"}, environment=(_AT, _AT)),
     _variable("a variable that environs reads",
               "from environs import env\ndef answer(q):\n    return env.str('MODEL')\n"),
+    Edit("the second of two files of one name, found by a computed name",
+         {**_PLUGINS, "app.py": _IMPORTS.format('f"plugins.{q}.prompts"')}, _OTHER_ASK),
+    Edit("a file in a project with environments, found by a computed name",
+         {**_PLUGINS, "app.py": _IMPORTS.format("q")}, _OTHER_ASK),
+    Edit("a file of another folder, found by a computed name",
+         {"app.py": "from one import ask as a\nfrom two import ask as b\n"
+                    "def answer(q):\n    return a.answer(q) + b.answer(q)\n",
+          **{f"{folder}/{file}.py": text for folder in ("one", "two") for file, text in
+             (("__init__", ""), ("ask", _IMPORTS.format("q")), ("prompts", "ASK = 'a'\n"))}},
+         {"two/prompts.py": "ASK = 'b'\n"}),
 ]  # fmt: skip
 
 KEEP: list[Edit] = [

@@ -13,6 +13,7 @@ import textwrap
 import pytest
 
 from limpet.fingerprints.identity import identity_of, note_end
+from limpet.fingerprints.walk import scopes
 
 
 def parts(thing):
@@ -232,6 +233,20 @@ def test_what_is_imported_inside_a_function_counts(parts_of):
     one = parts_of("", show="shown", before=code)
     assert one == parts_of("", PROMPTS + "# a comment", show="shown", before=code)
     assert one != parts_of("", PROMPTS.replace("Hello", "Hi"), show="shown", before=code)
+
+
+def test_files_too_many_to_count_are_listed(tmp_path, monkeypatch):
+    for number in range(3):
+        (tmp_path / f"plugin_{number}.py").write_text(f"X = {number}\n")
+    code = "import importlib\ndef answer(q):\n    return importlib.import_module(q)\n"
+    (tmp_path / "many_plugins.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(scopes, "_MOST_FILES", 3)
+    found = identity_of(importlib.import_module("many_plugins").answer)
+    sys.modules.pop("many_plugins")
+    assert found.left_out == {
+        "many_plugins.py: 4 files": "imports a module by a computed name: the first 3 files count"
+    }
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ Nothing is imported to find out.
 """
 
 import ast
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-_MOST_FILES = 500
+# An environment below the project has thousands of files.
+_NOT_OF_PROJECT = {"site-packages", "dist-packages", "node_modules"}
 
 
 def imports_in(nodes: Iterable[ast.AST], package: str | None) -> Iterator[str]:
@@ -61,13 +63,24 @@ def file_of_module(name: str, importer: str) -> str | None:
     return origin if origin and origin.endswith(".py") else None
 
 
-def files_below(package: str, importer: str) -> list[str]:
-    """Return the files of all modules of a package, or of the importer's folder if it is empty."""
+def modules_below(package: str, importer: str) -> list[tuple[str, str]]:
+    """Return all modules of a package, or of the importer's folder if it is empty.
+
+    Returns:
+        The name of each module below the folder ("" for the folder itself), and its file.
+    """
     folder = Path(importer).parent
     if package:
         file = file_of_module(package, importer)
         named = Path(importer).parent.joinpath(*package.split("."))
         folder = Path(file).parent if file is not None else named
-    if not folder.is_dir():
-        return []
-    return [str(file) for file in sorted(folder.rglob("*.py"))][:_MOST_FILES]
+    found: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] != "." and name not in _NOT_OF_PROJECT]
+        found += [Path(place, name) for name in files if name.endswith(".py")]
+    return [(_dotted(file.relative_to(folder)), str(file)) for file in sorted(found)]
+
+
+def _dotted(file: Path) -> str:
+    parts = file.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

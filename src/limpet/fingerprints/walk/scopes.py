@@ -10,7 +10,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code import syntax
-from limpet.fingerprints.code.imports import file_of_module, files_below, imports_in
+from limpet.fingerprints.code.imports import file_of_module, imports_in, modules_below
 from limpet.fingerprints.code.summary import Chain, CodeSummary
 from limpet.fingerprints.walk import environment, import_effects, volatile
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
@@ -26,6 +26,7 @@ _OF_NOTEBOOKS = re.compile(
 )
 _MODULES = ("sys", "modules")
 _WHOLE = ((1, 1_000_000),)
+_MOST_FILES = 500
 
 
 def follow(
@@ -34,8 +35,9 @@ def follow(
     """Follow everything that some code names."""
     import_effects.reach(walk, module, scope)
     add_variables(walk, label, summary, scope)
-    for name in imports_in(summary.imports, scope.get("__package__")):
-        add_import(walk, name, file)
+    package = scope.get("__package__") or ""
+    for name in imports_in(summary.imports, package):
+        add_import(walk, name, file, package)
     add_chains(walk, module, scope, summary.chains, summary.handed)
     if summary.computes_names:
         add_scope(walk, module, scope)
@@ -184,11 +186,10 @@ def _add_loaded(walk: "Walk", summary: CodeSummary, scope: Scope) -> None:
 # ---- imports ------------------------------------------------------------------------------------
 
 
-def add_import(walk: "Walk", name: str, importer: str) -> None:
-    """Add a module that code imports when it runs, and everything the module imports."""
+def add_import(walk: "Walk", name: str, importer: str, package: str) -> None:
+    """Add a module that code of a package imports when it runs, and everything it imports."""
     if name.endswith("*"):
-        for file in files_below(name[:-2], importer):
-            add_file(walk, Path(file).stem, file)
+        _add_files_below(walk, name[:-2], importer, package)
         return
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
@@ -198,22 +199,32 @@ def add_import(walk: "Walk", name: str, importer: str) -> None:
         add_file(walk, name, found)
 
 
+def _add_files_below(walk: "Walk", name: str, importer: str, package: str) -> None:
+    found = modules_below(name, importer)
+    if len(found) > _MOST_FILES:
+        why = f"imports a module by a computed name: the first {_MOST_FILES} files count"
+        walk.leave_out(f"{Path(importer).name}: {len(found)} files", why)
+    for below, file in found[:_MOST_FILES]:
+        add_file(walk, ".".join(filter(None, (name or package, below))) or "__init__", file)
+
+
 def add_file(walk: "Walk", name: str, file: str) -> None:
     """Add a source file, and everything it imports."""
     label = f"file of {name}"
-    if label in walk.result.forms or not is_users_file(file):
+    if (label, file) in walk.files or not is_users_file(file):
         return
+    walk.files.add((label, file))
     parsed = walk.sources.current_file(file)
     if parsed is None:
         walk.add_form(label, ["unreadable"])
         return
     summary = syntax.read(parsed.tree)
-    walk.add_form(label, ["module", summary.digest])
-    walk.result.written[label] = (file, _WHOLE)
+    kept = walk.add_form(label, ["module", summary.digest])
+    walk.result.written[kept] = (file, _WHOLE)
     add_variables(walk, label, summary, {})
     package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
     for imported in sorted(set(imports_in(summary.imports, package))):
-        add_import(walk, imported, file)
+        add_import(walk, imported, file, package)
 
 
 def is_limpet_command() -> bool:

@@ -72,6 +72,7 @@ class Walk:
         sources: The source files.
         side_effects: Knows which code changes objects that are not its own.
         reached: Names of modules that contribute something.
+        files: The source files that count as a whole, each with the name of its part.
         of_python: Names that code uses and no module defines: builtins, or not defined yet.
         volatile_in_classes: Attributes that differ at every start, by the id of their class.
         budget: How many more objects of libraries are visited.
@@ -96,6 +97,7 @@ class Walk:
         self.sources = Sources()
         self.side_effects = SideEffects(self)
         self.reached: set[str] = set()
+        self.files: set[tuple[str, str]] = set()
         self.of_python: set[str] = set()
         self.volatile_in_classes: dict[int, dict[str, bool]] = {}
         self.budget = objects.Budget()

@@ -314,6 +314,37 @@ def test_whoever_is_lost_only_what_was_in_flight_runs_again(
         goes_on(project, env, [ONE, PROCESSES, None][turn % 3])
 
 
+LEAVES = """
+import asyncio, json, os, sys
+from limpet.engines.ray.gateway import Gateway
+from limpet.engines.ray.words import CONNECT, START
+
+
+async def main():
+    gateway = Gateway(lambda messages: None, sys.exit)
+    gateway.hear((CONNECT, json.loads(sys.argv[1])))
+    gateway.hear((START, 1))  # it begins to look for room
+    gateway.flush()
+    await asyncio.sleep(0)  # it looks
+
+
+asyncio.run(main())
+assert not sys.modules["ray"].is_initialized()
+assert "RAY_ENABLE_AUTO_CONNECT" not in os.environ  # the user's code would inherit it
+"""
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_gateway_that_has_left_starts_no_ray_of_its_own(tmp_path, short_folder, cluster):
+    """Ray's functions start a Ray where none is connected, and something may be under way."""
+    said = {"where": cluster.address, "workers": 1, "resources": {"CPU": 1}, "runtime_env": "{}",
+            "log": str(tmp_path / "gateway.log"), "setting": {}}  # fmt: skip
+    env = {**os.environ, **cluster.env, "TMPDIR": str(short_folder)}
+    subprocess.run([sys.executable, "-c", LEAVES, json.dumps(said)], env=env, check=True)
+    assert list(short_folder.iterdir()) == []
+
+
 @needs_ray
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

@@ -21,6 +21,7 @@ _PROBE_S = 5.0
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _ANSWER = b"\x04"  # the type of a SETTINGS frame, after three bytes of length
 _FEWER_TRIES = ("RAY_NUM_REDIS_GET_RETRIES", "4")  # a second each; Ray's 20 come to a wrong token
+_STARTS_BY_ITSELF = "RAY_ENABLE_AUTO_CONNECT"
 _STORE_BYTES = 80 * 2**20  # all that travels is small; Ray takes at least 75 MB
 
 
@@ -80,8 +81,19 @@ def _common(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _imported() -> Any:
-    import ray  # noqa: PLC0415 - only here, and only in this process
+    """Import Ray, in this process alone, and let it start nothing that it was not asked for.
 
+    Where it is not connected, its functions start a Ray. What is under way when the gateway leaves,
+    or when a connection breaks, would do that on the user's machine.
+    """
+    before = os.environ.get(_STARTS_BY_ITSELF)
+    os.environ[_STARTS_BY_ITSELF] = "0"  # it is read when Ray is imported
+    try:
+        import ray  # noqa: PLC0415 - only here
+    finally:  # the workers of a local Ray inherit this environment
+        del os.environ[_STARTS_BY_ITSELF]
+        if before is not None:
+            os.environ[_STARTS_BY_ITSELF] = before
     return ray
 
 

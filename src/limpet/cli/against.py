@@ -17,7 +17,7 @@ from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.opened_run import find_to_compare
 from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.results import Comparison
-from limpet.run.results.filters import split_name
+from limpet.run.results.score_names import split_name
 from limpet.text import did_you_mean, one_line
 
 

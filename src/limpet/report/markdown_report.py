@@ -13,7 +13,7 @@ from limpet.run.comparing.results import Comparison
 from limpet.run.reading.head_query import HeadQuery, failed_rows
 from limpet.run.reading.heads import Heads
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import values_words
 from limpet.run.results.stop_words import stop_when_lines
 

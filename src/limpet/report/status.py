@@ -18,7 +18,7 @@ from limpet.run.planning.plan import HOW_TO_CANCEL
 from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import people_notes, score_words
 from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.typed_json import to_data

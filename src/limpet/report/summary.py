@@ -8,7 +8,7 @@ from rich.text import Text
 
 from limpet.report.tables import plain_table
 from limpet.report.words import by_current, by_error, duration, latency, without_answer
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import (
     claim_of,
     headline,

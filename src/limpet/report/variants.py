@@ -12,7 +12,7 @@ from limpet.report.score_table import GAP, NONE
 from limpet.report.tables import cell, plain_table
 from limpet.run.reading import RunReader
 from limpet.run.reading.variants import VariantRun
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import score_words
 from limpet.text import one_line
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from limpet.arguments import positive_number
 from limpet.errors import LimpetError
-from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.score_names import ScoreName, split_name
 from limpet.text import did_you_mean
 
 _ALLOWED = 'must map scores to half-widths, for example {"correct": 0.02}'

@@ -17,7 +17,7 @@ from limpet.run.reading.item_history import WholeItem
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import Labels, ScoreTable
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.filters import ScoreName, parts_of
+from limpet.run.results.score_names import ScoreName, parts_of
 
 
 class HidingHeads(Heads):

@@ -14,7 +14,8 @@ from limpet.run.reading.item_history import WholeItem
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.reading.search import Search
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.filters import Filter, ScoreName, parts_of
+from limpet.run.results.filters import Filter
+from limpet.run.results.score_names import ScoreName, parts_of
 from limpet.run.results.score_words import votes_words
 from limpet.text import quoted
 from limpet.view.hiding_heads import HidingHeads

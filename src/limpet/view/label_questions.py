@@ -10,7 +10,7 @@ import numpy as np
 from limpet.errors import LimpetError
 from limpet.run.calibrating.corrected import fingerprint_of
 from limpet.run.calibrating.label_values import UNIT, LabelValues, Meaning, choices_of, scale_of
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.text import hint_near, one_line, quoted
 from limpet.view.hiding_heads import HidingHeads
 from limpet.view.opened_runs import OpenedRun

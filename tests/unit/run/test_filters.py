@@ -7,7 +7,8 @@ import pytest
 
 import limpet
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.filters import Filter, ScoreName, filter_of
+from limpet.run.results.filters import Filter, filter_of
+from limpet.run.results.score_names import ScoreName
 from limpet.types import CellStatus
 
 

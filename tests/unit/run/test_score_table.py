@@ -7,7 +7,7 @@ import pytest
 
 import limpet
 from limpet.run.reading import RunReader, noted_scores
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(5)]
 CORRECT = ScoreName("correct")

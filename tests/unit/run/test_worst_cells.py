@@ -5,7 +5,8 @@ import pytest
 import limpet
 from limpet.run.reading import RunReader
 from limpet.run.reading.worst_cells import worst_cells
-from limpet.run.results.filters import Filter, ScoreName
+from limpet.run.results.filters import Filter
+from limpet.run.results.score_names import ScoreName
 
 
 @pytest.fixture(scope="module")

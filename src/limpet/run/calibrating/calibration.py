@@ -15,7 +15,7 @@ from limpet.run.calibrating.label_values import LabelValues, choices_of, scale_o
 from limpet.run.calibrating.labels_log import LabelsLog, counting
 from limpet.run.calibrating.people_file import KeptCalibration, PeopleFile
 from limpet.run.calibrating.sorted_labels import SortedLabels
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.text import count, one_line
 
 if TYPE_CHECKING:

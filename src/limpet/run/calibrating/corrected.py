@@ -25,7 +25,7 @@ from limpet.run.calibrating.people_file import (
     Labelled,
     PeopleFile,
 )
-from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.score_names import ScoreName, split_name
 from limpet.text import count
 from limpet.types import Scale
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.run.reading.scores import outputs_of
-from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.score_names import ScoreName, split_name
 from limpet.text import hint_near, one_line, quoted
 
 if TYPE_CHECKING:

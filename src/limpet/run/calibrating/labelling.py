@@ -17,7 +17,7 @@ from limpet.run.calibrating.label_files import Said
 from limpet.run.calibrating.labels_log import LabelsLog
 from limpet.run.calibrating.people_file import Draw, Drawn, PeopleFile
 from limpet.run.calibrating.sampling import stamp
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 
 
 @dataclass(slots=True)

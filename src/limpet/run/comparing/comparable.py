@@ -19,7 +19,7 @@ from limpet.run.comparing.results import MOST_IDS, LeftOut
 from limpet.run.comparing.same_evaluator import range_words, same_evaluator
 from limpet.run.comparing.scores import PairedScores
 from limpet.run.reading.score_table import Flags, Floats, Labels
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.stats.samples import FEWEST_GROUPS
 from limpet.text import count, one_line
 

@@ -8,7 +8,7 @@ from copy import copy
 from limpet.errors import LimpetError
 from limpet.run.comparing.comparable import Comparable
 from limpet.run.comparing.results import LeftOut
-from limpet.run.results.filters import ScoreName, split_name
+from limpet.run.results.score_names import ScoreName, split_name
 from limpet.text import hint_near, one_line, quoted
 
 

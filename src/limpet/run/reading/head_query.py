@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from limpet.errors import LimpetError
 from limpet.run.reading.score_table import Flags, Floats, Labels, ScoreTable
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.text import hint_near, one_line, quoted
 
 Places = NDArray[np.intp]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.noted_scores import PartName, Parts
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

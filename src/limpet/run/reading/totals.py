@@ -16,7 +16,7 @@ from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.noted_totals import TotalsNote
 from limpet.run.reading.scores import ScoresReader
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.run.results.table import mean
 from limpet.run.results.version_counts import VersionCounts

@@ -5,7 +5,7 @@ import math
 
 from limpet.run.reading.noted_scores import parts_of
 from limpet.run.reading.run_results import RunResults
-from limpet.run.results.filters import ScoreName
+from limpet.run.results.score_names import ScoreName
 
 
 def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = False) -> list[int]:

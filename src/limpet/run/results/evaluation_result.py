@@ -13,10 +13,11 @@ from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
-from limpet.run.results.filters import ScoreName, check_fields, filter_of
+from limpet.run.results.filters import check_fields, filter_of
 from limpet.run.results.groups import groups_by
 from limpet.run.results.report_file import ReportFile
 from limpet.run.results.scale_data import scale_in
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import score_words, values_words
 from limpet.run.results.stop_words import stop_when_lines
 from limpet.run.results.table import Table, cells_of, rows_by_item

@@ -5,13 +5,13 @@ other, so that the worst ten of a large run need no more memory than ten items.
 """
 
 import heapq
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
+from limpet.run.results.score_names import ScoreName, parts_of, split_name
 from limpet.run.results.score_words import votes_disagree
 from limpet.text import hint_near, one_line, quoted
 
@@ -24,39 +24,6 @@ _ABOUT_ITEM = ("id", "trial", "status")
 """What else can be named like a field."""
 _MOST_NAMES = 20
 _IS_NUMBER = 1
-
-
-class ScoreName(NamedTuple):
-    """A name like `judge`, for all scores of an evaluator, or `judge.quality`, for one of several.
-
-    Attributes:
-        evaluator: The evaluator.
-        part: Which of its scores; None: all.
-    """
-
-    evaluator: str
-    part: str | None = None
-
-    def __str__(self) -> str:
-        return self.evaluator if self.part is None else f"{self.evaluator}.{self.part}"
-
-    def records(self, item: "ItemResult") -> list[Mapping[str, Any]]:
-        """Return the records of these scores of an item."""
-        parts = parts_of(item.scores.get(self.evaluator, {}))
-        return [record for part, record in parts if self.part in (None, part)]
-
-    def lowest(self, item: "ItemResult") -> float | None:
-        """Return the lowest value of an item; None if it has none."""
-        values = (record.get("score") for record in self.records(item))
-        numbers = [float(value) for value in values if isinstance(value, (int, float))]
-        return min((number for number in numbers if not math.isnan(number)), default=None)
-
-
-def parts_of(score: Mapping[str, Any]) -> Iterable[tuple[str | None, Mapping[str, Any]]]:
-    """Return the records of an evaluator's scores by name; None: its only one."""
-    if "scores" in score:
-        return list(score["scores"].items())
-    return [(None, score)] if score else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +145,7 @@ def filter_of(
     _check_types(names, below, where, worst)
 
     def named(name: str) -> ScoreName:
-        return score_name(name, evaluators, read)
+        return _score_name(name, evaluators, read)
 
     def chosen(option: str, example: str) -> ScoreName:
         if about is None and len(evaluators) != 1:
@@ -221,7 +188,7 @@ def _check_types(strings: Mapping[str, Any], below: Any, where: Any, worst: Any)
         whole_number_from(1, worst=worst)
 
 
-def score_name(
+def _score_name(
     name: str, evaluators: Sequence[str], read: "Callable[[], Iterable[ItemResult]]"
 ) -> ScoreName:
     """Return which scores a name like `judge` or `judge.quality` means.
@@ -242,17 +209,6 @@ def score_name(
             if len(seen) < _MOST_NAMES:
                 seen[str(ScoreName(found.evaluator, part))] = None
     raise _unknown("score", name, list(seen) or evaluators)
-
-
-def split_name(name: str, evaluators: Iterable[str]) -> ScoreName | None:
-    """Return the evaluator and the part that a name consists of; None: it has no evaluator."""
-    # Both may contain dots: the longest name of an evaluator counts.
-    for evaluator in sorted(evaluators, key=len, reverse=True):
-        if name == evaluator:
-            return ScoreName(evaluator)
-        if name.startswith(f"{evaluator}.") and len(name) > len(evaluator) + 1:
-            return ScoreName(evaluator, name[len(evaluator) + 1 :])
-    return None
 
 
 def check_fields(names: Iterable[str], read: "Callable[[], Iterable[ItemResult]]") -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from limpet.json_values import encode
-from limpet.run.results.filters import MISSING, ScoreName, field_of
+from limpet.run.results.filters import MISSING, field_of
+from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_numbers import ScoreNumbers
 from limpet.run.results.summary import Numbers
 from limpet.types import Scale

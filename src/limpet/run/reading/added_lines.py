@@ -52,7 +52,7 @@ class AddedLines:
         self.numbers.masked += sum(bool(facts[MASKED]) for facts in found if MASKED in facts)
 
     def _add_failed_answer(self, failed: Failed, number: int) -> None:
-        self.numbers.add_failure(failed.facts, number)
+        self.numbers.failures.add(failed.facts, number)
         self.numbers.masked += bool(failed.facts.get(MASKED))
 
     def _add_scores(
@@ -73,7 +73,7 @@ class AddedLines:
 
     def _add_failed_score(self, name: str, failed: Failed, number: int) -> None:
         scores = self.numbers.scores[name]
-        scores.add_failure(failed.facts, number)
+        scores.failures.add(failed.facts, number)
         if "usage" in failed.facts:
             scores.add_usage(failed.facts)
         scores.note_masked(failed.facts)

@@ -19,7 +19,7 @@ from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.new_lines import NewLines
 from limpet.run.reading.noted_totals import TotalsNote
 from limpet.run.reading.scores import ScoresReader
-from limpet.run.record_fields import MASKED
+from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.run.results.numbers_state import restored, state_of
 
 _ROUND_BYTES = 2**22
@@ -214,10 +214,12 @@ class GrowingTotals(AddedLines):
             return
         self.numbers.masked -= bool(failed.facts.get(MASKED))
         if step in self.numbers.scores:
-            self.numbers.scores[step].forget_failure(failed.facts, number)
+            scores = self.numbers.scores[step]
+            scores.failures.forget(failed.facts, number)
+            scores.saw_masked -= bool(failed.facts.get(SAW_MASKED))
             self._is_simple &= "usage" not in failed.facts  # which cannot be taken away
         else:
-            self.numbers.forget_failure(failed.facts, number)
+            self.numbers.failures.forget(failed.facts, number)
 
     # ---- notes ----------------------------------------------------------------------------------
 

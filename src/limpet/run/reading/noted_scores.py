@@ -45,10 +45,10 @@ def parts_of(numbers: Numbers) -> dict[PartName, Part]:
         ("answered",): numbers.answered_cells,
         ("seconds",): numbers.seconds,
         ("costs",): numbers.costs,
-        ("failed",): numbers.failed_cells,
+        ("failed",): numbers.failures.cells,
     }
     for name, scores in numbers.scores.items():
-        arrays["failed", name] = scores.failed_cells
+        arrays["failed", name] = scores.failures.cells
         for part, (cells, values) in scores.parts.items():
             arrays["cells", name, part], arrays["values", name, part] = cells, values
         for part, by_label in scores.labels.items():

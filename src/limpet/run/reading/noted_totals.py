@@ -5,7 +5,7 @@ of a large run notes its totals in `index/totals` now and then: a checksum of al
 line of JSON, and the arrays it refers to by their numbers.
 
     9f0c11aa
-    {"form":1,"of":"<digest>","ends":{"workflow_output.jsonl":[<bytes>,<crc>],…},"known":{…},…}
+    {"form":2,"of":"<digest>","ends":{"workflow_output.jsonl":[<bytes>,<crc>],…},"known":{…},…}
 
 They are the totals of the first bytes of each column and of the failures. A reader believes them if
 these bytes have that checksum, and `of`, the digest of all that is asked, is the same; it adds what
@@ -24,7 +24,7 @@ from limpet.journal.files import make_directory, open_to_read, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import checksum, crc32
 
-_FORM = 1
+_FORM = 2
 _ARRAY = "array"
 
 

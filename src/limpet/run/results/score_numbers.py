@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from limpet.run.record_fields import SAW_MASKED
+from limpet.run.results.failure_counts import FailureCounts
 from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
 from limpet.run.results.usage_totals import Used
-from limpet.run.results.version_counts import VersionCounts, count_failure, forget_failure
+from limpet.run.results.version_counts import VersionCounts
 from limpet.types import Scale
 
 
@@ -36,9 +37,7 @@ class ScoreNumbers:
         scale: What the scores mean.
         parts: The scores by name; None: its only one.
         labels: By score and label, the numbers of the cells that have it.
-        failed_cells: The numbers of the cells that it failed to score.
-        failed: The number of failures, by class.
-        errors: The same, by exception.
+        failures: The cells that it failed to score.
         completed: The number of scores.
         versions: Which scores are of an earlier answer, or are to be made again.
         saw_masked: The number of answers it scored of which a secret was masked.
@@ -46,14 +45,12 @@ class ScoreNumbers:
 
     def __init__(self, name: str, scale: Scale) -> None:
         self.scale = scale
-        self.failed: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
+        self.failures = FailureCounts()
         self.saw_masked = self.completed = 0
         self.parts: defaultdict[str | None, PartScores] = defaultdict(_no_scores)
         self.labels: defaultdict[str | None, defaultdict[str, array[int]]] = defaultdict(
             lambda: defaultdict(lambda: array("Q"))
         )
-        self.failed_cells = array("Q")
         self.versions = VersionCounts(name)
         self._used, self._has_usage = Used(), False
         self._agreements, self._flips = array("d"), array("d")
@@ -94,17 +91,6 @@ class ScoreNumbers:
                 if isinstance(number, int):
                     self._by_model[model][answer] += number * times
 
-    def add_failure(self, error: Mapping[str, Any], cell: int) -> None:
-        """Add a failure of a cell by its class and type."""
-        count_failure(self.failed, self.errors, error)
-        self.failed_cells.append(cell)
-
-    def forget_failure(self, error: Mapping[str, Any], cell: int) -> None:
-        """Forget a failure that was added: the cell ran again."""
-        forget_failure(self.failed, self.errors, error)
-        self.failed_cells.remove(cell)
-        self.saw_masked -= bool(error.get(SAW_MASKED))
-
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
         self._has_usage = True
@@ -118,9 +104,9 @@ class ScoreNumbers:
         """Return the numbers, of so many items."""
         summary: dict[str, Any] = {
             "completed": self.completed,
-            "failed": dict(self.failed),
-            "errors": dict(self.errors),
-            "not_run": items - self.completed - self.failed.total(),
+            "failed": dict(self.failures.by_class),
+            "errors": dict(self.failures.by_exception),
+            "not_run": items - self.completed - self.failures.total,
             "mean": mean(self.parts[None].values if None in self.parts else ()),
             **self.versions.summary(),
         }

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from limpet.run.record_fields import CUT_OFF
 from limpet.run.results.cell_items import CellItems
 from limpet.run.results.costs import is_bounded, numbers_in
+from limpet.run.results.failure_counts import FailureCounts
 from limpet.run.results.scale_data import scale_data
 from limpet.run.results.score_numbers import ScoreNumbers
 from limpet.run.results.usage_totals import Used, quantiles
-from limpet.run.results.version_counts import PENDING, VersionCounts, count_failure, forget_failure
+from limpet.run.results.version_counts import PENDING, VersionCounts
 from limpet.types import Scale
 from limpet.version import VERSION
 
@@ -60,9 +61,7 @@ class Numbers:
         answered_cells: The numbers of the cells that the workflow answered.
         seconds: How long each of these took, in the same order; NaN where that is not known.
         costs: What each of these cost; NaN where that is not known.
-        failed_cells: The numbers of the cells that the workflow failed.
-        failed: The number of failures of the workflow, by class.
-        errors: The same, by exception.
+        failures: The cells that the workflow failed.
         versions: Which answers are not by the current version, or are to be made again.
         masked: The number of lines in which a secret is masked.
         scores: The numbers of each evaluator.
@@ -78,9 +77,7 @@ class Numbers:
         groups = {scale.group for scale in scales.values() if scale.group is not None}
         self.cell_items = CellItems(trials, groups)
         self.items = self.masked = self._cut_off = 0
-        self.failed_cells = array("Q")
-        self.failed: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
+        self.failures = FailureCounts()
         self.scores = {name: ScoreNumbers(name, scales.get(name, Scale())) for name in evaluators}
         self.versions = VersionCounts("workflow")
         self.answered_cells, self.seconds, self.costs = array("Q"), array("d"), array("d")
@@ -94,29 +91,19 @@ class Numbers:
         self.cell_items.add(item)
         self.masked += len(item.masked)
         if item.error is not None:
-            self.add_failure(item.error, cell)
+            self.failures.add(item.error, cell)
         if item.entry is not None:
             self.add_answers([item.entry.facts], [cell])
             self.versions.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
-                scores.add_failure(item.score_errors[name], cell)
+                scores.failures.add(item.score_errors[name], cell)
             scores.saw_masked += name in item.saw_masked
             if name in item.scores:
                 scores.add(item.scores[name], [cell])
                 scores.versions.add(item.version, item.redo)
             if name in item.score_usage:
                 scores.add_usage(item.score_usage[name])
-
-    def add_failure(self, error: Mapping[str, Any], cell: int) -> None:
-        """Add a failure of a cell by its class and type."""
-        count_failure(self.failed, self.errors, error)
-        self.failed_cells.append(cell)
-
-    def forget_failure(self, error: Mapping[str, Any], cell: int) -> None:
-        """Forget a failure that was added: the cell ran again."""
-        forget_failure(self.failed, self.errors, error)
-        self.failed_cells.remove(cell)
 
     def add_answers(self, answers: Sequence[Mapping[str, Any]], cells: Iterable[int]) -> None:
         """Add answers by the facts about them, and the numbers of their cells."""
@@ -133,8 +120,8 @@ class Numbers:
         """Return the numbers of a step that say how far it is."""
         if step in self.scores:
             scores = self.scores[step]
-            return _step_numbers(scores.completed, scores.failed, scores.errors, scores.versions)
-        return _step_numbers(len(self.answered_cells), self.failed, self.errors, self.versions)
+            return _step_numbers(scores.completed, scores.failures, scores.versions)
+        return _step_numbers(len(self.answered_cells), self.failures, self.versions)
 
     def summary(self, in_flight: int | None = None) -> dict[str, Any]:
         """Return all numbers, in the shape of `summary.json`.
@@ -144,7 +131,7 @@ class Numbers:
                 and the answers that are not scored yet are part of the bounds. None: it is not.
         """
         completed = len(self.answered_cells)
-        not_run = self.items - completed - self.failed.total()
+        not_run = self.items - completed - self.failures.total
         seconds = array("d", (one for one in self.seconds if not math.isnan(one)))
         times = {"seconds": quantiles(seconds)} if seconds else {}
         each = self._used.quantiles() | times
@@ -152,8 +139,8 @@ class Numbers:
             "n": self.items,
             "workflow": {
                 "completed": completed,
-                "failed": dict(self.failed),
-                "errors": dict(self.errors),
+                "failed": dict(self.failures.by_class),
+                "errors": dict(self.failures.by_exception),
                 "not_run": not_run,
                 **({"cut_off": self._cut_off} if self._cut_off else {}),
                 **self.versions.summary(),
@@ -178,9 +165,9 @@ class Numbers:
             scores: The scores.
             begun: While the run is running, how many cells the workflow has answered, or will.
         """
-        ended = scores.completed + scores.failed.total()
+        ended = scores.completed + scores.failures.total
         found = scale_data(scores.scale)
-        if self.items - ended - self.failed.total():
+        if self.items - ended - self.failures.total:
             found["interim"] = True
         if not scores.completed:
             return found
@@ -189,7 +176,7 @@ class Numbers:
         return found | claims(
             scores,
             self.cell_items,
-            [*self.failed_cells, *scores.failed_cells],
+            [*self.failures.cells, *scores.failures.cells],
             0 if begun is None else max(0, begun - ended),
         )
 
@@ -203,9 +190,8 @@ def _cost(cost: Any) -> float:
     return cost if isinstance(cost, (int, float)) and is_bounded(cost) else nan
 
 
-def _step_numbers(
-    completed: int, failed: Counter[str], errors: Counter[str], versions: VersionCounts
-) -> StepNumbers:
+def _step_numbers(completed: int, failures: FailureCounts, versions: VersionCounts) -> StepNumbers:
     again = Counter({kind: number for kind, number in versions.redo.items() if kind != PENDING})
     done = completed - versions.redo.total()
-    return StepNumbers(done, dict(failed + again), dict(errors + versions.errors))
+    errors = failures.by_exception + versions.errors
+    return StepNumbers(done, dict(failures.by_class + again), dict(errors))

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from limpet.run.results.failure_counts import class_and_exception
+
 PENDING = "pending"
 PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
@@ -40,7 +42,9 @@ class VersionCounts:
             if error is None:
                 self.redo[PENDING] += 1
             else:
-                count_failure(self.redo, self.errors, error)
+                kind, exception = class_and_exception(error)
+                self.redo[kind] += 1
+                self.errors[exception] += 1
 
     def summary(self) -> dict[str, Any]:
         """Return the counts that differ from the usual.
@@ -50,19 +54,3 @@ class VersionCounts:
         """
         found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
         return found | ({"redo": dict(self.redo)} if self.redo else {})
-
-
-def count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:
-    """Count a failure by its class, and by its exception."""
-    kind = str(error.get("class", "unknown"))
-    classes[kind] += 1
-    errors[str(error.get("type") or kind)] += 1
-
-
-def forget_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:
-    """Forget a failure that was counted."""
-    kind = str(error.get("class", "unknown"))
-    for counts, name in ((classes, kind), (errors, str(error.get("type") or kind))):
-        counts[name] -= 1
-        if not counts[name]:
-            del counts[name]

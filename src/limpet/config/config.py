@@ -149,7 +149,7 @@ def load_config(
         set_variant(tree, variant.values)
     elif tree.data.get(MATRIX) is not None:
         hint = "name the run of one variant, or use no matrix: --set matrix=null"
-        refuse(tree.key_place((MATRIX,)), "the file has a matrix, and this needs one run", hint)
+        refuse(tree.key_location((MATRIX,)), "the file has a matrix, and this needs one run", hint)
     tree.data.pop(MATRIX, None)
     # Resolve the folder, which may be `..`, but not a link to the file itself.
     file = file.parent.resolve() / file.name

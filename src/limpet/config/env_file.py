@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import NoReturn
 
-from limpet.config.errors import Place, refuse
+from limpet.config.errors import Location, refuse
 from limpet.text import nearest_file, one_line
 
 _LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
@@ -39,12 +39,14 @@ def _text_of(path: Path, shown: str) -> str:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         near = nearest_file(path) if path.parent.is_dir() else None
-        refuse(Place(shown), "does not exist", f"did you mean {one_line(near)}?" if near else None)
+        refuse(
+            Location(shown), "does not exist", f"did you mean {one_line(near)}?" if near else None
+        )
     except UnicodeDecodeError:
-        refuse(Place(shown), "is not UTF-8", "save it as UTF-8")
+        refuse(Location(shown), "is not UTF-8", "save it as UTF-8")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        refuse(Place(shown), f"cannot be read: {one_line(str(why))}")
+        refuse(Location(shown), f"cannot be read: {one_line(str(why))}")
 
 
 def _variables(text: str, shown: str) -> dict[str, str]:
@@ -53,25 +55,25 @@ def _variables(text: str, shown: str) -> dict[str, str]:
         line = line.strip()  # noqa: PLW2901 - also a carriage return
         if not line or line.startswith("#"):
             continue
-        place = Place(shown, number)
+        location = Location(shown, number)
         named = _LINE.fullmatch(line)
         if named is None:
-            refuse(place, "must be NAME=value", "letters, digits and _ make a name")
-        variables[named[1]] = _value(named[2], place)
+            refuse(location, "must be NAME=value", "letters, digits and _ make a name")
+        variables[named[1]] = _value(named[2], location)
     return variables
 
 
-def _value(text: str, place: Place) -> str:
+def _value(text: str, location: Location) -> str:
     if "\0" in text:
-        refuse(place, "the value has a NUL character")
+        refuse(location, "the value has a NUL character")
     if text.startswith("'"):
-        return (_SINGLE.fullmatch(text) or _refuse_quote(place))[1]
+        return (_SINGLE.fullmatch(text) or _refuse_quote(location))[1]
     if text.startswith('"'):
-        inner = (_DOUBLE.fullmatch(text) or _refuse_quote(place))[1]
+        inner = (_DOUBLE.fullmatch(text) or _refuse_quote(location))[1]
         return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), inner)
     return _COMMENT.sub("", text).strip()
 
 
-def _refuse_quote(place: Place) -> NoReturn:
+def _refuse_quote(location: Location) -> NoReturn:
     hint = "close it on the same line, with nothing after it but a comment; \\n is a line break"
-    refuse(place, "a quote is opened and not closed as it should be", hint)
+    refuse(location, "a quote is opened and not closed as it should be", hint)

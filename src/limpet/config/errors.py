@@ -16,7 +16,7 @@ CANNOT_IMPORT = " cannot be imported: "
 """Separates the name of a module from what is wrong with it or with its imports."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The source of a value.
 
     Attributes:
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 class Problem(NamedTuple):
     """A mistake in a configuration."""
 
-    place: Place
+    location: Location
     text: str
     hint: str | None = None
     cause: BaseException | None = None
@@ -71,31 +71,31 @@ class Findings:
         if final:
             self._final.append(path)
         known = self.tree.known(path)
-        self.add_at(self.tree.place(known), f"{named(known)}{text}", hint, cause)
+        self.add_at(self.tree.location(known), f"{named(known)}{text}", hint, cause)
 
     def add_key(self, path: "KeyPath", text: str, hint: str | None = None) -> None:
         """Add a problem with a key."""
-        self.add_at(self.tree.key_place(path), text, hint)
+        self.add_at(self.tree.key_location(path), text, hint)
 
     def add_at(
         self,
-        place: Place,
+        location: Location,
         text: str,
         hint: str | None = None,
         cause: BaseException | None = None,
     ) -> None:
-        """Add a problem at a place in the file."""
-        self._problems.append(Problem(place, text, hint, cause))
+        """Add a problem at a location in the file."""
+        self._problems.append(Problem(location, text, hint, cause))
 
     def raise_any(self) -> None:
         """Raise one `ConfigError` for all problems, if there are any."""
         if not self._problems:
             return
         # In the order of the file; the command line comes last.
-        ranked = sorted(self._problems, key=lambda problem: problem.place.line or 10**9)
+        ranked = sorted(self._problems, key=lambda problem: problem.location.line or 10**9)
         first, *others = problems = _each_module_once(ranked)
         if not others:
-            raise ConfigError(f"{first.place}: {first.text}", hint=first.hint) from first.cause
+            raise ConfigError(f"{first.location}: {first.text}", hint=first.hint) from first.cause
         lines = list(map(_with_hint, problems[:_MOST_SHOWN]))
         if len(problems) > _MOST_SHOWN:
             lines.append(f"and {len(problems) - _MOST_SHOWN:,} more")
@@ -112,14 +112,14 @@ def _each_module_once(found: list[Problem]) -> list[Problem]:
 
 
 def _also_at(first: Problem, others: list[Problem]) -> Problem:
-    places = ", ".join(dict.fromkeys(str(other.place) for other in others))
-    return first._replace(text=f"{first.text} (also needed at {places})") if others else first
+    locations = ", ".join(dict.fromkeys(str(other.location) for other in others))
+    return first._replace(text=f"{first.text} (also needed at {locations})") if others else first
 
 
 def _with_hint(problem: Problem) -> str:
     """Return a problem with its hint on a line of its own, as one of several."""
     hint = f"\n  hint: {problem.hint}" if problem.hint else ""
-    return f"{problem.place}: {problem.text}{hint}"
+    return f"{problem.location}: {problem.text}{hint}"
 
 
 def named(path: "KeyPath") -> str:
@@ -127,6 +127,6 @@ def named(path: "KeyPath") -> str:
     return one_line(".".join(map(str, path))) + ": " if path else ""
 
 
-def refuse(place: Place, text: str, hint: str | None = None) -> NoReturn:
+def refuse(location: Location, text: str, hint: str | None = None) -> NoReturn:
     """Raise a `ConfigError` at once: nothing else can be checked."""
-    raise ConfigError(f"{place}: {text}", hint=hint)
+    raise ConfigError(f"{location}: {text}", hint=hint)

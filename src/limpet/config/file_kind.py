@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from limpet.config.environment import shown
-from limpet.config.errors import Place, refuse
+from limpet.config.errors import Location, refuse
 from limpet.config.file_text import read_text
 from limpet.config.yaml_file import Tree, read_tree
 from limpet.text import nearest, one_line, quoted
@@ -33,9 +33,9 @@ def is_nat_file(path: str | Path) -> bool:
 def _refuse_without_eval(tree: Tree) -> NoReturn:
     for key in tree.data:
         if nearest(key, ["eval"]):
-            refuse(tree.key_place((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
+            refuse(tree.key_location((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
     refuse(
-        Place(tree.shown, 1),
+        Location(tree.shown, 1),
         "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation",
         "add eval: with a dataset and evaluators",
     )
@@ -48,15 +48,15 @@ def check_eval_yml(tree: Tree) -> None:
         ConfigError: It is empty, not a mapping, or the toolkit's.
     """
     data: Any = tree.data
-    place = Place(tree.shown, 1)
+    location = Location(tree.shown, 1)
     if data is None:
         hint = "it needs at least: dataset: questions.jsonl and workflow: app:answer"
-        refuse(place, "the file is empty", hint)
+        refuse(location, "the file is empty", hint)
     if not isinstance(data, dict):
-        refuse(tree.place(()), f"must be a mapping of keys to values, not {shown(data)}")
+        refuse(tree.location(()), f"must be a mapping of keys to values, not {shown(data)}")
     if "eval" in data and "dataset" not in data:
         refuse(
-            tree.key_place(("eval",)),
+            tree.key_location(("eval",)),
             "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
             "use limpet run, or limpet.integrations.nat.load_nat_config",
         )

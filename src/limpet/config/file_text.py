@@ -3,7 +3,7 @@
 import codecs
 from pathlib import Path
 
-from limpet.config.errors import Place, refuse
+from limpet.config.errors import Location, refuse
 from limpet.text import nearest_file, one_line, quoted
 
 _LARGEST = 2**20
@@ -27,34 +27,34 @@ def read_text(path: Path, shown: str) -> str:
     Raises:
         ConfigError: It does not exist, cannot be read, is not text, or is far too large.
     """
-    raw = _bytes_of(path, Place(shown)).removeprefix(codecs.BOM_UTF8)
+    raw = _bytes_of(path, Location(shown)).removeprefix(codecs.BOM_UTF8)
     if raw.startswith(_UTF16):
-        refuse(Place(shown, 1), "is UTF-16, not UTF-8", "save the file as UTF-8")
+        refuse(Location(shown, 1), "is UTF-16, not UTF-8", "save the file as UTF-8")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         refuse(
-            Place(shown, line),
+            Location(shown, line),
             f"byte {raw[error.start]:#04x} is not UTF-8",
             "save the file as UTF-8",
         )
 
 
-def _bytes_of(path: Path, place: Place) -> bytes:
+def _bytes_of(path: Path, location: Location) -> bytes:
     try:
         if path.is_dir():
-            refuse(place, "is a directory", "name the file in it: eval.yml")
+            refuse(location, "is a directory", "name the file in it: eval.yml")
         if path.suffix in _OTHERS and path.is_file():
-            refuse(place, _OTHERS[path.suffix], _wanted(path))
+            refuse(location, _OTHERS[path.suffix], _wanted(path))
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        refuse(place, "file not found", _near(path) or _START)
+        refuse(location, "file not found", _near(path) or _START)
     except OSError as error:
-        refuse(place, f"cannot be read: {one_line(error.strerror or str(error))}")
+        refuse(location, f"cannot be read: {one_line(error.strerror or str(error))}")
     if len(raw) > _LARGEST:
-        refuse(place, "is larger than 1 MB: not a configuration", "name an eval.yml")
+        refuse(location, "is larger than 1 MB: not a configuration", "name an eval.yml")
     return raw
 
 

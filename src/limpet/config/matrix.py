@@ -15,7 +15,7 @@ from math import isfinite, prod
 from typing import Any, NamedTuple
 
 from limpet.config.environment import shown
-from limpet.config.errors import Findings, Place, refuse
+from limpet.config.errors import Findings, Location, refuse
 from limpet.config.yaml_file import KeyPath, Tree, read_scalar
 from limpet.secrets.in_configs import masked
 from limpet.secrets.names import is_secret_key
@@ -87,27 +87,29 @@ class Matrix(NamedTuple):
         return list(filter(fits, self.variants))
 
     def _choice(self, text: str) -> tuple[str, Any]:
-        place = Place(f"--only {one_line(text)}")
+        location = Location(f"--only {one_line(text)}")
         name, equals, value = text.partition("=")
         if not equals:
-            refuse(place, "must be NAME=VALUE", self._example())
-        path = self._path(name.strip(), place)
+            refuse(location, "must be NAME=VALUE", self._example())
+        path = self._path(name.strip(), location)
         values = list({_key(v.values[path]): v.values[path] for v in self.variants}.values())
         for candidate in values:
             if value == value_text(candidate) or _key(read_scalar(value)) == _key(candidate):
                 return path, candidate
         texts = list(map(value_text, values))
         hint = hint_near(value, texts) or f"its values: {', '.join(map(one_line, texts[:10]))}"
-        return refuse(place, f"{self.labels[path]} has no value {quoted(value)}", hint)
+        return refuse(location, f"{self.labels[path]} has no value {quoted(value)}", hint)
 
-    def _path(self, name: str, place: Place) -> str:
+    def _path(self, name: str, location: Location) -> str:
         paths = [path for path in self.labels if f".{path}".endswith(f".{name}")]
         if not paths:
             known = [*self.labels.values(), *self.labels]
             hint = hint_near(name, known) or f"the matrix varies {', '.join(self.labels)}"
-            refuse(place, f"the matrix does not vary {quoted(name)}", hint)
+            refuse(location, f"the matrix does not vary {quoted(name)}", hint)
         if len(paths) > 1 and name not in paths:
-            refuse(place, f"{quoted(name)} is the end of {' and '.join(paths)}", "name one of them")
+            refuse(
+                location, f"{quoted(name)} is the end of {' and '.join(paths)}", "name one of them"
+            )
         return name if name in paths else paths[0]
 
     def _example(self) -> str:

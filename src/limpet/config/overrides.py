@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.config.errors import Place, refuse
+from limpet.config.errors import Location, refuse
 from limpet.config.matrix import MATRIX
 from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind, long_model
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
@@ -21,45 +21,47 @@ from limpet.text import one_line, quoted
 _PATH = re.compile(r"(?P<path>[^\s=:]*)[\s=:]*(?P<value>.*)", re.DOTALL)
 
 
-def override(tree: Tree, text: str, place: Place | None = None) -> None:
+def override(tree: Tree, text: str, location: Location | None = None) -> None:
     """Apply a `--set` to the tree.
 
     Args:
         tree: The content of the file; changed in place.
         text: The value of `--set`.
-        place: Its place in messages; default: `--set` and the text, without secrets.
+        location: Its location in messages; default: `--set` and the text, without secrets.
 
     Raises:
         ConfigError: It is not `path=value`, or the path cannot be set.
     """
     name, equals, value = text.partition("=")
-    place = place or Place(f"--set {one_line(shown_setting(text))}")
+    location = location or Location(f"--set {one_line(shown_setting(text))}")
     path = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
-        refuse(place, "must be path=value", "for example --set trials=3 --set pace.concurrency=8")
-    set_value(tree, path, _read(name, value, place), place)
+        refuse(
+            location, "must be path=value", "for example --set trials=3 --set pace.concurrency=8"
+        )
+    set_value(tree, path, _read(name, value, location), location)
 
 
-def set_value(tree: Tree, path: KeyPath, value: Tree, place: Place) -> None:
+def set_value(tree: Tree, path: KeyPath, value: Tree, location: Location) -> None:
     """Set a value in the tree, or replace it.
 
     Args:
         tree: The content of the file; changed in place.
         path: The value's path.
-        value: The value, and the places of its parts.
-        place: The place of the path in messages.
+        value: The value, and the locations of its parts.
+        location: The location of the path in messages.
 
     Raises:
         ConfigError: The path cannot be set.
     """
-    holder = _holder(tree, path, place)
+    holder = _holder(tree, path, location)
     tree.forget(path)
     holder[path[-1]] = value.data
     for depth in range(1, len(path) + 1):
-        tree.keys.setdefault(path[:depth], place)
-        tree.values.setdefault(path[:depth], place)
-    for inner, inner_place in value.values.items():
-        tree.values[path + inner] = tree.keys[path + inner] = inner_place
+        tree.keys.setdefault(path[:depth], location)
+        tree.values.setdefault(path[:depth], location)
+    for inner, inner_location in value.values.items():
+        tree.values[path + inner] = tree.keys[path + inner] = inner_location
     tree.written.update({path + inner: word for inner, word in value.written.items()})
 
 
@@ -73,7 +75,7 @@ def set_variant(tree: Tree, values: Mapping[str, Any]) -> None:
             given = tree.below(at, value)
         else:  # recorded by a run, and no longer in the file
             at, given = (MATRIX, name), Tree(value, tree.shown)
-        set_value(tree, tuple(name.split(".")), given, tree.place(at))
+        set_value(tree, tuple(name.split(".")), given, tree.location(at))
 
 
 def shown_setting(text: str) -> str:
@@ -82,25 +84,25 @@ def shown_setting(text: str) -> str:
     return text if parts is None or may_show(parts["path"], parts["value"]) else parts["path"]
 
 
-def _read(name: str, value: str, place: Place) -> Tree:
+def _read(name: str, value: str, location: Location) -> Tree:
     try:
-        return read_tree(value, str(place), place)
+        return read_tree(value, str(location), location)
     except ConfigError:
         if may_show(name, value):
             raise
         # The error of PyYAML may quote the value.
-        text = f"{place}: the value cannot be read as YAML"
+        text = f"{location}: the value cannot be read as YAML"
         raise ConfigError(text, hint="put quotes around it, inside those of the shell") from None
 
 
-def _holder(tree: Tree, path: KeyPath, place: Place) -> dict[Any, Any]:
+def _holder(tree: Tree, path: KeyPath, location: Location) -> dict[Any, Any]:
     """Return the mapping that holds the last part of a path, creating missing ones."""
     here = tree.data
     for depth, part in enumerate(path[:-1], 1):
         below = _expanded(path[:depth], here.get(part))
         if not isinstance(below, dict):
             named = quoted(".".join(map(str, path[:depth])))
-            refuse(place, f"{named} has no keys below it to set")
+            refuse(location, f"{named} has no keys below it to set")
         here[part] = below = dict(below)  # an alias elsewhere keeps its value
         here = below
     return here  # type: ignore[no-any-return]  # a mapping, all the way down

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import yaml
 
-from limpet.config.errors import Place, refuse
+from limpet.config.errors import Location, refuse
 from limpet.text import one_line
 
 # What PyYAML says, and what it usually means.
@@ -35,7 +35,9 @@ PLACEHOLDER_HINT = 'a string with {{…}} needs quotes: "{{column}}"'
 _UNQUOTED = re.compile(r"[:,\[] *\{\{|: +[^\"'#]*\{\{")
 
 
-def refuse_syntax(error: Exception, at: Callable[[int], Place], text: str, line: int) -> NoReturn:
+def refuse_syntax(
+    error: Exception, at: Callable[[int], Location], text: str, line: int
+) -> NoReturn:
     """Raise a `ConfigError` for an error of PyYAML on a line."""
     if isinstance(error, RecursionError):
         refuse(at(line), "is nested too deep")

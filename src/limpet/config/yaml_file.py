@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from limpet.config.errors import Findings, Place, refuse
+from limpet.config.errors import Findings, Location, refuse
 from limpet.config.yaml_errors import PLACEHOLDER_HINT, refuse_syntax
 from limpet.text import quoted
 
@@ -50,8 +50,8 @@ class Tree:
 
     data: Any
     shown: str
-    keys: dict[KeyPath, Place] = field(default_factory=dict)
-    values: dict[KeyPath, Place] = field(default_factory=dict)
+    keys: dict[KeyPath, Location] = field(default_factory=dict)
+    values: dict[KeyPath, Location] = field(default_factory=dict)
     written: dict[KeyPath, str] = field(default_factory=dict)
 
     def known(self, path: KeyPath) -> KeyPath:
@@ -60,30 +60,30 @@ class Tree:
             path = path[:-1]
         return path
 
-    def place(self, path: KeyPath) -> Place:
+    def location(self, path: KeyPath) -> Location:
         """Return where the value of a path is, or else the closest parent."""
-        return self.values.get(self.known(path), Place(self.shown, 1))
+        return self.values.get(self.known(path), Location(self.shown, 1))
 
-    def key_place(self, path: KeyPath) -> Place:
+    def key_location(self, path: KeyPath) -> Location:
         """Return where the key of a path is."""
-        return self.keys.get(path) or self.place(path)
+        return self.keys.get(path) or self.location(path)
 
     def below(self, path: KeyPath, data: Any) -> "Tree":
         """Return the part of the tree at a path, which holds `data`."""
         depth = len(path)
         keys, values, written = (
-            {known[depth:]: held for known, held in places.items() if known[:depth] == path}
-            for places in (self.keys, self.values, self.written)
+            {known[depth:]: held for known, held in locations.items() if known[:depth] == path}
+            for locations in (self.keys, self.values, self.written)
         )
         return Tree(data, self.shown, keys, values, written)  # type: ignore[arg-type]
 
     def forget(self, path: KeyPath) -> None:
-        """Forget the places of a path and all below it: another value replaces them."""
+        """Forget the locations of a path and all below it: another value replaces them."""
         if path not in self.values:
             return
-        for places in (self.keys, self.values, self.written):
-            for known in [known for known in places if known[: len(path)] == path]:
-                del places[known]
+        for locations in (self.keys, self.values, self.written):
+            for known in [known for known in locations if known[: len(path)] == path]:
+                del locations[known]
 
 
 class _Loader(yaml.SafeLoader):
@@ -93,27 +93,27 @@ class _Loader(yaml.SafeLoader):
         return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]  # PyYAML's
 
 
-def read_tree(text: str, shown: str, place: Place | None = None) -> Tree:
+def read_tree(text: str, shown: str, location: Location | None = None) -> Tree:
     """Read YAML.
 
     Args:
         text: The YAML.
         shown: Its name in messages.
-        place: The place of all of it, if it is not from a file.
+        location: The location of all of it, if it is not from a file.
 
     Raises:
         ConfigError: It is not YAML, or not plain data.
     """
-    node = _composed(text, lambda line: place or Place(shown, line))
+    node = _composed(text, lambda line: location or Location(shown, line))
     tree = Tree(None, shown)
     findings = Findings(tree)
     if node is not None:
-        tree.data = _Builder(tree, findings, place).value(node, ())
+        tree.data = _Builder(tree, findings, location).value(node, ())
     findings.raise_any()
     return tree
 
 
-def _composed(text: str, at: Callable[[int], Place]) -> Node | None:
+def _composed(text: str, at: Callable[[int], Location]) -> Node | None:
     loader: Any = None
     try:
         loader = _Loader(text)
@@ -141,21 +141,21 @@ def read_scalar(word: str) -> Any:
 class _Builder:
     """Turns YAML nodes into plain data."""
 
-    def __init__(self, tree: Tree, findings: Findings, place: Place | None) -> None:
+    def __init__(self, tree: Tree, findings: Findings, location: Location | None) -> None:
         self._tree = tree
         self._findings = findings
-        self._place = place
+        self._location = location
         self._count = 0
         self._merging: list[Node] = []
 
     def value(self, node: Node, path: KeyPath) -> Any:
-        place = self._at(node)
+        location = self._at(node)
         self._count_value(node)
         if len(path) > _DEEPEST:
-            refuse(place, "is nested too deep, or an alias is inside its own anchor")
+            refuse(location, "is nested too deep, or an alias is inside its own anchor")
         # Point at the key of a mapping or list, which may be a line above it.
         is_word = isinstance(node, ScalarNode)
-        self._tree.values[path] = place if is_word else self._tree.keys.get(path, place)
+        self._tree.values[path] = location if is_word else self._tree.keys.get(path, location)
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if isinstance(node, SequenceNode) and node.tag == _CORE + "seq":
@@ -170,8 +170,8 @@ class _Builder:
             text = f"more than {_MOST_VALUES:,} values: do aliases repeat each other here?"
             refuse(self._at(node), text)
 
-    def _at(self, node: Node) -> Place:
-        return self._place or Place(self._tree.shown, node.start_mark.line + 1)
+    def _at(self, node: Node) -> Location:
+        return self._location or Location(self._tree.shown, node.start_mark.line + 1)
 
     def _scalar(self, node: ScalarNode, path: KeyPath) -> Any:
         if node.tag not in (*_AS_READ, *_AS_TEXT):
@@ -194,24 +194,26 @@ class _Builder:
         mapping: dict[str, Any] = {}
         for merged in reversed(merges):
             mapping |= self._merged(merged, path)
-        lines: dict[str, Place] = {}
+        lines: dict[str, Location] = {}
         for key, value in node.value:
-            place = self._at(key)
+            location = self._at(key)
             if _is_merge(key):
                 continue
             if not isinstance(key, ScalarNode):
                 hint = PLACEHOLDER_HINT if isinstance(key, MappingNode) else None
-                self._findings.add_at(place, "a key must be a string, not a list or mapping", hint)
+                self._findings.add_at(
+                    location, "a key must be a string, not a list or mapping", hint
+                )
                 continue
             # As it was written: a column may be called `on`, and an evaluator `no`.
             name = key.value
             if name in lines:
                 self._findings.add_at(
-                    place, f"the key {quoted(name)} appears twice", _first(lines[name])
+                    location, f"the key {quoted(name)} appears twice", _first(lines[name])
                 )
                 continue
             self._tree.forget((*path, name))
-            lines[name] = self._tree.keys[*path, name] = place
+            lines[name] = self._tree.keys[*path, name] = location
             mapping[name] = self.value(value, (*path, name))
         return mapping
 
@@ -237,5 +239,5 @@ def _is_merge(key: Node) -> bool:
     return key.tag == _PLAIN and key.value == "<<"
 
 
-def _first(place: Place) -> str:
-    return f"the first is on line {place.line}" if place.line else "keep one of them"
+def _first(location: Location) -> str:
+    return f"the first is on line {location.line}" if location.line else "keep one of them"

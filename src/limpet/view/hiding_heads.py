@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from limpet.run.calibrating.judged import Place
+from limpet.run.calibrating.judged import IdAndTrial
 from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.heads import Heads
 from limpet.run.reading.item_history import WholeItem
@@ -96,12 +96,12 @@ class HidingHeads(Heads):
             self._known_rows = (known, of, rows)
         return self._known_rows[2]
 
-    def places_of(self, cells: Iterable[Place]) -> list[int]:
+    def places_of(self, answers: Iterable[IdAndTrial]) -> list[int]:
         """Return the places of answers that were drawn or labelled, in the same order."""
         trials, rows = super().table.trials, self._rows
         return [
             rows[id_] * trials + trial
-            for id_, trial in cells
+            for id_, trial in answers
             if id_ in rows and 0 <= trial < trials
         ]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from limpet.errors import LimpetError
-from limpet.run.calibrating.judged import Place, output_of
+from limpet.run.calibrating.judged import IdAndTrial, output_of
 from limpet.run.calibrating.people_file import Drawn
 from limpet.run.calibrating.sampling import stamp
 from limpet.run.results.evaluation_result import ItemResult
@@ -34,18 +34,18 @@ class AnswerChangedError(LimpetError):
 def labelling_answer(opened: OpenedRun, item: ItemResult, name: str | None) -> dict[str, Any]:
     """Return what a page needs to ask for a label of an answer, and what was said of it."""
     heads, shown = opened.heads, Shown()
-    labelling, place = heads.labelling, (item.id, item.trial)
+    labelling, answer = heads.labelling, (item.id, item.trial)
     score = score_of(heads, name)
     hidden, reason = heads.hidden_scores(item.id), opened.why_no_labels()
-    last, now = labelling.label(place, score), stamp(_cell(item))
-    drawn = labelling.drawn(place)
+    last, now = labelling.label(answer, score), stamp(_cell(item))
+    drawn = labelling.drawn(answer)
     said = None
     if last is not None and (last.label is not None or last.note):
         said = {
             "label": last.label, "note": shown(last.note), "at": last.at or None,
             "seen": last.seen, "is_of_another": last.drawn not in ("", now),
         }  # fmt: skip
-    others = [] if hidden else labelling.others(place)
+    others = [] if hidden else labelling.others(answer)
     return {
         "label": said,
         "labels": [
@@ -100,7 +100,7 @@ def labelled_places(heads: HidingHeads, score: ScoreName | None) -> list[int]:
     """Return the places of the answers that are labelled."""
     labelling = heads.labelling
     return heads.places_of(
-        place for place in labelling.labelled if labelling.is_labelled(place, score)
+        answer for answer in labelling.labelled if labelling.is_labelled(answer, score)
     )
 
 
@@ -126,14 +126,14 @@ def keep_label(opened: OpenedRun, given: Mapping[str, Any]) -> dict[str, Any]:
     heads.refresh()
     if reason := opened.why_no_labels():
         raise LimpetError(f"labels cannot be kept: {reason}")
-    place = _place(given)
+    answer = _id_and_trial(given)
     label, note = _label(given), _note(given)
     name = _text(given, "evaluator", _MOST_LABEL)
     score = score_of(heads, name) if name else None
     if label is not None and score is None and (known := scores_in(heads)):
         names = ", ".join(one_line(str(one)) for one in known)
         raise LimpetError("evaluator: which score is the label about?", hint=f"one of: {names}")
-    item = _item(heads, place)
+    item = _item(heads, answer)
     cell = _cell(item)
     if not cell.output:
         raise LimpetError(f"{one_line(item.id)} has no answer to label yet")
@@ -144,8 +144,8 @@ def keep_label(opened: OpenedRun, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": item.id, "trial": item.trial, "label": label, "note": note}
 
 
-def _item(heads: HidingHeads, place: Place) -> ItemResult:
-    found = heads.place(*place)
+def _item(heads: HidingHeads, answer: IdAndTrial) -> ItemResult:
+    found = heads.place(*answer)
     item = None if found is None else next(heads.read([found]), None)
     if item is None:
         raise NoSuchRunError("there is no such item in this run")
@@ -167,7 +167,7 @@ def checked_fields(given: Any) -> Mapping[str, Any]:
     return given
 
 
-def _place(given: Mapping[str, Any]) -> Place:
+def _id_and_trial(given: Mapping[str, Any]) -> IdAndTrial:
     id_, trial = given.get("id"), given.get("trial", 0)
     if not isinstance(id_, str):
         raise LimpetError("id: must be a string")

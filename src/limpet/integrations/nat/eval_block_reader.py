@@ -115,19 +115,19 @@ def _notes(data: Any, findings: Findings) -> list[str]:
     if not is_installed():
         needs = "needs the toolkit, which is not installed here: "
         notes |= {path: f"{needs}{effect}" for path, effect in _NEEDS_TOOLKIT.items()}
-    places = {
-        path: findings.tree.key_place(path)
+    locations = {
+        path: findings.tree.key_location(path)
         for path in notes
         if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
     }
-    said = {path: f"{named(path)}{notes[path]}" for path in places}
+    said = {path: f"{named(path)}{notes[path]}" for path in locations}
     for path, known in _unknown_keys(data):
-        places[path] = findings.tree.key_place(path)
+        locations[path] = findings.tree.key_location(path)
         near = did_you_mean(str(path[-1]), known)
         unknown = f"unknown key {quoted(str(path[-1]))}, ignored as in nat eval"
         said[path] = f"{named(path[:-1])}{unknown}{near}"
-    ordered = sorted(said, key=lambda path: places[path].line or 0)
-    return [f"{places[path]}: {said[path]}" for path in ordered]
+    ordered = sorted(said, key=lambda path: locations[path].line or 0)
+    return [f"{locations[path]}: {said[path]}" for path in ordered]
 
 
 def _unknown_keys(data: Any) -> Iterator[tuple[KeyPath, list[str]]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import shown, substitute
-from limpet.config.errors import Findings, Place, named, refuse
+from limpet.config.errors import Findings, Location, named, refuse
 from limpet.config.file_text import read_text
 from limpet.config.overrides import override
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
@@ -41,7 +41,7 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     for text in flags.settings:
         override(tree, text)
     if flags.no_evaluators:
-        override(tree, "eval.evaluators={}", Place("--no-evaluators"))
+        override(tree, "eval.evaluators={}", Location("--no-evaluators"))
     findings = Findings(tree)
 
     def say(path: KeyPath, text: str, hint: str) -> None:
@@ -60,7 +60,7 @@ def _unset_variables(tree: Tree) -> list[str]:
     notes: list[str] = []
 
     def note(path: KeyPath, text: str, hint: str) -> None:
-        notes.append(f"{tree.place(path)}: {named(path)}{text}; {hint}")
+        notes.append(f"{tree.location(path)}: {named(path)}{text}; {hint}")
 
     substitute({key: value for key, value in tree.data.items() if key != "eval"}, note)
     return notes
@@ -85,20 +85,20 @@ def _read_with_base(file: Path, name: str, text: str, above: tuple[Path, ...] = 
     """
     tree = read_tree(text, name)
     if not isinstance(tree.data, dict):
-        refuse(tree.place(()), f"must be a mapping of keys to values, not {shown(tree.data)}")
+        refuse(tree.location(()), f"must be a mapping of keys to values, not {shown(tree.data)}")
     base_name = tree.data.pop("base", None)
     if base_name is None:
         return tree
-    place = tree.place(("base",))
+    location = tree.location(("base",))
     if not isinstance(base_name, str) or not base_name.strip():
-        refuse(place, f"base: must be the path of a file, not {shown(base_name)}")
+        refuse(location, f"base: must be the path of a file, not {shown(base_name)}")
     seen = (*above, file.resolve())
     base_file = file.parent / base_name
     if base_file.resolve() in seen:
-        refuse(place, f"base: {one_line(base_name)} is based on this file", "remove one base")
+        refuse(location, f"base: {one_line(base_name)} is based on this file", "remove one base")
     if not base_file.is_file():
         hint = "the path is relative to this file"
-        refuse(place, f"base: {one_line(base_name)} does not exist", hint)
+        refuse(location, f"base: {one_line(base_name)} does not exist", hint)
     shown_base = one_line(str(Path(name).parent / base_name))
     base = _read_with_base(base_file, shown_base, read_text(base_file, shown_base), seen)
     _merge(base, tree, (), base.data, tree.data)
@@ -133,18 +133,18 @@ def apply_override(tree: Tree, path: str, value: str) -> list[str]:
         ConfigError: It is not a path, leads through a value, or the value has another type.
     """
     # Without the value: a path that does not exist may be a misspelt `api_key`.
-    place = Place(f"--override {one_line(path.partition('=')[0])}")
+    location = Location(f"--override {one_line(path.partition('=')[0])}")
     parts = [part.strip() for part in path.split(".")]
     if "=" in path or not all(parts):
         hint = "for example --override eval.general.max_concurrency 4"
-        refuse(place, "must be a path and a value", hint)
+        refuse(location, "must be a path and a value", hint)
     notes: list[str] = []
     data: Any = tree.data
     for part in parts:
         known = list(map(str, data)) if isinstance(data, dict) else []
         near = "" if part in known or parts[0] == "eval" else did_you_mean(part, known)
         if near:
-            notes.append(f"{place}: the file has no {quoted(part)} there, so it is added{near}")
+            notes.append(f"{location}: the file has no {quoted(part)} there, so it is added{near}")
         data = data[part] if part in known else None
     # We know the types of keys of `eval`; of new ones elsewhere only the toolkit does.
     if isinstance(data, str) or (data is None and parts[0] != "eval"):
@@ -152,18 +152,18 @@ def apply_override(tree: Tree, path: str, value: str) -> list[str]:
     elif isinstance(data, list) and not value.lstrip().startswith("["):
         value = json.dumps([part.strip() for part in value.split(",")])
     else:
-        _check_type(data, value, place)
-    override(tree, f"{path}={value}", place)
+        _check_type(data, value, location)
+    override(tree, f"{path}={value}", location)
     return notes
 
 
-def _check_type(replaced: Any, value: str, place: Place) -> None:
+def _check_type(replaced: Any, value: str, location: Location) -> None:
     if isinstance(replaced, bool):
         if value.strip().lower() not in ("true", "false"):
-            refuse(place, "must be true or false, like the value that it replaces")
+            refuse(location, "must be true or false, like the value that it replaces")
     elif isinstance(replaced, (int, float)):
         try:
             type(replaced)(value)
         except ValueError:
             kind = "an integer" if isinstance(replaced, int) else "a number"
-            refuse(place, f"must be {kind}, like the value that it replaces")
+            refuse(location, f"must be {kind}, like the value that it replaces")

@@ -42,7 +42,7 @@ def check_evaluators(
         for key, fields in _ignored(block, known[kind]):
             near = did_you_mean(key, fields)
             unknown = f"unknown key {quoted(key)}, ignored as in nat eval"
-            say(f"{findings.tree.key_place((*path, key))}: {'.'.join(path)}: {unknown}{near}")
+            say(f"{findings.tree.key_location((*path, key))}: {'.'.join(path)}: {unknown}{near}")
         try:
             known[kind].model_validate(plain(block))
         except ValidationError as error:
@@ -63,10 +63,10 @@ def _ignored(block: Mapping[str, Any], model: Any) -> Iterator[tuple[str, list[s
 def _report(path: KeyPath, error: ValidationError, findings: Findings) -> None:
     for wrong in error.errors(include_url=False, include_input=False):
         within = [part for part in wrong["loc"] if part != "type"]
-        place = (*path, *within)
-        is_there = findings.tree.known(place) == place
+        whole = (*path, *within)
+        is_there = findings.tree.known(whole) == whole
         name = "" if is_there or not within else f"{'.'.join(map(str, within))}: "
-        findings.add(place, f"{name}the toolkit rejects it: {one_line(wrong['msg'])}")
+        findings.add(whole, f"{name}the toolkit rejects it: {one_line(wrong['msg'])}")
 
 
 def check_names(config: Any, *, runs_workflow: bool, findings: Findings) -> None:

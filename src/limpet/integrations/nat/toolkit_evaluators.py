@@ -153,7 +153,7 @@ def toolkit_evaluators(
     evaluators = {}
     for name in blocks:
         if getattr(getattr(configs[name], "metric_config", None), "skip", False):
-            say(f"{findings.tree.place(('eval', 'evaluators', name))}: {name}: skip is set")
+            say(f"{findings.tree.location(('eval', 'evaluators', name))}: {name}: skip is set")
             continue
         made_of, models = _made_of(data, toolkit.with_defaults(), name, folder)
         endpoint = f"llm {models[0]}" if models else name

@@ -77,7 +77,7 @@ def calibrate(
         remarks: list[str] = []
         said = _all_labels(reader, labels, label_column, score, remarks)
         sorted_out = SortedLabels(reader, said, people.draws, remarks)
-        judged = Judged(reader, score, set(sorted_out.by_place))
+        judged = Judged(reader, score, set(sorted_out.by_answer))
         fingerprint = fingerprint_of(reader, score.evaluator)
         scale = scale_of(reader, score.evaluator, judged.values.values())
         choices = choices_of(reader.layout, score.evaluator, fingerprint)

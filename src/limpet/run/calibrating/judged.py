@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
     from limpet.run.results.evaluation_result import ItemResult
 
-Place = tuple[str, int]
-"""An item's id, and the trial."""
+IdAndTrial = tuple[str, int]
+"""An answer: the id of its item, and the trial."""
 
 
 class JudgedCell(NamedTuple):
@@ -60,7 +60,9 @@ class Judged:
         by_label: By label, the values that scores with it have.
     """
 
-    def __init__(self, reader: "RunReader", name: ScoreName, wanted: Collection[Place]) -> None:
+    def __init__(
+        self, reader: "RunReader", name: ScoreName, wanted: Collection[IdAndTrial]
+    ) -> None:
         self._name = name
         self._offsets = reader.asked.offsets()
         self._positions = reader.asked.positions()
@@ -77,9 +79,11 @@ class Judged:
         }
         self.cells = self._in_full(reader, wanted)
 
-    def _in_full(self, reader: "RunReader", wanted: Collection[Place]) -> dict[Place, JudgedCell]:
+    def _in_full(
+        self, reader: "RunReader", wanted: Collection[IdAndTrial]
+    ) -> dict[IdAndTrial, JudgedCell]:
         numbers = reader.asked.numbers(wanted)
-        cells: dict[Place, JudgedCell] = {}
+        cells: dict[IdAndTrial, JudgedCell] = {}
         for number, item in zip(numbers.values(), reader.items_at(numbers.values()), strict=True):
             records = self._name.records(item)
             error = item.score_errors.get(self._name.evaluator)

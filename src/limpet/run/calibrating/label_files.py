@@ -158,7 +158,7 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def listed(places: Sequence[str]) -> str:
-    """Return the first few of some places, for a message."""
-    more = f" and {len(places) - _MOST:,} more" if len(places) > _MOST else ""
-    return f"{', '.join(map(one_line, places[:_MOST]))}{more}"
+def listed(names: Sequence[str]) -> str:
+    """Return the first few names, for a message."""
+    more = f" and {len(names) - _MOST:,} more" if len(names) > _MOST else ""
+    return f"{', '.join(map(one_line, names[:_MOST]))}{more}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from limpet.journal.layout import Layout
 from limpet.journal.lines import timestamp
-from limpet.run.calibrating.judged import Place
+from limpet.run.calibrating.judged import IdAndTrial
 from limpet.run.calibrating.label_files import Said
 from limpet.run.calibrating.labels_log import LabelsLog
 from limpet.run.calibrating.people_file import Draw, Drawn, PeopleFile
@@ -49,11 +49,11 @@ class Labelling:
         self._layout, self._log = layout, LabelsLog(layout)
         self._people_state: object = ()
         self._said: list[Said] | None = None
-        self._drawn: dict[Place, tuple[Drawn, str]] = {}
+        self._drawn: dict[IdAndTrial, tuple[Drawn, str]] = {}
         self._trials: dict[str, list[int]] = {}
-        self._mine: dict[Place, dict[str, _Opinion]] = {}
-        self._others: dict[Place, dict[tuple[str, str], Said]] = {}
-        self.queue: list[Place] = []
+        self._mine: dict[IdAndTrial, dict[str, _Opinion]] = {}
+        self._others: dict[IdAndTrial, dict[tuple[str, str], Said]] = {}
+        self.queue: list[IdAndTrial] = []
 
     def refresh(self) -> bool:
         """Read what is new; return whether there was something.
@@ -90,16 +90,16 @@ class Labelling:
 
     def _add(self, one: Said) -> None:
         try:
-            place = (one.id, int(float(one.trial or 0)))
+            answer = (one.id, int(float(one.trial or 0)))
         except (TypeError, ValueError, OverflowError):
             return
-        drawn, at = self._drawn.get(place, (None, ""))
+        drawn, at = self._drawn.get(answer, (None, ""))
         if drawn is not None and one.drawn not in ("", stamp(drawn)) and one.at < at:
             return  # of another answer
         if one.person != self.person:
-            self._others.setdefault(place, {})[one.person, one.evaluator] = one
+            self._others.setdefault(answer, {})[one.person, one.evaluator] = one
             return
-        known = self._mine.setdefault(place, {}).setdefault(one.evaluator, _Opinion(one))
+        known = self._mine.setdefault(answer, {}).setdefault(one.evaluator, _Opinion(one))
         known.last = one
         known.was_unseen |= one.label is not None and not one.seen
 
@@ -110,9 +110,9 @@ class Labelling:
 
     # ---- what is drawn and labelled -------------------------------------------------------------
 
-    def drawn(self, place: Place) -> Drawn | None:
+    def drawn(self, answer: IdAndTrial) -> Drawn | None:
         """Return an answer as it was drawn; None: it was not."""
-        return self._drawn.get(place, (None, ""))[0]
+        return self._drawn.get(answer, (None, ""))[0]
 
     @property
     def drawn_ids(self) -> Mapping[str, list[int]]:
@@ -120,32 +120,32 @@ class Labelling:
         return self._trials
 
     @property
-    def labelled(self) -> Iterable[Place]:
+    def labelled(self) -> Iterable[IdAndTrial]:
         """The answers that have a label or a note of this person."""
         return self._mine
 
-    def is_labelled(self, place: Place, score: ScoreName | None) -> bool:
+    def is_labelled(self, answer: IdAndTrial, score: ScoreName | None) -> bool:
         """Return whether an answer has a label: if it was drawn, one given unseen."""
         return any(
-            one.stands and (one.was_unseen or place not in self._drawn)
-            for one in self._opinions(place, score)
+            one.stands and (one.was_unseen or answer not in self._drawn)
+            for one in self._opinions(answer, score)
         )
 
     def is_shown(self, id_: str, score: ScoreName) -> bool:
         """Return whether a score of an item may be seen."""
         return all(self.is_labelled((id_, trial), score) for trial in self._trials.get(id_, ()))
 
-    def label(self, place: Place, score: ScoreName | None) -> Said | None:
+    def label(self, answer: IdAndTrial, score: ScoreName | None) -> Said | None:
         """Return what the person said last of an answer; None: nothing."""
-        said = [one.last for one in self._opinions(place, score)]
+        said = [one.last for one in self._opinions(answer, score)]
         return max(said, key=lambda one: (one.label is not None, one.at), default=None)
 
-    def others(self, place: Place) -> list[Said]:
+    def others(self, answer: IdAndTrial) -> list[Said]:
         """Return what other people said of an answer."""
-        return [one for one in self._others.get(place, {}).values() if one.label is not None]
+        return [one for one in self._others.get(answer, {}).values() if one.label is not None]
 
-    def _opinions(self, place: Place, score: ScoreName | None) -> list[_Opinion]:
-        known = self._mine.get(place, {})
+    def _opinions(self, answer: IdAndTrial, score: ScoreName | None) -> list[_Opinion]:
+        known = self._mine.get(answer, {})
         names = dict.fromkeys([""] if score is None else ["", score.evaluator, str(score)])
         return [known[name] for name in names if name in known]
 
@@ -166,11 +166,11 @@ class Labelling:
         Raises:
             JournalError: It could not be kept.
         """
-        place = (cell.id, cell.trial)
+        answer = (cell.id, cell.trial)
 
         def line() -> Mapping[str, Any] | None:
             self.refresh()
-            seen = self._was_seen(place, score, hides=hides)
+            seen = self._was_seen(answer, score, hides=hides)
             if self._is_said(cell, score, label, note, seen=seen):
                 return None
             return {
@@ -198,12 +198,12 @@ class Labelling:
         same = (before.label, before.note, before.drawn) == (label, note, stamp(cell))
         return same and seen >= before.seen
 
-    def _was_seen(self, place: Place, score: ScoreName | None, *, hides: bool) -> bool:
-        if not hides or place[0] not in self._trials:
+    def _was_seen(self, answer: IdAndTrial, score: ScoreName | None, *, hides: bool) -> bool:
+        if not hides or answer[0] not in self._trials:
             return True
-        if score is not None and self.is_shown(place[0], score):
+        if score is not None and self.is_shown(answer[0], score):
             return True
-        return any(one.was_unseen for one in self._opinions(place, score))
+        return any(one.was_unseen for one in self._opinions(answer, score))
 
 
 def _in_turn(draws: list[Draw]) -> list[Draw]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from limpet.errors import LimpetError
-from limpet.run.calibrating.judged import Judged, JudgedCell, Place
+from limpet.run.calibrating.judged import IdAndTrial, Judged, JudgedCell
 from limpet.run.calibrating.label_files import Said, listed
 from limpet.run.calibrating.label_values import LabelValues, Meaning
 from limpet.run.calibrating.people_file import Draw, Labelled
@@ -27,7 +27,7 @@ class SortedLabels:
         said: What people wrote.
         draws: The draws of the run.
         remarks: What was left out and why, a sentence each.
-        by_place: The rows that are labelled, by the answer that they are about.
+        by_answer: The rows that are labelled, by the answer that they are about.
 
     Raises:
         LimpetError: No row is labelled, or it is not known which answer a row is about.
@@ -37,7 +37,7 @@ class SortedLabels:
     said: Sequence[Said]
     draws: Sequence[Draw]
     remarks: list[str]
-    by_place: dict[Place, list[Said]] = field(default_factory=dict)
+    by_answer: dict[IdAndTrial, list[Said]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._stamps = {stamp(cell): cell for draw in self.draws for cell in draw.cells}
@@ -48,16 +48,16 @@ class SortedLabels:
             if one.label is None:
                 empty += 1
             else:
-                self.by_place.setdefault(self._place(one), []).append(one)
+                self.by_answer.setdefault(self._answer_of(one), []).append(one)
         if empty:
             self.remarks.append(f"{count(empty, 'row is', 'rows are')} not labelled yet")
-        if not self.by_place:
+        if not self.by_answer:
             raise LimpetError(
                 f"none of {count(len(self.said), 'row')} is labelled yet",
                 hint="fill in the column label",
             )
 
-    def _place(self, one: Said) -> Place:
+    def _answer_of(self, one: Said) -> IdAndTrial:
         """Return which answer a row is about."""
         if (cell := self._stamps.get(one.drawn)) is not None:
             if not _is_same_id(one.id, cell.id):
@@ -90,12 +90,12 @@ class SortedLabels:
         kept: list[Labelled] = []
         left_out: dict[str, list[str]] = {}
         bad: list[str] = []
-        for place, rows in self.by_place.items():
-            cell = judged.cells.get(place)
-            rows_of_now = [one for one in rows if not self._is_of_another(one, place, cell)]
+        for answer, rows in self.by_answer.items():
+            cell = judged.cells.get(answer)
+            rows_of_now = [one for one in rows if not self._is_of_another(one, answer, cell)]
             if cell is None or not cell.output or not rows_of_now or cell.score is None:
                 why = _why_not(cell, rows_of_now)
-                left_out.setdefault(why, []).append(_named(place, self.reader.trials))
+                left_out.setdefault(why, []).append(_named(answer, self.reader.trials))
                 continue
             meanings: list[tuple[Said, Meaning]] = []
             for one in rows_of_now:
@@ -104,26 +104,28 @@ class SortedLabels:
                     bad.append(f"{one.where}: {meaning}")
                 else:
                     meanings.append((one, meaning))
-            agreed = None if len(meanings) < len(rows_of_now) else _agreed(place, meanings)
+            agreed = None if len(meanings) < len(rows_of_now) else _agreed(answer, meanings)
             if agreed is not None:
                 seen = any(one.seen for one in rows_of_now)
-                kept.append(Labelled(*place, cell.output, agreed.value, agreed.label, seen))
+                kept.append(Labelled(*answer, cell.output, agreed.value, agreed.label, seen))
             elif len(meanings) == len(rows_of_now):
                 left_out.setdefault("people disagree with each other on it", []).append(
-                    _named(place, self.reader.trials)
+                    _named(answer, self.reader.trials)
                 )
         if bad:
             more = f" (and {len(bad) - 1:,} more rows)" if len(bad) > 1 else ""
             raise LimpetError(f"{bad[0]}{more}", hint=f"a label is one of: {values.words}")
-        for why, places in left_out.items():
-            self.remarks.append(f"{count(len(places), 'label')} left out: {why}: {listed(places)}")
+        for why, answers in left_out.items():
+            self.remarks.append(
+                f"{count(len(answers), 'label')} left out: {why}: {listed(answers)}"
+            )
         if not kept:
             raise LimpetError(f"no label can be compared: {'; '.join(self.remarks)}")
         return kept
 
-    def _is_of_another(self, one: Said, place: Place, cell: JudgedCell | None) -> bool:
+    def _is_of_another(self, one: Said, answer: IdAndTrial, cell: JudgedCell | None) -> bool:
         """Return whether a row is about another answer than the one that counts now."""
-        drawn = self._latest.get(place)
+        drawn = self._latest.get(answer)
         seen = one.drawn.partition("-")[2] or ("" if drawn is None else drawn.output)
         return cell is not None and bool(seen) and not cell.output.startswith(seen)
 
@@ -148,11 +150,11 @@ def _why_not(cell: JudgedCell | None, rows: Sequence[Said]) -> str:
     return "the judge has no score for it yet"
 
 
-def _named(place: Place, trials: int) -> str:
-    return place[0] if trials == 1 else f"{place[0]} trial {place[1]}"
+def _named(answer: IdAndTrial, trials: int) -> str:
+    return answer[0] if trials == 1 else f"{answer[0]} trial {answer[1]}"
 
 
-def _agreed(place: Place, meanings: Sequence[tuple[Said, Meaning]]) -> Meaning | None:
+def _agreed(answer: IdAndTrial, meanings: Sequence[tuple[Said, Meaning]]) -> Meaning | None:
     """Return what most people say; None: as many say something else.
 
     Raises:
@@ -164,7 +166,7 @@ def _agreed(place: Place, meanings: Sequence[tuple[Said, Meaning]]) -> Meaning |
         if before != meaning:
             who = f" by {one_line(one.person)}" if one.person else ""
             raise LimpetError(
-                f"{one_line(place[0])} is labelled twice{who}: {one_line(first.label)} in "
+                f"{one_line(answer[0])} is labelled twice{who}: {one_line(first.label)} in "
                 f"{first.where}, {one_line(one.label)} in {one.where}",
                 hint="keep one of them, or tell people apart in a column person",
             )

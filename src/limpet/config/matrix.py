@@ -248,7 +248,7 @@ def _names(
     }
     names = []
     for values in combinations:
-        pairs = [f"{_plain(labels[p])}={parts[p, _key(v)]}" for p, v in values.items()]
+        pairs = [f"{_shell_safe(labels[p])}={parts[p, _key(v)]}" for p, v in values.items()]
         name = ",".join(pairs)
         if len(name.encode()) > _LONGEST_NAME:
             name = f"{_cut(name, _LONGEST_NAME - 20)}-{_digest(values)}"
@@ -261,13 +261,13 @@ def _directory_parts(values: Sequence[Any]) -> list[str]:
 
     A value that is no such name gets a digest, as do those that differ only in case or type.
     """
-    plain = [_plain(value_text(value)) if _is_word(value) else "" for value in values]
-    alike = Counter(map(str.casefold, plain))
+    safe = [_shell_safe(value_text(value)) if _is_word(value) else "" for value in values]
+    alike = Counter(map(str.casefold, safe))
     return [
         part
         if part == (value_text(value) if _is_word(value) else None) and alike[part.casefold()] == 1
         else f"{part}-{_digest(value)}".lstrip("-")
-        for value, part in zip(values, plain, strict=True)
+        for value, part in zip(values, safe, strict=True)
     ]
 
 
@@ -275,7 +275,7 @@ def _is_word(value: Any) -> bool:
     return not isinstance(value, (dict, list))
 
 
-def _plain(text: str) -> str:
+def _shell_safe(text: str) -> str:
     """Return a string with only characters that need no quotes in a shell."""
     safe = str(masked(text))
     kept = "".join(char if char.isalnum() or char in "._+-" else " " for char in safe)

@@ -155,7 +155,7 @@ def as_string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def plain(value: Any) -> Any:
+def as_read_back(value: Any) -> Any:
     """Return a value as it is read back from disk: a tuple as a list, a dataclass as a dict."""
     try:
         return value if isinstance(value, str) else to_plain(value)

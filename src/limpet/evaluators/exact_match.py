@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from limpet.evaluators.builtin import BuiltIn, as_string, brief, check_choice, plain
+from limpet.evaluators.builtin import BuiltIn, as_read_back, as_string, brief, check_choice
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.json_values import to_plain
 from limpet.types import Score
@@ -92,7 +92,7 @@ class _Match(BuiltIn):
         check_choice(("NFC", "NFKC", None), unicode=self.unicode)
 
     def _are_equal(self, output: Any, expected: Any) -> bool:
-        output, expected = plain(output), plain(expected)
+        output, expected = as_read_back(output), as_read_back(expected)
         if isinstance(output, str) != isinstance(expected, str):
             output, expected = _as_strings(output, expected)
         return self._are_alike(output, expected)

@@ -11,11 +11,11 @@ from limpet import arguments
 from limpet.errors import PermanentError
 from limpet.evaluators.builtin import (
     BuiltIn,
+    as_read_back,
     as_string,
     brief,
     check_choice,
     item_name,
-    plain,
     set_of_strings,
 )
 from limpet.evaluators.protocol import Evaluator, Scored
@@ -100,7 +100,8 @@ class _Trajectory(BuiltIn):
     def _names(self, trace: Sequence[Any], where: str) -> list[str]:
         names = []
         for number, entry in enumerate(trace, 1):
-            for event in events_in(entry if isinstance(entry, Mapping) else plain(entry), self.key):
+            whole = entry if isinstance(entry, Mapping) else as_read_back(entry)
+            for event in events_in(whole, self.key):
                 kind = event.get("kind")
                 is_counted = self.kinds is None or kind is None or kind in self.kinds
                 if not is_counted or event.get("phase") == "start":

@@ -26,7 +26,7 @@ from limpet.report.comparison_words import (
     score_lines,
     score_row,
 )
-from limpet.report.markdown import bullets, code, document, folded, plain, table
+from limpet.report.markdown import bullets, code, document, escaped, folded, table
 from limpet.report.words import shown
 from limpet.run.comparing.results import (
     Comparison,
@@ -75,12 +75,12 @@ def as_markdown(comparison: Comparison) -> str:
 def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     """Yield the lines of a comparison in Markdown, without a heading."""
     for gate in comparison.gates:
-        yield f"- {_MARKS[gate.verdict]} {plain(gate_words(gate))}"
+        yield f"- {_MARKS[gate.verdict]} {escaped(gate_words(gate))}"
     yield from ([""] if comparison.gates else [])
-    yield f"base {code(comparison.base.run)}: {plain(about_words(comparison.base))}"
+    yield f"base {code(comparison.base.run)}: {escaped(about_words(comparison.base))}"
     for run in comparison.new:
         yield ""
-        yield f"new {code(run.run)}: {plain(about_words(run.about))}"
+        yield f"new {code(run.run)}: {escaped(about_words(run.about))}"
         yield ""
         yield from _run(run, comparison)
     if comparison.these_questions:
@@ -95,14 +95,14 @@ def _run(run: RunComparison, comparison: Comparison) -> Iterator[str]:
     if numbers:
         several = is_corrected(comparison)
         rows = [score_row(name, score, several=several) for name, score in numbers.items()]
-        yield from table(heads, ([code(row[0]), *map(plain, row[1:])] for row in rows))
+        yield from table(heads, ([code(row[0]), *map(escaped, row[1:])] for row in rows))
     lines = [line for name, score in numbers.items() for line in score_lines(name, score)]
     for name, labels in run.scores.items():
         if isinstance(labels, LabelComparison):
             rows = label_rows(labels)
             yield from table(
                 ["label", "base", "new", "change"],
-                ([code(row[0]), *map(plain, row[1:])] for row in rows),
+                ([code(row[0]), *map(escaped, row[1:])] for row in rows),
             )
             lines += [*label_lines(name, labels), *change_lines(labels)]
     yield from bullets([*lines, *left_out_lines(run), *amount_lines(run)])
@@ -134,7 +134,7 @@ def _slices(score: ScoreComparison) -> Iterator[str]:
         [
             code(shown(one.value) or "–"),
             f"{one.difference.n:,}",
-            *map(plain, difference_cells(one.difference, one.p_bh or 0.0)),
+            *map(escaped, difference_cells(one.difference, one.p_bh or 0.0)),
         ]
         for one in score.slices
         if one.difference is not None

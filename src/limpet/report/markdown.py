@@ -40,7 +40,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def bullets(lines: Iterable[str]) -> Iterator[str]:
     """Yield texts as a list."""
-    yield from (f"- {plain(line)}" for line in lines)
+    yield from (f"- {escaped(line)}" for line in lines)
     yield ""
 
 
@@ -53,12 +53,12 @@ def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield ""
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text of which Markdown makes nothing, and which notifies nobody."""
-    escaped = _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
-    return _WWW.sub("&#46;", escaped.replace("&#64;", "&#64;&#8203;"))
+    inert = _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
+    return _WWW.sub("&#46;", inert.replace("&#64;", "&#64;&#8203;"))
 
 
 def code(text: str) -> str:
     """Return text as code."""
-    return f"<code>{plain(text)}</code>"
+    return f"<code>{escaped(text)}</code>"

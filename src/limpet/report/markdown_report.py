@@ -6,7 +6,7 @@ import numpy as np
 
 from limpet.report.comparison_files import comparison_markdown
 from limpet.report.failure_groups import grouped
-from limpet.report.markdown import bullets, code, document, folded, plain, table
+from limpet.report.markdown import bullets, code, document, escaped, folded, table
 from limpet.report.summary import SUMMARY_HEADS, summary_rows
 from limpet.report.words import shown
 from limpet.run.comparing.results import Comparison
@@ -33,11 +33,11 @@ def _lines(heads: Heads, comparison: Comparison | None) -> Iterator[str]:
     yield "### limpet report"
     yield ""
     so_far = "; the numbers are those so far" if reader.is_running else ""
-    yield f"{code(reader.path.resolve().name)}: {plain(reader.state)}{so_far}"
+    yield f"{code(reader.path.resolve().name)}: {escaped(reader.state)}{so_far}"
     yield ""
     rows = list(summary_rows(summary))
     used = [name for name in SUMMARY_HEADS if any(row[name] for _, row in rows)]
-    cells = ([code(step), *(plain(row[name]) for name in used)] for step, row in rows)
+    cells = ([code(step), *(escaped(row[name]) for name in used)] for step, row in rows)
     yield from table(["step", *used], cells)
     enough = stop_when_lines(reader.summary_written()) if reader.state == "enough" else []
     yield from bullets([*reader.remarks, *enough])
@@ -61,7 +61,7 @@ def _failures(heads: Heads) -> Iterator[str]:
         [
             f"{len(group.ids):,}",
             code(group.step),
-            plain(str(group.error.get("class", ""))),
+            escaped(str(group.error.get("class", ""))),
             code(f"{group.error.get('type', '')}: {group.error.get('message', '')}"),
             ", ".join(map(code, group.named(_MOST_IDS))),
         ]

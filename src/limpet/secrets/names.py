@@ -83,8 +83,8 @@ _KEYS_OF_CONFIGURATIONS = re.compile(r"^token(?:_value)?$|headers$")
 @functools.lru_cache(maxsize=10_000)
 def rated(name: str) -> Rating:
     """Return how sure it is that a name, in any spelling, is that of a secret."""
-    plain = re.sub(_HARMLESS, "", _plain(name))
-    return next((rating for rating, pattern in _TABLE if re.search(pattern, plain)), Rating.NO)
+    found = re.sub(_HARMLESS, "", _snake_case(name))
+    return next((rating for rating, pattern in _TABLE if re.search(pattern, found)), Rating.NO)
 
 
 def is_secret_name(name: str) -> bool:
@@ -106,7 +106,7 @@ def is_secret_key(name: str, inside: str = "") -> bool:
     """
     is_variable = name.isupper() or inside.lower() in _ENVIRONMENTS
     least = Rating.DOUBTFUL if is_variable else Rating.USUAL
-    return rated(name) >= least or _KEYS_OF_CONFIGURATIONS.search(_plain(name)) is not None
+    return rated(name) >= least or _KEYS_OF_CONFIGURATIONS.search(_snake_case(name)) is not None
 
 
 def may_be_secret(name: str) -> bool:
@@ -126,5 +126,5 @@ def secrets_under_names(value: Any, name: str = "") -> Iterator[str]:
         yield value
 
 
-def _plain(name: str) -> str:
+def _snake_case(name: str) -> str:
     return _SIGNS.sub("_", _CAMEL.sub("_", name).lower())

@@ -44,7 +44,7 @@ def check_evaluators(
             unknown = f"unknown key {quoted(key)}, ignored as in nat eval"
             say(f"{findings.tree.key_location((*path, key))}: {'.'.join(path)}: {unknown}{near}")
         try:
-            known[kind].model_validate(plain(block))
+            known[kind].model_validate(as_toolkit_reads(block))
         except ValidationError as error:
             is_well = False
             _report(path, error, findings)
@@ -113,8 +113,8 @@ def _is_in_group(name: str, section: str, config: Any) -> bool:
     return section in ("functions", "function_groups") and (name in groups or owner in groups)
 
 
-def plain(block: Any) -> Any:
+def as_toolkit_reads(block: Any) -> Any:
     """Return a block with the values of the environment as the toolkit would read them."""
     if isinstance(block, Mapping):
-        return {key: plain(value) for key, value in block.items()}
-    return [plain(value) for value in block] if isinstance(block, list) else typed(block)
+        return {key: as_toolkit_reads(value) for key, value in block.items()}
+    return [as_toolkit_reads(value) for value in block] if isinstance(block, list) else typed(block)

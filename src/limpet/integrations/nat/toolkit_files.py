@@ -19,7 +19,7 @@ from limpet.config.environment import substitute
 from limpet.errors import DatasetError, LimpetError
 from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock
 from limpet.integrations.nat.toolkit import Toolkit, is_installed
-from limpet.integrations.nat.toolkit_checks import plain
+from limpet.integrations.nat.toolkit_checks import as_toolkit_reads
 from limpet.journal.files import replace_file
 from limpet.nat_trace import nat_steps
 from limpet.run.results.evaluation_result import ItemResult
@@ -62,9 +62,8 @@ def _unsaid(logger: logging.Logger) -> Iterator[None]:
 
 
 def _s3(block: Any) -> Any:
-    return import_module("nat.data_models.dataset_handler").EvalS3Config.model_validate(
-        plain(block)
-    )
+    config = import_module("nat.data_models.dataset_handler").EvalS3Config
+    return config.model_validate(as_toolkit_reads(block))
 
 
 # ---- after a run ------------------------------------------------------------------------------
@@ -135,7 +134,8 @@ def _run(work: Coroutine[Any, Any, Any]) -> None:
 
 
 def _profile(run: Path, block: Any, items: Iterable[ItemResult]) -> None:
-    config = import_module("nat.data_models.profiler").ProfilerConfig.model_validate(plain(block))
+    profiler = import_module("nat.data_models.profiler").ProfilerConfig
+    config = profiler.model_validate(as_toolkit_reads(block))
     runner = import_module("nat.plugins.profiler.profile_runner").ProfilerRunner(config, run)
     _run(runner.run([_trajectory(item) for item in items if item.is_completed]))
 
@@ -181,7 +181,7 @@ def with_defaults(data: Mapping[str, Any], toolkit: Toolkit, say: Callable[[str]
         config = dict(toolkit.with_defaults())
         general = import_module("nat.data_models.evaluate_config").EvalGeneralConfig
         written = {**((data.get("eval") or {}).get("general") or {}), "dataset": None}
-        known = general.model_validate(plain(substitute(written, lambda *_: None)))
+        known = general.model_validate(as_toolkit_reads(substitute(written, lambda *_: None)))
     except (LimpetError, ImportError, ValueError) as error:
         say(f"config_effective.yml: without the toolkit's defaults: {one_line(text_of(error))}")
         return data

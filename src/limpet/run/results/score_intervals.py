@@ -169,8 +169,8 @@ class _Sample:
             except ScoresError as error:
                 notes.append(str(error))
                 return None
-            if (plain := _plain(found)) is not None:
-                return plain
+            if (data := _interval_data(found)) is not None:
+                return data
             notes.append("the scores are too large for an interval")
         return None
 
@@ -297,7 +297,7 @@ def _first(groups: Ints, items: Any) -> Ints:
     return groups[at]
 
 
-def _plain(interval: stats.Interval) -> dict[str, Any] | None:
+def _interval_data(interval: stats.Interval) -> dict[str, Any] | None:
     """Return an interval as JSON data; None if it is not one of finite numbers."""
     if not math.isfinite(interval.high - interval.low):
         return None

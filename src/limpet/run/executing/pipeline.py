@@ -194,8 +194,8 @@ class Pipeline:
         elif event == "worker_retired" and not self._said_retired:
             self._said_retired = True
             logger.warning(
-                "a call that was given up goes on in the worker %s, which is replaced (reported "
-                "once); give loops an end, and clients a timeout",
+                "the thread of a call that was given up still runs in the worker %s, which is "
+                "replaced (reported once); give loops an end, and clients a timeout",
                 facts["worker"],
             )
         elif event == "waiting_for_workers" and facts["waiting"] == facts["workers"]:

@@ -380,7 +380,7 @@ class MovingCap(InFlightCap):
 
 
 class Noise(TokenBucket):
-    """P1a with 1.5% random 500s, and 0.5% that hang until the time-out of 20 s."""
+    """P1a with 1.5% random 500s, and 0.5% that hang until the timeout of 20 s."""
 
     name = "P6 2% noise"
     timeout_s = 20.0
@@ -421,7 +421,7 @@ class Outage(TokenBucket):
 
 
 class HangingOutage(Outage):
-    """The same, but requests hang; time-out 20 s."""
+    """The same, but requests hang; timeout 20 s."""
 
     name = "P7b outage, hangs"
     timeout_s = 20.0

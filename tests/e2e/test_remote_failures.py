@@ -224,7 +224,7 @@ def test_a_stream_that_drips_meets_the_total_timeout_and_not_the_other():
         nat_fails(server, "transient", 3, "no complete answer within 0.3 s", **options)
 
 
-def test_a_time_out_is_a_timeout_error():
+def test_a_timeout_is_a_timeout_error():
     async def go(url):
         workflow = nat(url, first_byte_timeout=0.1)
         await workflow.open()

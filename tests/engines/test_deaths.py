@@ -148,7 +148,7 @@ def test_what_is_shown_of_them_says_what_happened(died):
     assert json.loads(project.command("status", "--json"))
 
 
-def test_no_neighbour_was_charged_an_attempt_or_a_time_out(died):
+def test_no_neighbour_was_charged_an_attempt_or_a_timeout(died):
     project, guilty, _, _ = died
     for record in project.records("failures"):
         assert record["_limpet"]["id"] in guilty

@@ -164,7 +164,7 @@ ERRORS = {
     "aiohttp 503": lambda: status(503),
     "a line that broke": lambda: aiohttp.ServerDisconnectedError(),
     "no connection": lambda: ConnectionRefusedError(111, "refused"),
-    "a time-out of a client": lambda: TimeoutError("read"),
+    "a timeout of a client": lambda: TimeoutError("read"),
     "with a lock in it": lambda: Holding("held"),
     "no words of its own": lambda: Silent(),
     "slotted": lambda: Slotted(),

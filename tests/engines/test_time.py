@@ -1,4 +1,4 @@
-"""Retries, time-outs, pace and stopping: the driver decides what it would decide alone."""
+"""Retries, timeouts, pace and stopping: the driver decides what it would decide alone."""
 
 import asyncio
 import itertools
@@ -263,7 +263,7 @@ def test_over_a_longer_run_the_limit_is_used_as_well_as_by_one_process(tmp_path)
     assert many_s <= 1.1 * one_s + 2
 
 
-# ---- time-outs ----------------------------------------------------------------------------------
+# ---- timeouts -----------------------------------------------------------------------------------
 
 
 @SLOW  # the next test has one that hangs, again and again

@@ -86,7 +86,7 @@ SCENARIOS = {
         template_error, exit_on_error=False, fallback_return_value=None
     ).run([1, 2]),
     "its own rate limits are not": lambda m: m.AsyncExecutor(refused_once()).run([1]),
-    "a time-out is tried again": lambda m: m.AsyncExecutor(hangs_once(), timeout=1).run([1]),
+    "a timeout is tried again": lambda m: m.AsyncExecutor(hangs_once(), timeout=1).run([1]),
     "sync all well": lambda m: m.SyncExecutor(lambda x: x - 1).run([1, 2, 3]),
     "sync exits": lambda m: m.SyncExecutor(
         lambda x: 1 / x, max_retries=0, fallback_return_value=-1

@@ -1,4 +1,4 @@
-"""The executor's contract: order, retries, time-outs, bounds and ends. All on virtual time."""
+"""The executor's contract: order, retries, timeouts, bounds and ends. All on virtual time."""
 
 import asyncio
 import contextvars
@@ -322,7 +322,7 @@ async def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
     assert isinstance(details[2].exceptions[0], OpenAIQuotaError)
 
 
-# ---- time-outs ---------------------------------------------------------------------------
+# ---- timeouts ----------------------------------------------------------------------------
 
 
 @in_virtual_time
@@ -339,7 +339,7 @@ async def test_the_time_limit_is_60_s_by_default():
 
 
 @in_virtual_time
-async def test_a_hung_input_ends_failed_after_its_own_budget_of_time_outs():
+async def test_a_hung_input_ends_failed_after_its_own_budget_of_timeouts():
     starts = []
 
     async def hang(_):
@@ -354,12 +354,12 @@ async def test_a_hung_input_ends_failed_after_its_own_budget_of_time_outs():
 
 
 @in_virtual_time
-async def test_the_time_out_budget_equals_max_retries_unless_told():
+async def test_the_timeout_budget_equals_max_retries_unless_told():
     assert AsyncExecutor(double, max_retries=4).max_timeouts == 4
 
 
 @in_virtual_time
-async def test_a_time_out_does_not_burn_the_retry_budget():
+async def test_a_timeout_does_not_burn_the_retry_budget():
     attempts = []
 
     async def fn(_):
@@ -396,7 +396,7 @@ async def test_a_timed_out_attempt_is_cancelled_and_comes_back_at_the_same_prior
     executor = AsyncExecutor(fn, concurrency=2, timeout=5, enable_dynamic_concurrency=False)
     await executor.execute(["hangs", "retried", "a", "b", "c", "d", "e", "f"])
     assert cancelled == [("hangs", 5)]
-    # At 5 s both came back: the retry, one priority step up, before the time-out; then the rest.
+    # At 5 s both came back: the retry, one priority step up, before the timeout; then the rest.
     assert order == ["hangs", "retried", "a", "b", "c", "d", "retried", "hangs", "e", "f"]
 
 

@@ -42,8 +42,8 @@ def failing_on(bad, *ways):
 WAYS = {
     "errors": (ValueError("mine"),),
     "a server's errors": (HttpError(500),),
-    "time-outs": (HANG,),
-    "time-outs and errors": (HANG, HttpError(503), ValueError("mine")),
+    "timeouts": (HANG,),
+    "timeouts and errors": (HANG, HttpError(503), ValueError("mine")),
 }
 
 
@@ -64,7 +64,7 @@ async def test_n_retries_are_n_plus_one_attempts_of_a_call_that_fails_while_othe
 
 
 @in_virtual_time
-async def test_a_number_of_its_own_for_time_outs_stands_beside_the_retries():
+async def test_a_number_of_its_own_for_timeouts_stands_beside_the_retries():
     fn, calls = failing_on({0}, HANG, ValueError("mine"))
     executor = AsyncExecutor(fn, 1, max_retries=1, max_timeouts=2, timeout=5, exit_on_error=False)
     await executor.execute([0])

@@ -279,7 +279,7 @@ def test_what_changes_while_a_run_goes_on_is_state(parts_of, code):
     assert parts(app.shown) == planned.parts
 
 
-def test_a_secret_does_not_count_and_a_time_out_does(parts_of):
+def test_a_secret_does_not_count_and_a_timeout_does(parts_of):
     code = "API_KEY = 'k'\nTIMEOUT = 3\ndef shown(x): return API_KEY, TIMEOUT"
     one = parts_of("", show="shown", before=code)
     assert one == parts_of("", show="shown", before=code.replace("'k'", "'other'"))

@@ -161,7 +161,7 @@ def test_a_long_named_wait_is_a_quota_per_minute():
     assert bench.limits.wait_s(1.0, {}) == 20.0
 
 
-def test_many_time_outs_lower_the_number_in_flight():
+def test_many_timeouts_lower_the_number_in_flight():
     bench = Bench()
     sent = [bench.send() for _ in range(10)]
     bench.now += 10

@@ -1,6 +1,6 @@
 """Which async function blocks the event loop?
 
-An `async def` that calls a blocking client stops everything: other calls, time-outs, the table on
+An `async def` that calls a blocking client stops everything: other calls, timeouts, the table on
 the screen. asyncio's debug mode would find it but costs too much. So a thread pings the loop, and
 while it waits for a reply samples the stack of the loop's thread.
 

@@ -100,6 +100,23 @@ def test_status_as_json_is_one_object(home):
     assert status["steps"][0]["failed"] == {"transient": 1}
 
 
+DAMAGED = {
+    "torn": ('{"sessions": [', "run.json: cannot be read, using its copy"),
+    "not an object": ("[]", "run.json: must be a JSON object, so some details are missing"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
+def test_status_says_once_on_stderr_that_run_json_is_damaged(home, text, said, flags):
+    (home / "runs/first/run.json").write_text(text, encoding="utf-8")
+    done = command("status", *flags, cwd=home)
+    assert done.returncode == 0
+    assert done.stderr.count("run.json") == 1
+    assert said in " ".join(done.stderr.split())
+    assert "run.json" not in done.stdout
+
+
 @pytest.mark.parametrize("name", ["status", "show", "verify", "repair"])
 def test_a_run_that_is_not_there_ends_with_2_and_names_the_nearest(home, name):
     done = command(name, "runs/frist", cwd=home)

@@ -123,8 +123,13 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
         who = reader.holder
         where = f"process {who.pid} on {one_line(who.host)}"
         yield f"running in {where}, started {moment(who.started)}"
-    yield from map(one_line, reader.remarks)
+    yield from map(one_line, _unlogged_remarks(reader))
     yield _next_step(reader, snapshot)
+
+
+def _unlogged_remarks(reader: RunReader) -> list[str]:
+    """Return the remarks on what could not be read, without the one that is on stderr already."""
+    return [remark for remark in reader.remarks if remark != reader.logged]
 
 
 def _people_lines(reader: RunReader) -> Iterator[str]:
@@ -252,5 +257,5 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "selected": reader.session.selected,
         "redo": [to_data(redo) for redo in reader.redos.noted],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],
-        "remarks": reader.remarks,
+        "remarks": _unlogged_remarks(reader),
     }

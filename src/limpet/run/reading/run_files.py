@@ -41,6 +41,7 @@ class RunFiles:
         layout: The run's layout.
         run_file: The content of `run.json`; with its defaults if it is missing.
         remarks: Sentences about what could not be read.
+        logged: The one of them that was logged as well; empty: none.
         holder: Who took its lock last; None: it was never taken.
         columns: The column of each step of the last session, the first step first.
         failures: The failures of all sessions.
@@ -58,7 +59,7 @@ class RunFiles:
         self.layout = layout_of_run(path)
         self.run_file = RunFile()
         self.remarks: list[str] = []
-        self._warned = ""
+        self.logged = ""
         self.holder: Holder | None = None
         self.columns = {
             name: FactsReader(column.path, opened=column)
@@ -134,14 +135,14 @@ class RunFiles:
         try:
             return RunFile.load(self.layout, self._warn)
         except JournalError as error:
-            self.remarks.append(f"run.json cannot be read, so some details are missing: {error}")
+            self._warn(f"{error}, so some details are missing")
             return RunFile()
 
     def _warn(self, remark: str) -> None:
         self.remarks.append(remark)
-        if remark != self._warned:  # a page reads it once a second
+        if remark != self.logged:  # a page reads it once a second
             logger.warning("%s", remark)
-        self._warned = remark
+        self.logged = remark
 
     # ---- its steps ------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ import threading
 from collections import deque
 from typing import Any
 
-from limpet.fingerprints.files.audit_hook import ReadElsewhere, Readers, is_imported, missed
+from limpet.fingerprints.files.audit_hook import ReadElsewhere, Readers, missed
 from limpet.fingerprints.files.project import ABSENT, Project
+from limpet.fingerprints.files.running_code import is_imported
 from limpet.fingerprints.walk.ownership import is_users_file
 
 _MOST_OF_A_CALL = 1_001  # the driver lists one less, and notes that there are more

@@ -14,22 +14,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, Token, copy_context
 from importlib.util import source_from_cache
-from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 from limpet.fingerprints.files.file_reads import Call, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
-from limpet.fingerprints.walk.ownership import is_module, is_users_file
+from limpet.fingerprints.files.running_code import (
+    importing_module,
+    is_imported,
+    is_limpet,
+    running_functions,
+)
+from limpet.fingerprints.walk.ownership import is_users_file
 
 _LISTING = {"os.listdir", "os.scandir"}
 _EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", *_LISTING}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
-_OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
 Readers = frozenset[tuple[str, int]] | None
-_LIMPET = str(Path(__file__).parents[2])
-_OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
 
 
 class Watch:
@@ -158,7 +158,7 @@ class Early:
         elif path not in self.read and not is_imported(path, path):
             digest = self._project.digest_at(path)
             if digest is not None:
-                self.read[path] = (digest, _importing_module())
+                self.read[path] = (digest, importing_module())
 
 
 _call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
@@ -264,10 +264,10 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 def _handle(event: str, args: tuple[Any, ...]) -> None:
     current = _call.get()
-    if not current and _is_limpet():
+    if not current and is_limpet():
         return
     paths, kinds = _opened(event, args)
-    by = None if current is None else _running_functions()
+    by = None if current is None else running_functions()
     for path in paths:
         if isinstance(path, int):
             continue
@@ -301,59 +301,3 @@ def _source_of(path: str) -> str:
         with suppress(ValueError):
             return source_from_cache(path)
     return path
-
-
-# ---- running functions ---------------------------------------------------------------------------
-
-
-def _frames() -> Iterator[FrameType]:
-    """Yield the running frames, innermost first, without those of this file."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
-    while frame is not None:
-        if frame.f_code.co_filename != __file__:
-            yield frame
-        frame = frame.f_back
-
-
-def _is_limpet() -> bool:
-    """Return whether Limpet itself opens a file."""
-    files = (frame.f_code.co_filename for frame in _frames())
-    opener = next((file for file in files if not file.startswith(_OF_LIBRARY)), "")
-    return opener.startswith(_LIMPET)
-
-
-def is_imported(name: str, path: str) -> bool:
-    """Return whether a path is the source of a module, or is read by an import: that is code."""
-    if name.endswith(".py"):
-        modules = (module for module in list(sys.modules.values()) if is_module(module))
-        files = (vars(module).get("__file__") for module in modules)
-        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
-    return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
-
-
-def _is_read_by_python() -> bool:
-    """Return whether Python itself reads: for an import or a traceback."""
-    for frame in _frames():
-        if frame.f_globals.get("__name__") in _OF_PYTHON:
-            return True
-        if not frame.f_code.co_filename.startswith(_OF_LIBRARY):
-            return False
-    return False
-
-
-def _running_functions() -> frozenset[tuple[str, int]]:
-    """Return the file and line of each of the user's functions that is running."""
-    codes = (frame.f_code for frame in _frames())
-    return frozenset(
-        (code.co_filename, code.co_firstlineno)
-        for code in codes
-        if code.co_name != "<module>" and is_users_file(code.co_filename)
-    )
-
-
-def _importing_module() -> str:
-    """Return the name of the user's module that is being imported; empty if there is none."""
-    for frame in _frames():
-        if frame.f_code.co_name == "<module>" and is_users_file(frame.f_code.co_filename):
-            return str(frame.f_globals.get("__name__", ""))
-    return ""

@@ -1,0 +1,71 @@
+"""Whose code opens a file: the user's, Python's for an import, or Limpet's own?
+
+The frames that are running when the audit hook is called say so.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from limpet.fingerprints.walk.ownership import is_module, is_users_file
+
+_OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
+_OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
+_LIMPET = str(Path(__file__).parents[2])
+_OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
+_RECORDING = {__file__, str(Path(__file__).with_name("audit_hook.py"))}
+
+
+def is_limpet() -> bool:
+    """Return whether Limpet itself opens a file."""
+    files = (frame.f_code.co_filename for frame in _frames())
+    opener = next((file for file in files if not file.startswith(_OF_LIBRARY)), "")
+    return opener.startswith(_LIMPET)
+
+
+def is_imported(name: str, path: str) -> bool:
+    """Return whether a path is the source of a module, or is read by an import: that is code."""
+    if name.endswith(".py"):
+        modules = (module for module in list(sys.modules.values()) if is_module(module))
+        files = (vars(module).get("__file__") for module in modules)
+        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
+    return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
+
+
+def _is_read_by_python() -> bool:
+    """Return whether Python itself reads: for an import or a traceback."""
+    for frame in _frames():
+        if frame.f_globals.get("__name__") in _OF_PYTHON:
+            return True
+        if not frame.f_code.co_filename.startswith(_OF_LIBRARY):
+            return False
+    return False
+
+
+def running_functions() -> frozenset[tuple[str, int]]:
+    """Return the file and line of each of the user's functions that is running."""
+    codes = (frame.f_code for frame in _frames())
+    return frozenset(
+        (code.co_filename, code.co_firstlineno)
+        for code in codes
+        if code.co_name != "<module>" and is_users_file(code.co_filename)
+    )
+
+
+def importing_module() -> str:
+    """Return the name of the user's module that is being imported; empty if there is none."""
+    for frame in _frames():
+        if frame.f_code.co_name == "<module>" and is_users_file(frame.f_code.co_filename):
+            return str(frame.f_globals.get("__name__", ""))
+    return ""
+
+
+def _frames() -> Iterator[FrameType]:
+    """Yield the running frames, innermost first, without those that record."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
+    while frame is not None:
+        if frame.f_code.co_filename not in _RECORDING:
+            yield frame
+        frame = frame.f_back

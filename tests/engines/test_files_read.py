@@ -131,6 +131,28 @@ def test_what_a_set_up_keeps_counts_also_if_an_evaluator_reads_the_same(tmp_path
     assert [item.output for item in result.items] == ["second"] * 3
 
 
+PLUGINS = """
+def answer(item):
+    note(item)
+    return importlib.import_module(f"{PACKAGE}.{item.id}").VALUE
+"""
+
+
+@pytest.mark.parametrize("engine", [SLOW_ONE, WORKER])
+def test_a_folder_that_is_looked_through_for_code_is_not_read(tmp_path, engine):
+    (package := tmp_path / f"plugins_{engine}").mkdir()
+    code = PLUGINS.replace("{PACKAGE}", package.name)
+    project = Project(tmp_path, f"import importlib\n{code}", rows=2)
+    (tmp_path / "pyproject.toml").write_text("")
+    for name in ("__init__", "q0", "q1"):
+        (package / f"{name}.py").write_text("VALUE = 1\n")
+    project.evaluate(engine)
+    project.forget_calls()
+    (package / "notes.txt").write_text("nobody reads this")
+    assert not project.evaluate(engine).failed
+    assert not project.calls
+
+
 # Where the text of a file is kept for an item that does not read it.
 KEPT = {
     "in a module": """

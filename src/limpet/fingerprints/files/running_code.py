@@ -15,7 +15,7 @@ _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
 _LIMPET = str(Path(__file__).parents[2])
 _OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
-_RECORDING = {__file__, str(Path(__file__).with_name("audit_hook.py"))}
+_HOOK = str(Path(__file__).with_name("audit_hook.py"))
 
 
 def is_limpet() -> bool:
@@ -63,9 +63,11 @@ def importing_module() -> str:
 
 
 def _frames() -> Iterator[FrameType]:
-    """Yield the running frames, innermost first, without those that record."""
+    """Yield the frames that were running when the hook was called, innermost first."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
+    while frame is not None and frame.f_code.co_filename != _HOOK:
+        frame = frame.f_back  # of who records, wherever that is
     while frame is not None:
-        if frame.f_code.co_filename not in _RECORDING:
+        if frame.f_code.co_filename != _HOOK:
             yield frame
         frame = frame.f_back

@@ -99,7 +99,7 @@ class Pipeline:
                 version_of(evaluator.name),
                 remarks,
                 places,
-                lookup.answers.given_up,
+                lookup.answers.not_retried,
                 request.prices,
             )
             for evaluator in request.evaluators
@@ -184,7 +184,7 @@ class Pipeline:
     def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
         self._journal.log_event(event, **facts)
         if event == "worker_lost" and self.stop_reason is None:
-            # Not that they run again: one that was alone fails, one that timed out is retried.
+            # Not that they all run again: one that ran alone fails, one that timed out is retried.
             had = f", with {facts['cells']} in flight" if facts["cells"] else ""
             logger.warning("the worker %s %s%s", facts["worker"], facts["why"], had)
         elif event == "worker_failed":
@@ -247,10 +247,11 @@ class Pipeline:
         Return what is left to wait for, if anything: a place in a queue, or a file.
         """
         if self._lookup.answers.redos or self._taking is not None:
-            return self._pass_on_slowly(call, entry)
+            return self._pass_on_with_earlier(call, entry)
         return None if entry is None else self._put(self._missing(call[0], entry))
 
-    async def _pass_on_slowly(self, call: Call, entry: Entry | None) -> None:
+    async def _pass_on_with_earlier(self, call: Call, entry: Entry | None) -> None:
+        """Do what `_pass_on` does where results of earlier sessions count beside the new answer."""
         has_redos = bool(self._lookup.answers.redos)
         if entry is None:
             if has_redos:  # the earlier answer counts, and may lack a score
@@ -294,8 +295,8 @@ class Pipeline:
 
     def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> Awaitable[object] | None:
         """Queue what is to be scored; return what is left to wait for, if a queue is full."""
-        places = [step.queue.put(scoring) for step, scoring in scorings]
-        waiting = [place for place in places if place is not None]
+        put = [step.queue.put(scoring) for step, scoring in scorings]
+        waiting = [until_queued for until_queued in put if until_queued is not None]
         if len(waiting) < 2:  # noqa: PLR2004 - a future needs no other around it
             return waiting[0] if waiting else None
         return asyncio.gather(*waiting)

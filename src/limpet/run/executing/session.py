@@ -82,7 +82,7 @@ class EvaluationSession:
         self._identities, self._masking = planner.identities, planner.masking
         self._journal = journal = Journal(layout, durability=request.durability)
         run_file = RunFile.load(layout)
-        there = self._make_plan(journal, run_file)
+        done = self._make_plan(journal, run_file)
         self.plan = replace(self.plan, scales=request.scales)
         logger.info("%s", self.plan)
         say_unfinished(journal, run_file, map(journal.column, self._steps))
@@ -99,7 +99,7 @@ class EvaluationSession:
             self.plan,
             columns,
             items=items,
-            there=there,
+            done=done,
             goals=request.goals,
         )
         self._run_file = run_file
@@ -137,7 +137,7 @@ class EvaluationSession:
         # Once the workflow has answered, a rejected request is a failure of its item, not the run.
         if self.plan.workflow.kept or not request.early_stop:
             request.workflow.answered_before = True
-        return self._lookup.there
+        return self._lookup.done
 
     def _new_pipeline(self, journal: Journal, lookup: Lookup) -> Pipeline:
         request, planner = self._request, self._planner

@@ -33,7 +33,7 @@ def begin_session(
     columns: Mapping[str, Path],
     *,
     items: int | None = None,
-    there: Mapping[str, int] | None = None,
+    done: Mapping[str, int] | None = None,
     goals: Sequence[Goal] = (),
 ) -> None:
     """Record that a session begins, before anything is spent.
@@ -47,7 +47,7 @@ def begin_session(
         plan: What the session will do.
         columns: The file of each step's column.
         items: How many items the run reports on; None: those of the plan.
-        there: How many cells of each step are done; None: those the plan keeps.
+        done: How many cells of each step are done; None: those the plan keeps.
         goals: When it stops; empty: it does all items.
     """
     run_file.limpet, run_file.kind = VERSION, kind
@@ -63,7 +63,7 @@ def begin_session(
         items_file=[] if kind == "map" else items_mark(journal.layout),
         steps={
             step.name: StepBegan(
-                step.kept if there is None else there[step.name],
+                step.kept if done is None else done[step.name],
                 step.calls,
                 columns[step.name].stat().st_size,
             )

@@ -40,8 +40,8 @@ class CountingAnswers:
         keys: The key of each work item under the workflow as it is now.
         standing: By key, the key and version of an earlier answer that counts until there is an
             answer under the key itself.
-        given_up: Cells that failed before and are not retried, by step and key, with the generation
-            in which they failed.
+        not_retried: Cells that failed before and are not retried, by step and key, with the
+            generation in which they failed.
         redos: The forced redos.
         stale: The records made from files that have changed.
         changed: The names of what changed in the workflow since its answers were made.
@@ -68,7 +68,7 @@ class CountingAnswers:
         self.stale = self._look_for_stale(request.on_change)
         self.redos = Redos(run_file.redo, self.stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
-        self.given_up: dict[tuple[str, str], int] = {
+        self.not_retried: dict[tuple[str, str], int] = {
             cell: failure.facts.get("generation", 0) for cell, failure in failures.items()
         }
         now = Fingerprint(identities.version(WORKFLOW), identities.parts(WORKFLOW))
@@ -101,9 +101,9 @@ class CountingAnswers:
         """Return whether this session selects the work item at a place."""
         return self._selected is None or place % self.reported in self._selected
 
-    def is_given_up(self, step: str, key: str, needed: int) -> bool:
+    def stays_failed(self, step: str, key: str, needed: int) -> bool:
         """Return whether a cell failed before, in this generation, and is not retried."""
-        return self.given_up.get((step, key), -1) >= needed
+        return self.not_retried.get((step, key), -1) >= needed
 
     def counting(self, call: Call) -> Call:
         """Return the call whose answer counts now, which may be of an earlier version."""
@@ -209,7 +209,7 @@ class CountingAnswers:
         self._in_question = [
             self._keys_under(whole)[place]
             for place, whole in done.items()
-            if not self.is_given_up(WORKFLOW, self.keys[place], 0)
+            if not self.stays_failed(WORKFLOW, self.keys[place], 0)
         ]
         return small_redo(len(self._in_question), self._facts_of(self._in_question))
 

@@ -33,23 +33,23 @@ class _Count:
     """The cells of a step.
 
     Attributes:
-        there: Those done in the whole run.
+        done: Those done in the whole run.
         kept: Those done that this session selects.
         missing: Scores to make in this session, besides those for new answers.
         asks: The calls that these take at most.
         forced: Those of the missing that a redo forces to run again.
         outdated: Those of the missing that run again because a file changed.
-        given_up: Those that failed before and are not retried.
+        not_retried: Those that failed before and are not retried.
         files: The files that changed.
     """
 
-    there: int = 0
+    done: int = 0
     kept: int = 0
     missing: int = 0
     asks: int = 0
     forced: int = 0
     outdated: int = 0
-    given_up: int = 0
+    not_retried: int = 0
     files: set[str] = field(default_factory=set)
 
 
@@ -89,9 +89,9 @@ class Lookup:
         self.answers.raise_question(self.plan)
 
     @property
-    def there(self) -> dict[str, int]:
+    def done(self) -> dict[str, int]:
         """The number of done cells of each step, in the whole run."""
-        return {step: count.there for step, count in self._counts.items()}
+        return {step: count.done for step, count in self._counts.items()}
 
     def lacking(self, place: int) -> tuple[Calls, Calls]:
         """Return what an item lacks: the calls to answer, and the answered calls to score.
@@ -132,13 +132,13 @@ class Lookup:
         needed = self._needed(place, counting)
         is_there, is_selected = counting in self._column, self.answers.is_selected(place)
         is_done = is_there and self._column.reaches(counting, needed)
-        is_given_up = not is_done and self.answers.is_given_up(WORKFLOW, key, needed)
-        if is_selected and not is_done and not is_given_up:
+        stays_failed = not is_done and self.answers.stays_failed(WORKFLOW, key, needed)
+        if is_selected and not is_done and not stays_failed:
             self._missing.append(place)
             if is_there:
                 self._count_again(WORKFLOW, counting)
             return
-        self._counts[WORKFLOW].given_up += is_given_up and is_selected
+        self._counts[WORKFLOW].not_retried += stays_failed and is_selected
         if is_there:
             to_score[counting] = place
 
@@ -162,7 +162,7 @@ class Lookup:
             place = to_score.pop(key)
             work_item, is_selected = self.answers.work_items[place], self.answers.is_selected(place)
             if self._column.reaches(key, self._needed(place, key)):
-                count.there += 1
+                count.done += 1
                 count.kept += is_selected
             # A list, not any() alone: each evaluator must be counted.
             lacks = [
@@ -183,8 +183,8 @@ class Lookup:
         key = scoring.cell.key
         needed = self.answers.redos.needed(name, work_item.item.id, key)
         is_there = column.reaches(key, needed)
-        lacks = not is_there and not self.answers.is_given_up(name, key, needed)
-        count.there += is_there
+        lacks = not is_there and not self.answers.stays_failed(name, key, needed)
+        count.done += is_there
         if is_selected:
             count.kept += is_there
             count.missing += lacks
@@ -212,7 +212,7 @@ class Lookup:
             count.kept,
             new=calls - again - answered - failed,
             edited=0 if changed else answered,
-            failed=count.given_up,
+            failed=count.not_retried,
             retried=failed,
             earlier=answered if changed else 0,
             changed=tuple(dict.fromkeys((*(changed if answered else ()), *files))),

@@ -10,7 +10,7 @@ from typing import Any
 from limpet.run.reading.asked_cells import AskedCell
 from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.noted_scores import parts_of
+from limpet.run.reading.noted_scores import packed_arrays
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import GrowingTable, ScoreTable
 from limpet.run.results.evaluation_result import ItemResult
@@ -64,7 +64,7 @@ class Heads:
         if totals is None or not totals.is_of(self.reader.results) or not totals.add_new():
             self._read_all()
         elif self._growing is not None:
-            self._growing.add(parts_of(totals.numbers))
+            self._growing.add(packed_arrays(totals.numbers))
         return True
 
     def _read_all(self) -> None:
@@ -74,7 +74,7 @@ class Heads:
         if known is None:
             self._totals = self.reader.growing_totals()
             self._numbers = self._totals.numbers if self._totals else self.reader.numbers()
-            known = self._numbers.items, parts_of(self._numbers)
+            known = self._numbers.items, packed_arrays(self._numbers)
         self._growing = GrowingTable(items.asked, known[0])
         self._growing.add(known[1])
 

@@ -23,25 +23,25 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
 from limpet.run.results.summary import Numbers
 
-PartName = tuple[str | None, ...]
+ArrayName = tuple[str | None, ...]
 """What an array holds, like `("values", "judge", "tone")`."""
 LEAST_CELLS = 2_000
 """With fewer, reading the columns is as fast."""
 
 
-class Part(NamedTuple):
+class PackedArray(NamedTuple):
     """An array: its type as in the module `array`, and its bytes."""
 
     typecode: str
     content: bytes | memoryview
 
 
-Parts = Mapping[PartName, Part]
+PackedArrays = Mapping[ArrayName, PackedArray]
 
 
-def parts_of(numbers: Numbers) -> dict[PartName, Part]:
+def packed_arrays(numbers: Numbers) -> dict[ArrayName, PackedArray]:
     """Return what each cell scored, as arrays of numbers of cells and of values."""
-    arrays: dict[PartName, array[int] | array[float]] = {
+    arrays: dict[ArrayName, array[int] | array[float]] = {
         ("answered",): numbers.answered_cells,
         ("seconds",): numbers.seconds,
         ("costs",): numbers.costs,
@@ -54,7 +54,9 @@ def parts_of(numbers: Numbers) -> dict[PartName, Part]:
         for part, by_label in scores.labels.items():
             for label, labelled in by_label.items():
                 arrays["label", name, part, label] = labelled
-    return {name: Part(one.typecode, memoryview(one).cast("B")) for name, one in arrays.items()}
+    return {
+        name: PackedArray(one.typecode, memoryview(one).cast("B")) for name, one in arrays.items()
+    }
 
 
 def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
@@ -66,9 +68,9 @@ def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
     if numbers.items < LEAST_CELLS:
         layout.scores_note.unlink(missing_ok=True)
         return
-    parts = parts_of(numbers)
-    listed = [[name, part.typecode, len(part.content)] for name, part in parts.items()]
-    contents = [part.content for part in parts.values()]
+    packed = packed_arrays(numbers)
+    listed = [[name, one.typecode, len(one.content)] for name, one in packed.items()]
+    contents = [one.content for one in packed.values()]
     about = {"of": inputs, "cells": numbers.items, "parts": listed}
     about["crc"] = _crc(about, contents)
     make_directory(layout.scores_note.parent)
@@ -76,7 +78,7 @@ def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
     replace_file(layout.scores_note, chain(head, map(bytes, contents)))
 
 
-def noted_scores(layout: Layout, inputs: str) -> tuple[int, Parts] | None:
+def noted_scores(layout: Layout, inputs: str) -> tuple[int, PackedArrays] | None:
     """Return the number of cells and the arrays, if they were noted for the same inputs."""
     with suppress(OSError, ValueError, KeyError, TypeError, JournalError):
         head, _, content = read_whole(layout.scores_note).partition(b"\n")
@@ -94,9 +96,11 @@ def _crc(about: Mapping[str, object], contents: Iterable[bytes | memoryview]) ->
     return crc
 
 
-def _split(content: memoryview, listed: Iterable[tuple[list[str | None], str, int]]) -> Parts:
-    parts, at = dict[PartName, Part](), 0
+def _split(
+    content: memoryview, listed: Iterable[tuple[list[str | None], str, int]]
+) -> PackedArrays:
+    packed, at = dict[ArrayName, PackedArray](), 0
     for name, typecode, size in listed:
-        parts[tuple(name)] = Part(typecode, content[at : at + size])
+        packed[tuple(name)] = PackedArray(typecode, content[at : at + size])
         at += size
-    return parts
+    return packed

@@ -20,7 +20,7 @@ from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.items_asked import ItemsFile
-from limpet.run.reading.noted_scores import Parts, note_scores, noted_scores, parts_of
+from limpet.run.reading.noted_scores import PackedArrays, note_scores, noted_scores, packed_arrays
 from limpet.run.reading.noted_summary import digest_of_asked, digest_of_inputs, note_summary
 from limpet.run.reading.noted_totals import TotalsNote, read_totals, write_totals
 from limpet.run.reading.run_files import RunFiles
@@ -184,13 +184,13 @@ class RunResults(RunFiles):
         noted = self.noted_scores()
         if noted is None:
             numbers = self.numbers()
-            noted = numbers.items, parts_of(numbers)
+            noted = numbers.items, packed_arrays(numbers)
         # NumPy, which most commands do not need.
         module = import_module("limpet.run.reading.score_table")
         table: ScoreTable = module.score_table(self._items.asked, *noted)
         return table
 
-    def noted_scores(self) -> tuple[int, Parts] | None:
+    def noted_scores(self) -> tuple[int, PackedArrays] | None:
         """Return how many cells there are and what each scored, if that was noted; else None."""
         inputs = self.inputs()
         return None if inputs is None else noted_scores(self.layout, inputs)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limpet.run.reading.asked_cells import AskedCells
-from limpet.run.reading.noted_scores import PartName, Parts
+from limpet.run.reading.noted_scores import ArrayName, PackedArrays
 from limpet.run.results.score_names import ScoreName
 
 Floats = NDArray[np.float64]
@@ -72,15 +72,15 @@ class ScoreTable:
         return list(self.failed_scores)
 
 
-def score_table(asked: AskedCells, cells: int, parts: Parts) -> ScoreTable:
+def score_table(asked: AskedCells, cells: int, packed: PackedArrays) -> ScoreTable:
     """Return the table of a run.
 
     Args:
         asked: Which cells there are.
         cells: How many they are.
-        parts: What each scored, by the number of the cell.
+        packed: What each scored, by the number of the cell.
     """
-    return GrowingTable(asked, cells).add(parts)
+    return GrowingTable(asked, cells).add(packed)
 
 
 class GrowingTable:
@@ -97,20 +97,20 @@ class GrowingTable:
 
     def __init__(self, asked: AskedCells, cells: int) -> None:
         self.grid = grid = Grid(asked, cells)
-        self._known: dict[PartName, int] = {}
+        self._known: dict[ArrayName, int] = {}
         flags, floats = grid.filled(False, np.bool_), grid.filled(np.nan, np.float64)  # noqa: FBT003
         self.table = ScoreTable(
             grid.ids, grid.places, grid.trials, flags, flags.copy(), floats, floats.copy()
         )
 
-    def add(self, parts: Parts) -> ScoreTable:
+    def add(self, packed: PackedArrays) -> ScoreTable:
         """Add what is new, and return the table.
 
         Args:
-            parts: What each cell scored, the known ones first; of failures, those that count now.
+            packed: What each cell scored, the known ones first; of failures, those that count now.
         """
         table, grid = self.table, self.grid
-        arrays = {name: np.frombuffer(part.content, part.typecode) for name, part in parts.items()}
+        arrays = {name: np.frombuffer(one.content, one.typecode) for name, one in packed.items()}
         new = {name: array[self._known.get(name, 0) :] for name, array in arrays.items()}
         for name, array in arrays.items():
             match name:

@@ -3,7 +3,7 @@
 import heapq
 import math
 
-from limpet.run.reading.noted_scores import parts_of
+from limpet.run.reading.noted_scores import packed_arrays
 from limpet.run.reading.run_results import RunResults
 from limpet.run.results.score_names import ScoreName
 
@@ -18,12 +18,12 @@ def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = 
         highest: Those with the highest scores instead, the highest first.
     """
     noted = run.noted_scores()
-    parts = parts_of(run.numbers()) if noted is None else noted[1]
+    packed = packed_arrays(run.numbers()) if noted is None else noted[1]
     lowest: dict[int, float] = {}
-    for kind, *names in parts:
+    for kind, *names in packed:
         if kind == "cells" and names[0] == name.evaluator and name.part in (None, names[1]):
-            cells = memoryview(parts["cells", *names].content).cast("Q")
-            values = memoryview(parts["values", *names].content).cast("d")
+            cells = memoryview(packed["cells", *names].content).cast("Q")
+            values = memoryview(packed["values", *names].content).cast("d")
             for cell, value in zip(cells, values, strict=True):
                 if not math.isnan(value):
                     lowest[cell] = min(value, lowest.get(cell, value))

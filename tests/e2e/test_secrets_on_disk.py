@@ -163,7 +163,7 @@ def test_an_evaluator_added_later_is_said_to_see_masked_text(tmp_path):
     (tmp_path / "seen.txt").unlink()
     make(tmp_path, ["plain"], "  judge: app:judge\n  second: app:judge\n")
     done = run(tmp_path, "run", MY_API_KEY=KEY)
-    assert "second scores 1 answers with their secrets masked" in done.stderr
+    assert "second scores 1 answer with secrets masked" in done.stderr
     assert "second scored 1 answer with secrets masked" in done.stderr
     assert json.loads((tmp_path / "seen.txt").read_text()) == {"[redacted]": "it is [redacted]"}
 

@@ -515,7 +515,7 @@ def test_a_cut_off_session_says_what_may_have_been_paid_for(tmp_path, caplog):
         events.write('{"event":"started","key":"' + "0" * 32 + '","id":"q5"}\n')
     with caplog.at_level(logging.WARNING):
         answering.evaluate(ROWS, tmp_path / "run")
-    assert "1 calls were in flight" in caplog.text
+    assert "1 call was in flight" in caplog.text
     assert "q5" in caplog.text
 
 

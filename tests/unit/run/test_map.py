@@ -497,7 +497,7 @@ def test_a_session_that_was_cut_off_says_which_calls_may_have_been_paid_for(tmp_
         events.write('{"event":"failed","key":"' + "1" * 32 + '","id":"refused"}\n')
     with caplog.at_level(logging.WARNING):
         counting.map(["a", "b"], path)
-    assert "1 calls were in flight" in caplog.text
+    assert "1 call was in flight" in caplog.text
     assert "paid for: paid" in caplog.text
 
 

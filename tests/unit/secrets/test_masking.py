@@ -321,7 +321,7 @@ def test_an_evaluator_that_comes_later_sees_the_masked_text_and_that_is_said(
     with caplog.at_level(logging.WARNING, "limpet"):
         result = evaluate(None, run, [late])
     assert seen == [f"it is {MASK}"]
-    assert "late scores 1 answers with their secrets masked" in caplog.text
+    assert "late scores 1 answer with secrets masked" in caplog.text
     assert result.summary["evaluators"]["late"]["saw_masked"] == 1
     assert result.items[0].saw_masked == ("late",)
 

@@ -37,7 +37,7 @@ from limpet.run.request import Request, secrets_of
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.masking import Masking
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 _CHUNK = 500
 
@@ -285,12 +285,11 @@ class Pipeline:
                     taking.note_kept(step.name, work_item.item.id, work_item.trial, record)
 
     def _say_masked(self) -> None:
-        for name, count in self._masked.items():
+        for name, answers in self._masked.items():
             logger.warning(
-                "%s scores %s answers with their secrets masked: the original answers are not on "
-                "disk",
+                "%s scores %s with secrets masked: what was masked is not on disk",
                 one_line(name),
-                count,
+                count(answers, "answer"),
             )
 
     def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> Awaitable[object] | None:

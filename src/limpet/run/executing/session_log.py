@@ -18,7 +18,7 @@ from limpet.run.planning.items_file import items_mark
 from limpet.run.planning.plan import Plan
 from limpet.run.results.summary import StepNumbers
 from limpet.run.run_file import RunFile, Session, StepBegan
-from limpet.text import one_line
+from limpet.text import count, one_line
 from limpet.version import VERSION
 
 logger = logging.getLogger("limpet.run")
@@ -141,9 +141,8 @@ def say_unfinished(journal: Journal, run_file: RunFile, columns: Iterable[Column
     ]
     if in_flight:
         logger.warning(
-            "%s: %s calls were in flight when the last session was cut off, and may have been "
-            "paid for: %s",
+            "%s: %s in flight when the last session was cut off, and may have been paid for: %s",
             journal.layout.single or journal.layout.home,
-            len(in_flight),
+            count(len(in_flight), "call was", "calls were"),
             ", ".join(one_line(id_) for id_ in in_flight[:10]),
         )

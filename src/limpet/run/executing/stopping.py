@@ -70,7 +70,7 @@ class Stopping:
         # At once, not on the event loop: user code may be blocking it.
         self.because(reason)
         if self._journal.waits_for_room:
-            logger.warning("finished results wait for space on the disk%s", _time_limit(room_s))
+            logger.warning("%s", _waiting_words(room_s))
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
@@ -117,7 +117,10 @@ class Stopping:
         asyncio.get_running_loop().call_later(grace_s, give_up)
 
 
-def _time_limit(room_s: float) -> str:
-    if room_s == math.inf:
-        return "; free some, or stop again to give them up"
-    return f", {room_s:g} s at most" if room_s else " no longer"
+def _waiting_words(room_s: float) -> str:
+    if not room_s:
+        return "finished results no longer wait for space on the disk"
+    limit = "; free some, or stop again to give them up"
+    if room_s < math.inf:
+        limit = f", {room_s:g} s at most"
+    return f"finished results wait for space on the disk{limit}"

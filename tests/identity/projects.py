@@ -73,7 +73,12 @@ class Players:
         process.stdin.write(json.dumps(command) + "\n")
         process.stdin.flush()
         child = int(process.stdout.readline())
-        meanwhile(child)
+        try:
+            meanwhile(child)
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            process.stdout.readline()  # else the next test would take it for its own
+            raise
         if not select.select([process.stdout], [], [], PATIENCE_S)[0]:
             os.kill(child, signal.SIGKILL)
             process.stdout.readline()

@@ -214,11 +214,11 @@ def test_only_a_real_ctrl_c_passes_a_copy_and_what_is_returned(kind):
         def usage(self, _):
             pass
 
-    class Remarks:
+    class Omissions:
         def say(self, *_):
             pass
 
-    reads = [lambda: own_copy([Uncopyable()]), lambda: read_output(Odd("x"), Remarks())]
+    reads = [lambda: own_copy([Uncopyable()]), lambda: read_output(Odd("x"), Omissions())]
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         for read in reads:

@@ -68,7 +68,7 @@ class _Step:
         self.cells: set[int] = set()
 
 
-class _Remarks:
+class _Omissions:
     """Collects what was left out of a result."""
 
     def __init__(self) -> None:
@@ -258,14 +258,14 @@ class Bench:
             self._outbox.begun(number, at_once=suspect)  # it may end this process
             cell.set(number)
             attribute(self._reports, number)
-            observation, leave, remarks = Observation(), Leave(), _Remarks()
+            observation, leave, omissions = Observation(), Leave(), _Omissions()
             observe_into(observation)
             take_leave(leave)
             value, error = None, None
             begun_at = self._loop.time()
             try:
                 item = unpacked_argument(argument)
-                read = functools.partial(step.read, remarks=remarks)
+                read = functools.partial(step.read, omissions=omissions)
                 value = await run_cell(step.who, step.step.call, item, read)
             except BaseException as raised:  # noqa: BLE001 - the driver raises it
                 error = readable(raised)
@@ -273,7 +273,7 @@ class Bench:
             if self._limits_memory and _is_memory_error(error):
                 self._give_up(number)
                 return
-            more, now = _more(observation, leave, remarks), self._loop.time()
+            more, now = _more(observation, leave, omissions), self._loop.time()
             own_s = now - begun_at - leave.waited_s(now)
             ended = (value, None if error is None else packed_error(error), more, own_s)
             del self._cells[number]
@@ -289,7 +289,9 @@ class Bench:
         self._end()
 
 
-def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[str, Any] | None:
+def _more(
+    observation: Observation, leave: Leave, omissions: _Omissions
+) -> Mapping[str, Any] | None:
     more: dict[str, Any] = {}
     if observation.headers is not None or observation.usage is not None:
         headers, usage = observed(observation)
@@ -299,8 +301,8 @@ def _more(observation: Observation, leave: Leave, remarks: _Remarks) -> Mapping[
             more["usage"] = usage
     if leave.makes_own:
         more["makes_own"] = True
-    if remarks.said:
-        more["remarks"] = remarks.said
+    if omissions.said:
+        more["omissions"] = omissions.said
     return more or None
 
 

@@ -10,7 +10,7 @@ from limpet.engines.packed_values import packed_argument, unpacked_output
 from limpet.engines.process_line import ProcessLines
 from limpet.engines.ray.lines import RayLines
 from limpet.engines.ray.variables import variables_of
-from limpet.engines.returned_values import Remarks
+from limpet.engines.returned_values import Omissions
 from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import sent_step
 from limpet.engines.spec import Engine, available_processors
@@ -92,18 +92,20 @@ class Elsewhere:
         key: The step's name: `workflow`, or that of the evaluator.
         step: The workflow or the evaluator.
         who: Its name in messages.
-        remarks: Hears what was left out of results.
+        omissions: Hears what was left out of results.
         crew: Who runs it.
     """
 
-    def __init__(self, key: str, step: Any, who: str, remarks: Remarks, crew: "SharedCrew") -> None:
+    def __init__(
+        self, key: str, step: Any, who: str, omissions: Omissions, crew: "SharedCrew"
+    ) -> None:
         self.name = step.name
         self.secrets: list[str] = []
         self.environment: Mapping[str, str] = {}
         self._key = key
         self._step = step
         self._who = who
-        self._remarks = remarks
+        self._omissions = omissions
         self._crew = crew
 
     @property
@@ -127,8 +129,8 @@ class Elsewhere:
                 observe(headers=more.get("headers"), usage=more.get("usage"))
             if "makes_own" in more:
                 asks_for_each_call()
-            for what, why in more.get("remarks", ()):
-                self._remarks.say(what, why)
+            for what, why in more.get("omissions", ()):
+                self._omissions.say(what, why)
         if returned.error is not None:
             raise unpacked_error(returned.error)
         return unpacked_output(returned.value)
@@ -224,7 +226,7 @@ class Places:
         self._on_event = on_event
         self._crews: dict[Engine, SharedCrew] = {}
 
-    def of(self, key: str, step: Any, who: str, read: Read, remarks: Remarks) -> Place:
+    def of(self, key: str, step: Any, who: str, read: Read, omissions: Omissions) -> Place:
         """Return where a step runs. Steps with the same engine share its workers."""
         engine = self._engines.get(key)
         if engine is None:
@@ -233,4 +235,4 @@ class Places:
         if crew is None:
             crew = self._crews[engine] = SharedCrew(engine, self._on_event)
         crew.add(step, self._cells[key])
-        return Elsewhere(key, step, who, remarks, crew)
+        return Elsewhere(key, step, who, omissions, crew)

@@ -22,7 +22,7 @@ _DEEPEST = 8
 _MOST_NAMED = 3
 
 
-class Remarks(Protocol):
+class Omissions(Protocol):
     """Hears what was left out of results."""
 
     def say(self, what: str, why: str) -> None:
@@ -30,7 +30,7 @@ class Remarks(Protocol):
         ...
 
 
-def read_output(returned: Any, remarks: Remarks) -> Output:
+def read_output(returned: Any, omissions: Omissions) -> Output:
     """Return the answer with its usage, trace and metadata, in any supported form."""
     if type(returned) is Output and type(returned.value) in _ATOMS and _is_bare(returned):
         return Output(returned.value, None, [])  # as most are, and three times as fast
@@ -40,19 +40,19 @@ def read_output(returned: Any, remarks: Remarks) -> Output:
     for _ in range(_MOST_NESTED):  # an Output inside an Output: a wrapper around a workflow
         if not issubclass(type(returned), Output):
             break
-        usage = _attribute(returned, "usage", remarks) if usage is None else usage
-        trace = _attribute(returned, "trace", remarks) if _is_empty(trace) else trace
-        metadata = _attribute(returned, "metadata", remarks) if metadata is None else metadata
+        usage = _attribute(returned, "usage", omissions) if usage is None else usage
+        trace = _attribute(returned, "trace", omissions) if _is_empty(trace) else trace
+        metadata = _attribute(returned, "metadata", omissions) if metadata is None else metadata
         returned = returned.value
     return Output(
         _read_value(returned),
-        _read_usage(usage, remarks, "the workflow's usage"),
-        _read_trace(trace, remarks),
-        _read_part(metadata, "workflow's metadata", remarks),
+        _read_usage(usage, omissions, "the workflow's usage"),
+        _read_trace(trace, omissions),
+        _read_part(metadata, "workflow's metadata", omissions),
     )
 
 
-def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
+def read_scores(returned: Any, name: str, omissions: Omissions) -> Output:
     """Return the scores and the usage of the call; parts without a JSON form become text.
 
     Raises:
@@ -61,11 +61,13 @@ def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
     scores: Any = as_scores(returned, name)
     usage = None
     if issubclass(type(scores), Output):
-        usage = _read_usage(scores.usage, remarks, f"the usage of {name}")
+        usage = _read_usage(scores.usage, omissions, f"the usage of {name}")
         if not (_is_empty(scores.trace) and scores.metadata is None):
-            remarks.say(f"the trace and metadata of {name}", "an evaluator's Output has only usage")
+            omissions.say(
+                f"the trace and metadata of {name}", "an evaluator's Output has only usage"
+            )
         scores = scores.value
-    read = {part: _read_score(score, name, remarks) for part, score in scores.items()}
+    read = {part: _read_score(score, name, omissions) for part, score in scores.items()}
     return Output(read, usage)
 
 
@@ -74,13 +76,13 @@ def _is_bare(output: Output) -> bool:
     return output.usage is None and output.metadata is None and type(trace) is tuple and not trace
 
 
-def _attribute(output: Output, part: str, remarks: Remarks) -> Any:
+def _attribute(output: Output, part: str, omissions: Omissions) -> Any:
     try:
         return getattr(output, part)
     except BaseException as error:  # a property of a subclass may raise anything
         if is_interrupt(error):
             raise
-        remarks.say(f"the workflow's {part}", f"reading it raised {type(error).__name__}")
+        omissions.say(f"the workflow's {part}", f"reading it raised {type(error).__name__}")
         return None
 
 
@@ -95,7 +97,7 @@ def _read_value(value: Any) -> Any:
         return value
 
 
-def _read_usage(value: Any, remarks: Remarks, what: str) -> Usage | None:
+def _read_usage(value: Any, omissions: Omissions, what: str) -> Usage | None:
     if value is None:
         return None
     try:
@@ -105,24 +107,24 @@ def _read_usage(value: Any, remarks: Remarks, what: str) -> Usage | None:
             raise
         usage, wrong = None, [f"reading it raised {type(error).__name__}"]
     if wrong:
-        remarks.say(what, "; ".join(wrong[:_MOST_NAMED]))
+        omissions.say(what, "; ".join(wrong[:_MOST_NAMED]))
     return usage
 
 
-def _read_trace(trace: Any, remarks: Remarks) -> list[Any]:
+def _read_trace(trace: Any, omissions: Omissions) -> list[Any]:
     if _is_empty(trace):
         return []
     try:
         if isinstance(trace, (str, bytes, bytearray)) or not isinstance(trace, Sequence):
-            remarks.say("the workflow's trace", f"must be a list, not {type(trace).__name__}")
+            omissions.say("the workflow's trace", f"must be a list, not {type(trace).__name__}")
             return []
         trace = list(trace)
     except BaseException as error:  # as above
         if is_interrupt(error):
             raise
-        remarks.say("the workflow's trace", f"reading it raised {type(error).__name__}")
+        omissions.say("the workflow's trace", f"reading it raised {type(error).__name__}")
         return []
-    return list(_read_part(trace, "workflow's trace", remarks))
+    return list(_read_part(trace, "workflow's trace", omissions))
 
 
 def _is_empty(trace: Any) -> bool:
@@ -130,22 +132,22 @@ def _is_empty(trace: Any) -> bool:
     return trace is None or (type(trace) in (list, tuple) and not trace)
 
 
-def _read_part(value: Any, what: str, remarks: Remarks) -> Any:
+def _read_part(value: Any, what: str, omissions: Omissions) -> Any:
     if type(value) in _ATOMS:
         return value
     kept, problem = _readable(value)
     if problem:
-        remarks.say(f"parts without a JSON form in the {what}", problem)
+        omissions.say(f"parts without a JSON form in the {what}", problem)
     return kept
 
 
-def _read_score(score: Score, name: str, remarks: Remarks) -> Score:
+def _read_score(score: Score, name: str, omissions: Omissions) -> Score:
     if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
         return score
     return replace(
         score,
-        explanation=_read_part(score.explanation, f"explanation of {name}", remarks),
-        metadata=_read_part(score.metadata, f"metadata of {name}", remarks),
+        explanation=_read_part(score.explanation, f"explanation of {name}", omissions),
+        metadata=_read_part(score.metadata, f"metadata of {name}", omissions),
     )
 
 

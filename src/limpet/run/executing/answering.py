@@ -15,8 +15,8 @@ from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
+from limpet.run.executing.omissions import Omissions
 from limpet.run.executing.outcomes import message_of
-from limpet.run.executing.remarks import Remarks
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.work_items import Call
@@ -49,15 +49,15 @@ class AnsweringStep:
         self,
         runner: StepRunner,
         request: Request,
-        remarks: Remarks,
+        omissions: Omissions,
         places: Places,
         pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
         self.target = request.workflow
-        self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, remarks)
+        self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._runner = runner
-        self._remarks = remarks
+        self._omissions = omissions
         self._pass_on = pass_on
         self._trace_filter = request.trace_filter
         self._names = request.names
@@ -92,7 +92,7 @@ class AnsweringStep:
         return await self.place.call(item, self._runner.taken(call[1]))
 
     def _read_returned(self, returned: Any) -> Output:
-        return read_output(returned, self._remarks)
+        return read_output(returned, self._omissions)
 
     def _completed(self, finished: Finished[Call, Output]) -> Awaitable[object] | None:
         lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})

@@ -23,7 +23,7 @@ from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.feeding import Feeding
 from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
-from limpet.run.executing.remarks import Remarks
+from limpet.run.executing.omissions import Omissions
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
@@ -87,17 +87,17 @@ class Pipeline:
             files,
             frozenset(early_stop),
         )
-        remarks = Remarks(journal, masking)
+        omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
         cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
         places = Places(request.engines, cells, self._tell_of_worker)
-        self._answering = AnsweringStep(runner, request, remarks, places, pass_on)
+        self._answering = AnsweringStep(runner, request, omissions, places, pass_on)
         self._scoring = [
             ScoringStep(
                 runner,
                 evaluator,
                 version_of(evaluator.name),
-                remarks,
+                omissions,
                 places,
                 lookup.answers.not_retried,
                 request.prices,

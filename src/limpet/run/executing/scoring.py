@@ -16,7 +16,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import score_record
-from limpet.run.executing.remarks import Remarks
+from limpet.run.executing.omissions import Omissions
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.scorings import Scoring, scoring_of
@@ -37,10 +37,10 @@ class ScoringStep:
         runner: Runs the step.
         evaluator: The evaluator.
         fingerprint: Its fingerprint.
-        remarks: Reports what was left out.
+        omissions: Reports what was left out.
         places: Where the steps run.
-        left: Cells that failed before and are not retried, by step and key, with the generation
-            in which they failed.
+        not_retried: Cells that failed before and are not retried, by step and key, with the
+            generation in which they failed.
         prices: What a million tokens cost, by model.
 
     Attributes:
@@ -57,9 +57,9 @@ class ScoringStep:
         runner: StepRunner,
         evaluator: Evaluator,
         fingerprint: str,
-        remarks: Remarks,
+        omissions: Omissions,
         places: Places,
-        left: Mapping[tuple[str, str], int],
+        not_retried: Mapping[tuple[str, str], int],
         prices: Prices | None,
     ) -> None:
         self.name = evaluator.name
@@ -69,11 +69,11 @@ class ScoringStep:
         self._runner = runner
         self.target = evaluator
         self.place = places.of(
-            evaluator.name, evaluator, "the evaluator", self._read_returned, remarks
+            evaluator.name, evaluator, "the evaluator", self._read_returned, omissions
         )
         self._fingerprint = fingerprint
-        self._remarks = remarks
-        self._left = left
+        self._omissions = omissions
+        self._not_retried = not_retried
         self._prices = prices
         self._ballots = runner.ballots(evaluator.name)
         self._column = runner.journal.column(evaluator.name)
@@ -83,8 +83,8 @@ class ScoringStep:
         scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
         key = scoring.cell.key
         needed = self._runner.redos.needed(self.name, work_item.item.id, key)
-        is_given_up = self._left.get((self.name, key), -1) >= needed
-        return None if is_given_up or self._column.reaches(key, needed) else scoring
+        stays_failed = self._not_retried.get((self.name, key), -1) >= needed
+        return None if stays_failed or self._column.reaches(key, needed) else scoring
 
     def kept(self, work_item: WorkItem, entry: Entry) -> Mapping[str, Any] | None:
         """Return the record of the score that an answer has; None if it has none."""
@@ -129,7 +129,7 @@ class ScoringStep:
         return output
 
     def _read_returned(self, returned: Any) -> Output:
-        return read_scores(returned, self.name, self._remarks)
+        return read_scores(returned, self.name, self._omissions)
 
     def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
         used = usage_facts(output_of(done) or _paid_for_nothing(done.error), self._prices)

@@ -9,7 +9,7 @@ from limpet.secrets.masking import Masking
 logger = logging.getLogger("limpet.run")
 
 
-class Remarks:
+class Omissions:
     """Reports what was left out of results, once per kind, in the log and in `events.jsonl`."""
 
     def __init__(self, journal: Journal, masking: Masking) -> None:

@@ -67,6 +67,7 @@ def test_the_command_line_goes_before_the_file_and_set_can_take_it_away(project)
     assert project.run("--redo", "--set", "engine.processes=1").returncode == 0
 
 
+@pytest.mark.slow  # test_same_run and others do
 @pytest.mark.parametrize(
     "engine", ["processes", pytest.param({"processes": 1}, marks=pytest.mark.slow)], ids=str
 )
@@ -76,7 +77,7 @@ def test_a_script_says_it(project, engine):
     assert os.getpid() not in project.pids
 
 
-@pytest.mark.parametrize("step", ["workflow", "score"])
+@pytest.mark.parametrize("step", ["workflow", pytest.param("score", marks=pytest.mark.slow)])
 def test_one_step_may_have_an_engine_and_the_other_has_none(project, step):
     workflow = {"python": "APP:answer"}
     score = {"python": "APP:score"}

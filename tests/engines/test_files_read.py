@@ -80,7 +80,7 @@ def assert_costs(edit, made, engine):
 # What is read by every call is edited in the next test, and identity/test_files_read has the rest.
 REPEATED = {
     "nothing", "a file of every call", "a file of the import, of which both are part",
-    "a file of the evaluator",
+    "a file of the evaluator", "a file that nobody reads",
 }  # fmt: skip
 
 
@@ -96,7 +96,9 @@ def test_an_edited_file_costs_what_read_it(tmp_path, engine, edit):
 @pytest.mark.parametrize(
     "edit", [pytest.param("nothing", marks=pytest.mark.slow), "a file of every call"]
 )
-@pytest.mark.parametrize(("first", "then"), [(ONE, WORKER), (WORKER, ONE)])
+@pytest.mark.parametrize(
+    ("first", "then"), [pytest.param(ONE, WORKER, marks=pytest.mark.slow), (WORKER, ONE)]
+)
 def test_it_does_so_whoever_read_it_and_whoever_goes_on(tmp_path, first, then, edit):
     assert_costs(EDITS[edit], again(make(tmp_path), EDITS[edit][0], first, then), first)
 
@@ -120,6 +122,7 @@ def score(output, item):
 """
 
 
+@pytest.mark.slow  # a file of the set-up counts, above
 @pytest.mark.parametrize("engine", [SLOW_ONE, WORKER])
 def test_what_a_set_up_keeps_counts_also_if_an_evaluator_reads_the_same(tmp_path, engine):
     project = Project(tmp_path, SHARED, rows=3)
@@ -197,8 +200,10 @@ def answer(item):
     "where",
     [
         "in a module",
-        "in an object",
-        *(pytest.param(where, marks=pytest.mark.slow) for where in ("in a thread", "in a file")),
+        *(
+            pytest.param(where, marks=pytest.mark.slow)
+            for where in ("in an object", "in a thread", "in a file")
+        ),
     ],
 )
 def test_a_file_that_one_call_has_from_another_counts_for_it(tmp_path, where, engine):

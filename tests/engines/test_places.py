@@ -72,6 +72,7 @@ def test_a_variable_of_an_env_file_is_there(tmp_path, engine):
     assert project.result.items[0].output["variable"] == "from a file"
 
 
+@pytest.mark.slow  # those of the driver are: the first test
 @both_engines
 def test_a_variable_that_a_script_set_before_the_run_is_there(tmp_path, engine, monkeypatch):
     monkeypatch.setenv("LIMPET_TEST_TONE", "set by the script")
@@ -299,6 +300,7 @@ def test_an_evaluator_that_cannot_be_sent_is_named_too(tmp_path, engine, evaluat
     assert (tmp_path / "starts.txt").read_text().count("x") < 10
 
 
+@pytest.mark.slow  # what cannot be sent is refused by its name, above
 def test_standard_input_is_no_place_to_import_from(tmp_path):
     code = "import limpet\ndef f(q):\n    return q\nprint(limpet.evaluate([{'id': 'a', 'q': 'b'}], f, run='r', show=False, engine='processes'))"  # noqa: E501
     done = subprocess.run(
@@ -362,6 +364,7 @@ def test_a_file_that_was_edited_since_it_was_imported_is_not_mixed_in(tmp_path, 
     assert found == {"first"} or (isinstance(found, str) and found)
 
 
+@pytest.mark.slow  # AGENT of test_steps has a lock too
 def test_an_object_of_a_module_is_found_there_with_its_lock(tmp_path):
     code = """
 class Agent:

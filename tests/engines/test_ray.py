@@ -447,7 +447,13 @@ def refused_soon(project, *words, env=None):
 
 @needs_ray
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1:PORT", "ray://127.0.0.1:PORT", "no.such.host.invalid:6379", "nonsense"]
+    "address",
+    [
+        "127.0.0.1:PORT",
+        pytest.param("ray://127.0.0.1:PORT", marks=pytest.mark.slow),
+        pytest.param("no.such.host.invalid:6379", marks=pytest.mark.slow),
+        "nonsense",
+    ],
 )
 def test_an_address_at_which_nobody_is_is_named(tmp_path, address):
     project = make(tmp_path)

@@ -262,12 +262,9 @@ def length(output, expected):
 
 
 # Each costs what another one does, and in one process all of them are in `make test`.
-REPEATED = {
-    "nothing", "an expected answer", "a field that nobody reads", "a helper of the workflow",
-}  # fmt: skip
+REPEATED = EDITS.keys() - {"the workflow"}
 
 
-@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "edit",
     [pytest.param(edit, marks=[pytest.mark.slow] if edit in REPEATED else []) for edit in EDITS],
@@ -287,6 +284,7 @@ def test_an_edit_costs_what_it_touched(tmp_path, engine, edit):
     assert (steps.count("workflow"), steps.count("length")) == (answers, scores)
 
 
+@pytest.mark.slow  # the driver asks: e2e/test_run_command
 @both_engines
 def test_many_answers_of_a_changed_workflow_are_asked_about_before_the_first_call(tmp_path, engine):
     project = Project(tmp_path, EDITED, rows=101)
@@ -301,6 +299,7 @@ def test_many_answers_of_a_changed_workflow_are_asked_about_before_the_first_cal
     assert project.calls == []
 
 
+@pytest.mark.slow  # the driver plans it: e2e/test_redo_command
 @both_engines
 def test_a_redo_of_one_item_runs_that_item(tmp_path, engine):
     project = Project(tmp_path, EDITED, rows=4)
@@ -310,6 +309,7 @@ def test_a_redo_of_one_item_runs_that_item(tmp_path, engine):
     assert project.counts() == {"2": 1}
 
 
+@pytest.mark.slow  # the run that is looked at above has two
 @both_engines
 def test_trials_are_each_a_call_of_their_own(tmp_path, engine):
     project = Project(tmp_path, EDITED, rows=3)

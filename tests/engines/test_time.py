@@ -249,6 +249,7 @@ def refused_at(folder, engine, rows, rate):
     return counting.refused, seconds
 
 
+@SLOW  # all workers ask the driver's one pacer: the tests above
 def test_a_server_with_a_limit_is_not_asked_more_often_than_by_one_process(tmp_path):
     one, _ = refused_at(tmp_path / "one", ONE, 60, 60)
     many, _ = refused_at(tmp_path / "many", PROCESSES, 60, 60)
@@ -308,6 +309,7 @@ def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(behind_each_o
 # ---- stopping -----------------------------------------------------------------------------------
 
 
+@SLOW  # an empty account stops it too, and test_errors has the line of each error
 @both_engines
 def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
     project = make(tmp_path, rows=200)
@@ -341,6 +343,7 @@ def test_a_set_up_error_in_a_call_stops_the_run_as_in_one_process(tmp_path, engi
     assert len(project.calls) <= 4
 
 
+@SLOW  # the driver decides: unit/run/test_stop_when
 @both_engines
 def test_a_run_that_has_enough_stops_and_what_began_is_finished(tmp_path, engine):
     project = make(tmp_path, rows=200)

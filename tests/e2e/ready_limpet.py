@@ -33,6 +33,7 @@ from pathlib import Path
 PATIENCE_S = 200  # then it hangs
 STREAMS = ("stdin", "stdout", "stderr")
 WRITE = os.O_WRONLY | os.O_APPEND
+HARMLESS = {"PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}  # nothing that is said differs
 
 
 def run(words, *, cwd=None, env=None):
@@ -62,7 +63,11 @@ def _run(command, cwd, env):
 
 
 def _interpreter_settings(environment, also="PYTHON"):
-    return {name: value for name, value in environment.items() if name.startswith(("PYTHON", also))}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(("PYTHON", also)) and name not in HARMLESS
+    }
 
 
 def start_in_terminal(words, *, cwd, env, terminal):

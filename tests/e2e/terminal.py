@@ -19,11 +19,10 @@ from e2e import ready_limpet
 class Terminal:
     """Runs a command in a terminal of its own, and reads its screen as a person would.
 
-    `limpet` is a fork of a process that has imported it; `anew`, it is a new interpreter, and a
-    child of the test's process.
+    `limpet` is a fork of a process that has imported it, where a fork can be it.
     """
 
-    def __init__(self, command, *, cwd, columns=100, lines=30, env=None, anew=False):
+    def __init__(self, command, *, cwd, columns=100, lines=30, env=None):
         self.screen = pyte.HistoryScreen(columns, lines, history=5000)
         self.transcript = ""
         self._stream = pyte.Stream(self.screen)
@@ -33,11 +32,9 @@ class Terminal:
         settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         settings |= {"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""} | (env or {})
         settings = {name: value for name, value in settings.items() if value != ""}
-        self.process = None
-        if not anew:
-            self.process = ready_limpet.start_in_terminal(
-                command, cwd=cwd, env=settings, terminal=os.ttyname(slave)
-            )
+        self.process = ready_limpet.start_in_terminal(
+            command, cwd=cwd, env=settings, terminal=os.ttyname(slave)
+        )
         if self.process is None:
             self.process = subprocess.Popen(
                 command,

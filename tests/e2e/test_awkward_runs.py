@@ -116,15 +116,10 @@ def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
 # ---- streams ------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(3)
+@pytest.mark.slow  # test_script_shows closes one, and the next one is full
 @pytest.mark.parametrize(
     "redirection",
-    [
-        "2>&-",
-        pytest.param("2>/dev/full", marks=_SLOW),
-        ">&-",
-        "2>&1 | head -1 >head.txt; exit ${PIPESTATUS[0]}",
-    ],
+    ["2>&-", "2>/dev/full", ">&-", "2>&1 | head -1 >head.txt; exit ${PIPESTATUS[0]}"],
 )
 def test_a_stream_that_is_closed_or_full_does_not_end_the_run(tmp_path, redirection):
     make(tmp_path)
@@ -149,7 +144,7 @@ def test_output_that_cannot_be_written_is_said_and_the_rest_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "commands", [["run", "show"], pytest.param(["run", "status", "list"], marks=_SLOW)]
+    "commands", [["run"], pytest.param(["run", "show", "status", "list"], marks=_SLOW)]
 )
 def test_a_terminal_without_utf_8_gets_all_of_it(tmp_path, commands):
     make(tmp_path)

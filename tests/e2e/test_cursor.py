@@ -8,6 +8,8 @@ import pytest
 from e2e.project import COMMAND, make
 from e2e.terminal import Terminal
 
+from tests.engines.project import stat, wait_until
+
 HIDDEN = "\x1b[?25l"
 
 
@@ -15,8 +17,8 @@ HIDDEN = "\x1b[?25l"
 def terminal(tmp_path):
     opened = []
 
-    def run(*command, anew=False):
-        opened.append(Terminal(list(command), cwd=tmp_path, anew=anew))
+    def run(*command):
+        opened.append(Terminal(list(command), cwd=tmp_path))
         return opened[-1]
 
     yield run
@@ -36,11 +38,11 @@ def test_kill_9_leaves_the_cursor_visible(tmp_path, terminal):
 
 def test_stopped_as_by_ctrl_z_it_leaves_the_cursor_visible_and_goes_on_later(tmp_path, terminal):
     make(tmp_path, workflow="app:answer_when_told")
-    running = terminal(*COMMAND, "run", "eval.yml", anew=True)
+    running = terminal(*COMMAND, "run", "eval.yml")
     running.wait_for("in flight")
     # Not by pressing it: nobody is there to take the terminal back, and then it is not heard.
     os.killpg(running.process.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, running.process.pid, os.WSTOPPED | os.WNOWAIT)
+    wait_until(lambda: stat(running.process.pid)[0] == "T", "it to stop")
     running.wait_for("in flight")
     assert not running.screen.cursor.hidden
     (tmp_path / "go").touch()

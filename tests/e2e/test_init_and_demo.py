@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from e2e import ready_limpet
 from e2e.project import COMMAND, run
-from jsonschema import ValidationError, validate
+from jsonschema import ValidationError
+from jsonschema.validators import validator_for
 
 ROOT = Path(__file__).parents[2]
 FILES = ["eval.yml", "questions.jsonl", "app.py", "README.md"]
@@ -79,19 +81,21 @@ def test_init_never_writes_over_what_is_there(tmp_path):
 
 def test_the_schema_fits_the_example_of_init_and_refuses_a_wrong_key(tmp_path):
     schema = json.loads(run(tmp_path, command="schema").stdout)
+    kind = validator_for(schema)
+    kind.check_schema(schema)
+    validator = kind(schema)
     for name in ("first_judge", "first"):
         text = (ROOT / f"src/limpet/cli/{name}/eval.yml").read_text(encoding="utf-8")
         example = yaml.safe_load(text)
-        validate(example, schema)
+        validator.validate(example)
     with pytest.raises(ValidationError, match="workflw"):
-        validate({**example, "workflw": 1}, schema)
+        validator.validate({**example, "workflw": 1})
 
 
 def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "demo.py")],
-        capture_output=True, text=True, timeout=250, check=False,
-    )  # fmt: skip
+    done = ready_limpet.run_python(
+        [sys.executable, str(ROOT / "examples" / "demo.py")], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     kept = int(re.search(r"kill -9: (\d+) answers are on disk", done.stdout)[1])
     assert kept >= 100

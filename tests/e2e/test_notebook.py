@@ -120,6 +120,7 @@ def test_evaluate_works_in_a_notebook_as_it_is(kernel):
     assert run_cell(client, EVALUATE) == shown
 
 
+@pytest.mark.slow  # a kernel of its own; the others show the same of theirs
 def test_the_example_notebook_shows_a_live_table_and_a_summary(tmp_path):
     notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
     live = []

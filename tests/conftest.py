@@ -22,10 +22,12 @@ sys.dont_write_bytecode = NO_BYTECODE
 # `make test` tries the same examples each time, so that it cannot fail by chance; `make test-all`
 # looks for new ones. No deadlines: the machine's speed is not under test.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same", derandomize=True, max_examples=20, **calm)
+settings.register_profile("same", derandomize=True, max_examples=12, **calm)
 settings.register_profile("new", max_examples=1000, print_blob=True, **calm)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
 settings.load_profile(PROFILE)
+
+BROWSER = "tests/browser/"
 
 # `make test` has its folders in memory, where a sync costs nothing: no test of it cuts the power.
 # `make test-all` has them on the disk, and so has a machine with little room in memory.
@@ -50,13 +52,33 @@ def pytest_xdist_auto_num_workers():
     return 2 * min(os.cpu_count() or 1, 4)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give all tests of pages to one worker: they share a browser."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return BROWSER if file.startswith(BROWSER) else file
+
+    return ByFile(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Keep the tests' bytecode also where none is written: to make it takes 12 s per worker."""
+    """Keep the tests' bytecode also where none is written: to make it takes 12 s per worker.
+
+    No garbage is collected meanwhile: there is none, and to look for it takes 1 s.
+    """
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    gc.disable()
     try:
         return (yield)
     finally:
+        gc.enable()
         sys.dont_write_bytecode = before
 
 

@@ -22,8 +22,8 @@ def browser_path():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-# Of a module, not of the session: while Playwright is open, no other test has an event loop.
-@pytest.fixture(scope="module")
+# Of this folder, not of the session: while Playwright is open, no other test has an event loop.
+@pytest.fixture(scope="package")
 def browser():
     path = browser_path()
     if path is None:
@@ -112,15 +112,17 @@ def leave(page, address):
 
 
 @pytest.fixture(scope="module")
-def one_page(context):
-    return new_page(context)
+def one_page(context, server):
+    page = new_page(context)
+    use(page)
+    page.goto(server.address)
+    return page
 
 
 @pytest.fixture
 def page(one_page, server):
     """A page that is signed in. Whatever it complains about fails the test."""
     use(one_page)
-    one_page.goto(server.address)
     one_page.show = lambda view: one_page.goto(server.base + view)
     yield one_page
     assert leave(one_page, server.base + "format.js") == []

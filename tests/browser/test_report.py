@@ -96,6 +96,7 @@ def test_it_opens_from_disk_under_any_name_and_shows_the_numbers_of_the_summary(
     assert first_rows(page) == ["q000", "q030", "q021"]
 
 
+@pytest.mark.slow  # test_pages has it; the next one shows that a file answers as its server
 def test_items_are_sorted_filtered_searched_and_a_link_shows_the_same(page, offline, folder):
     page.show(folder / "plain.html")
     page.get_by_role("link", name="worst first").click()
@@ -160,7 +161,7 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
     dataset = [
         {**row, "n": number, "deep": {"in": number}, "tags": [f"x{number}"], "is": number % 2 == 0,
          "none": None}
-        for number, row in enumerate(rows(24))
+        for number, row in enumerate(rows(12))
     ]  # fmt: skip
     evaluators = {"closeness": closeness, "odd": odd, "label": label}
     run = server.directory / "same"
@@ -190,7 +191,7 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
                 }
                 all.push([text, ...both]);
             }
-            for (const id of ["q000", "q007", "q023", "none"]) {
+            for (const id of ["q000", "q007", "q011", "none"]) {
                 const both = [];
                 for (const source of [server, file]) {
                     both.push(await tell(() => source.item("same", id, 1)));
@@ -219,7 +220,7 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
         if isinstance(by_file, dict) and isinstance(by_file.get("items"), dict):
             matching[question] = by_file["items"]["matching"]
     assert matching["text=STRASSE"] == matching["text=stra%C3%9Fe"] > 0
-    assert matching["where=is:yes"] == 24
+    assert matching["where=is:yes"] == 12
     assert matching["failed=1"] == matching["failed=workflow"] == 2
     assert matching["failed=odd"] == 0
 
@@ -385,13 +386,14 @@ def test_hostile_texts_do_nothing(page, tmp_path):
     page.get_by_role("link", name="Items", exact=True).first.click()
     first_rows(page)
     assert page.locator("main script, main img, main svg[onload], main b").count() == 0
-    for _ in nasty:
-        page.keyboard.press("j")
-        page.keyboard.press("Enter")
-        page.locator("article.item h1").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    for number in range(1, len(nasty) + 1):
+        expect(page.locator("header.of-item")).to_contain_text(f"{number} of {len(nasty)}")
         page.locator("summary").evaluate_all("(all) => all.forEach((one) => one.click())")
-        page.keyboard.press("Escape")
-        first_rows(page)
+        page.keyboard.press("j")
+    page.keyboard.press("Escape")
+    first_rows(page)
     for view in ("items?text=<script>alert(1)</script>&where=__proto__:x",
                  "items?sort=judge.__proto__", "items?below=judge.__proto__:1", "compare",
                  "runs", "<b>?run=<b>"):  # fmt: skip

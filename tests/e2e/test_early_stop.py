@@ -94,6 +94,7 @@ def test_machines_are_told_as_well(tmp_path):
     assert any(one["event"] == "stopping" for one in events)
 
 
+@pytest.mark.slow  # unit/run/test_early_stop has it; of a workflow, show is above
 def test_a_broken_evaluator_stops_it_and_show_says_where(tmp_path):
     broken(tmp_path, workflow="app:answer")
     text = (tmp_path / "eval.yml").read_text().replace("exact_match", "{python: app:judge}")

@@ -122,6 +122,7 @@ def test_numbers_that_are_all_the_same_in_both_do_not_make_an_interval_of_no_wid
     assert ends(found) is None or ends(found)[1] - ends(found)[0] > 0.001
 
 
+@pytest.mark.slow  # unit/run/test_comparing has it
 def test_lower_is_better_turns_better_and_worse_but_not_the_delta(shelf):
     lower = {"evaluators": [named(higher_is_better=False)]}
     base, new = pair(8, 2, 5, 5)
@@ -141,6 +142,7 @@ SWAPS = {
 }
 
 
+@pytest.mark.quick(3)  # property/test_comparing swaps any runs
 @pytest.mark.parametrize(("base", "new"), SWAPS.values(), ids=SWAPS)
 def test_swapping_the_runs_mirrors_the_result(shelf, base, new):
     there = compared(compare(shelf(base), shelf(new)))
@@ -278,6 +280,7 @@ def test_by_a_field_each_slice_has_its_own_delta(shelf):
     assert adjusted({"slices": slices}) is not MISSING
 
 
+@pytest.mark.slow  # unit/cli/test_compare_command has it
 def test_groups_widen_a_comparison(shelf):
     dataset = rows(48, topic=lambda n: f"doc {n // 4}")
     base, new = "1" * 48, "0000" * 3 + "1111" * 9
@@ -287,6 +290,7 @@ def test_groups_widen_a_comparison(shelf):
     assert grouped["high"] - grouped["low"] > 1.3 * (plain["high"] - plain["low"])
 
 
+@pytest.mark.slow  # unit/cli/test_compare_command
 def test_these_very_questions_have_a_narrower_interval_than_questions_like_these(shelf):
     base = " ".join(["1111", "0000", "1110", "0001"] * 6)
     new = " ".join(["0000", "1111", "1111", "0000"] * 6)

@@ -103,6 +103,7 @@ LOWER = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("base", "new", "verdict"), LOWER.values(), ids=LOWER)
 def test_if_lower_is_better(shelf, base, new, verdict):
     lower = {"evaluators": [named(higher_is_better=False)]}
@@ -133,6 +134,7 @@ def test_all_gates_must_pass_and_worse_beats_inconclusive(shelf):
     compare(*runs, *gates[:2], code=4)
 
 
+@pytest.mark.slow  # the worst of several gates decides: above
 def test_an_inconclusive_gate_beats_one_that_passes(shelf):
     runs = two((SAME, SAME), shelf)
     compare(*runs, "--fail-if-worse", "correct=0.05", "--fail-if-worse", "judged=0", code=4)
@@ -181,6 +183,7 @@ def test_a_gate_on_labels_is_never_green(shelf):
     refused(limpet("compare", *runs, "--fail-if-worse", "correct=0.1"), "label")
 
 
+@pytest.mark.slow  # unit/run/test_comparing has it
 def test_a_gate_looks_at_its_evaluator_whatever_is_shown(shelf):
     runs = two((SAME, "0" * 200), shelf)
     compare(*runs, "--evaluator", "judged", "--fail-if-worse", "correct=0.05", code=1)

@@ -18,6 +18,7 @@ def half_width(found):
     return (high - low) / 2
 
 
+@pytest.mark.slow  # e2e/test_stop_when has it
 def test_it_stops_when_the_half_width_is_reached_and_exits_with_0(tmp_path):
     project = Project(tmp_path, SORTED)
     done = project.run("--stop-when", WIDTH)
@@ -54,6 +55,7 @@ def test_what_was_in_flight_went_through_all_steps(tmp_path):
     assert answered < 400
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_items_are_taken_in_a_random_order_that_is_the_same_again(tmp_path):
     orders = []
     for name in ("one", "other"):
@@ -67,6 +69,7 @@ def test_items_are_taken_in_a_random_order_that_is_the_same_again(tmp_path):
     assert 0.25 < mean < 0.75
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_without_stop_when_items_are_taken_as_the_dataset_has_them(tmp_path):
     project = Project(tmp_path, "1" * 30)
     project.run()
@@ -76,6 +79,7 @@ def test_without_stop_when_items_are_taken_as_the_dataset_has_them(tmp_path):
     assert project.calls != [f"q{n}" for n in range(30)]
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_what_was_not_run_is_run_later_and_nothing_twice(tmp_path):
     project = Project(tmp_path, "10" * 60)
     assert project.run("--stop-when", "correct=0.2").code == 0
@@ -85,6 +89,7 @@ def test_what_was_not_run_is_run_later_and_nothing_twice(tmp_path):
     assert sorted(project.calls) == sorted(f"q{n}" for n in range(120))
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_asking_again_for_what_is_already_enough_calls_nothing(tmp_path):
     project = Project(tmp_path, "10" * 60)
     project.run("--stop-when", "correct=0.2")
@@ -94,6 +99,7 @@ def test_asking_again_for_what_is_already_enough_calls_nothing(tmp_path):
     assert len(before) < 60
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_asking_for_more_goes_on(tmp_path):
     project = Project(tmp_path, "10" * 60)
     project.run("--stop-when", "correct=0.2")
@@ -113,12 +119,14 @@ def test_it_looks_first_at_thirty_items_and_then_every_ten(tmp_path):
     assert 40 <= len(project.calls) < 70
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_a_width_that_is_never_reached_runs_everything(tmp_path):
     project = Project(tmp_path, "10" * 15)
     assert project.run("--stop-when", "correct=0.001").code == 0
     assert len(project.calls) == 30
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_failures_are_not_a_way_to_be_done_sooner(tmp_path):
     # Three in ten fail: with them as worst and best, the half-width never comes under 0.15.
     project = Project(tmp_path, "1101001fff" * 20)
@@ -127,6 +135,7 @@ def test_failures_are_not_a_way_to_be_done_sooner(tmp_path):
     assert len(project.calls) == 200
 
 
+@pytest.mark.slow  # unit/run/test_stop_when has it
 def test_two_conditions_must_both_hold(tmp_path):
     def brief(output):
         return output["score"] > 0.5
@@ -163,6 +172,7 @@ def test_a_condition_that_makes_no_sense_costs_no_call(tmp_path, given, word):
     assert project.calls == []
 
 
+@pytest.mark.slow  # unit/run/test_stop_when and e2e have it
 def test_status_of_a_run_that_had_enough_says_so_and_how_to_run_the_rest(tmp_path):
     from tests.numbers.command import limpet
 

@@ -80,6 +80,7 @@ def test_unchanged_it_is_not_asked_again_and_an_edited_prompt_runs_it_alone(tmp_
     assert all("Two" in json.dumps(asked["messages"]) for asked in server.asked[8:])
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "reply", ["no JSON", {"label": "perhaps"}, {"reason": "no label"}, "[1]"], ids=str
 )
@@ -304,6 +305,7 @@ def test_its_dataframe_is_the_same_on_our_executors():
         assert Counter(map(str, theirs[0])) == {str(theirs[0][0]): 12}
 
 
+@pytest.mark.slow  # a refusal reaches the pacer at once, above
 def test_a_refusal_waits_as_long_as_the_provider_asks_and_no_longer():
     lock, refused = threading.Lock(), []
 

@@ -75,7 +75,7 @@ def test_csv_has_strings_and_numbers_unchanged(table):
                 assert type(value)(float(cell) if isinstance(value, float) else int(cell)) == value
 
 
-@settings(max_examples=8 if settings.default.derandomize else 20)
+@settings(max_examples=4 if settings.default.derandomize else 20)
 @given(st.lists(numbers, min_size=1, max_size=4), st.lists(text, min_size=1, max_size=4))
 def test_parquet_has_numbers_as_numbers_and_strings_unchanged(some, others):
     duckdb = pytest.importorskip("duckdb")

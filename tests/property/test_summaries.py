@@ -42,7 +42,7 @@ def runs(draw):
 
 
 @given(runs())
-@settings(max_examples=8 if settings.default.derandomize else 25)
+@settings(max_examples=4 if settings.default.derandomize else 25)
 def test_a_summary_read_from_columns_is_that_of_the_items_one_by_one(run):
     items, topics, trials, scale = run
     calls = [0] * len(items)

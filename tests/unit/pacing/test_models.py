@@ -48,14 +48,14 @@ def test_near_the_limit_and_hardly_ever_refused(model, efficiency, refused):
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("model", [providers.Outage, providers.HangingOutage])
 def test_an_outage_loses_nothing_and_is_not_stormed(model):
-    result = pacing.run(model(0, 5000))
+    result = pacing.run(model(0, 2500))
     assert result.lost == 0
     assert result.in_outage <= 150
 
 
 def test_what_an_earlier_run_learned_saves_the_search():
-    cold = pacing.run(providers.Slow(0, 4000))
-    warm = pacing.run(providers.Slow(0, 4000), cold.memory)
+    cold = pacing.run(providers.Slow(0, 2000))
+    warm = pacing.run(providers.Slow(0, 2000), cold.memory)
     assert warm.efficiency > cold.efficiency + 0.05
 
 

@@ -85,7 +85,7 @@ def assert_same(table, other):
 share = st.floats(0, 1)
 
 
-@settings(max_examples=6 if settings.default.derandomize else 12)
+@settings(max_examples=4 if settings.default.derandomize else 12)
 @given(st.lists(st.tuples(share, share, share, share), min_size=1, max_size=4))
 def test_what_is_added_as_a_run_grows_is_what_reading_all_of_it_gives(
     twice, tmp_path_factory, steps

@@ -501,7 +501,7 @@ def test_the_plan_says_that_it_may_be_less(bench):
 # ---- for all ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=6 if settings.default.derandomize else 15)
+@settings(max_examples=3 if settings.default.derandomize else 15)
 @given(
     slow=st.lists(st.integers(0, 30), min_size=80, max_size=80),
     outcomes=st.lists(st.sampled_from("++++-!"), min_size=80, max_size=80),

@@ -169,7 +169,7 @@ def noisy(tmp_path_factory):
     return make(folder / "run", "10" * 20, dataset=rows(40), say=lambda id_, _: texts[id_])
 
 
-@settings(max_examples=4 if settings.default.derandomize else 25)  # each writes a whole report
+@settings(max_examples=2 if settings.default.derandomize else 25)  # each writes a whole report
 @given(most=st.floats(0.2, 0.9))
 def test_it_is_never_larger_than_asked_and_uses_its_room(noisy, most):
     path = noisy.parent / "x.html"

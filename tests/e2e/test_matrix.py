@@ -173,7 +173,8 @@ def test_a_run_and_a_matrix_do_not_share_a_directory(tmp_path):
     refused = run(tmp_path)
     assert refused.returncode == 2
     assert "is a run, made without the matrix" in refused.stderr
-    assert run(tmp_path, "--set", "name=other").returncode == 0
+    only = ("--only", "model=a", "--only", "prompt=p1.txt")
+    assert run(tmp_path, "--set", "name=other", *only).returncode == 0
     assert run(tmp_path, "--set", "name=other", "--set", "matrix=null").returncode == 2
 
 

@@ -152,8 +152,8 @@ def test_a_chunk_that_ends_inside_a_character_is_whole_with_the_next():
         assert ask(nat(server.url)).items[0].output == text
 
 
-def test_a_line_of_ten_megabytes_is_an_answer_like_any_other():
-    text = "x" * 10_000_000
+def test_a_line_of_megabytes_is_an_answer_like_any_other():
+    text = "x" * 4_000_000
     with site(streaming(data(text))) as server:
         assert ask(nat(server.url)).items[0].output == text
 

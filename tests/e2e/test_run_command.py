@@ -183,6 +183,7 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     assert len(calls(tmp_path)) == 101
 
 
+@pytest.mark.slow  # test_run_in_a_terminal and test_small_answers
 def test_the_hint_after_a_trial_says_how_many_calls_its_commands_make(tmp_path):
     make(tmp_path, rows=104)
     run(tmp_path)

@@ -114,6 +114,7 @@ def test_a_plan_is_the_same_says_the_engine_and_starts_nobody(project, engine):
     assert not project.path.exists()
 
 
+@pytest.mark.slow  # test_steps asks a model no more than once
 @both_engines
 def test_a_finished_run_makes_no_call_and_needs_no_worker(project, engine):
     assert project.run(engine=engine).returncode == 0

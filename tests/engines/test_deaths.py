@@ -523,6 +523,7 @@ def test_shared_memory_that_the_code_forgets_is_removed_at_the_end_as_in_one_pro
 # ---- in the caller's own process ----------------------------------------------------------------
 
 
+@pytest.mark.slow  # test_kills looks for zombies, and this file for workers
 def test_a_script_that_goes_on_after_the_run_has_no_zombies_and_no_workers(tmp_path):
     project, guilty = make(tmp_path, ["exit 7"], rows=6)
     result = project.evaluate(WORKER)

@@ -121,7 +121,7 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
         return limpet.Output(question, usage=limpet.Usage(10, 1))
 
     options = {"evaluators": [limpet.evaluators.as_evaluator(judge, version="1")]}
-    result = evaluated(tmp_path, workflow, 400, pace=16, **options)
+    result = evaluated(tmp_path, workflow, 150, pace=16, **options)
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
     assert str(reason).startswith(

@@ -163,7 +163,7 @@ def test_the_longest_name_of_an_evaluator_counts():
 
 
 def test_the_worst_of_many_items_need_little_memory():
-    items = (item(str(n), output="x" * 10_000, scores={"exact": n % 977}) for n in range(5_000))
+    items = (item(str(n), output="x" * 10_000, scores={"exact": n % 977}) for n in range(2_500))
     wanted = Filter(sort=ScoreName("exact"), worst=10)
     tracemalloc.start()
     worst = list(wanted.ordered(wanted.matching(items)))

@@ -22,7 +22,7 @@ def browser_path():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-# Of this folder, not of the session: while Playwright is open, no other test has an event loop.
+# Of this package, not of the session: while Playwright is open, no other test has an event loop.
 @pytest.fixture(scope="package")
 def browser():
     path = browser_path()

@@ -23,10 +23,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from browser.conftest import leave, new_page, use
-from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
 
 import limpet
+from browser.conftest import leave, new_page, use
+from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
 from limpet.run.results.score_words import headline
 from limpet.view.html_report import write_report
 
@@ -386,9 +386,12 @@ def test_hostile_texts_do_nothing(page, tmp_path):
     page.get_by_role("link", name="Items", exact=True).first.click()
     first_rows(page)
     assert page.locator("main script, main img, main svg[onload], main b").count() == 0
+    # Those that could end the script with the data. The others are walked through in test_pages.
+    page.show(made.path, "#/items?sort=-place")
+    first_rows(page)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    for number in range(1, len(nasty) + 1):
+    for number in range(1, 4):
         expect(page.locator("header.of-item")).to_contain_text(f"{number} of {len(nasty)}")
         page.locator("summary").evaluate_all("(all) => all.forEach((one) => one.click())")
         page.keyboard.press("j")

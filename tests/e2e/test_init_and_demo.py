@@ -92,6 +92,7 @@ def test_the_schema_fits_the_example_of_init_and_refuses_a_wrong_key(tmp_path):
         validator.validate({**example, "workflw": 1})
 
 
+@pytest.mark.slow  # docs/test_tutorial kills a run and goes on
 def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
     done = ready_limpet.run_python(
         [sys.executable, str(ROOT / "examples" / "demo.py")], capture_output=True, text=True

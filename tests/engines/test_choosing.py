@@ -233,7 +233,7 @@ def test_an_engine_is_refused_the_same_by_plan(project, function):
 
 
 def test_events_and_the_story_on_disk_name_the_worker_that_ran_a_cell(project):
-    done = project.run("--json", engine=PROCESSES)
+    done = project.run("--json", engine=WORKER)
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
     for call in project.calls:

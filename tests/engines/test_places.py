@@ -402,15 +402,17 @@ AGENT = Agent()
 """
 
 
-def test_an_object_that_earlier_runs_of_this_process_used_is_the_same_in_a_worker(tmp_path):
+@pytest.mark.parametrize("name", ["AGENT", pytest.param("Agent", marks=pytest.mark.slow)])
+def test_an_object_that_earlier_runs_of_this_process_used_is_the_same_in_a_worker(tmp_path, name):
     project = Project(tmp_path, USED, rows=2)
-    agents = [project.imported("APP:AGENT"), project.imported("APP:Agent")()]
-    for number, agent in enumerate(agents):
-        for run in range(2):
-            project.evaluate(workflow=agent, run=f"{number}-{run}")
-        result = project.evaluate({"processes": 1}, workflow=agent, run=f"{number}-there")
-        assert [item.output for item in result.items] == ["0", "1"]
-        assert not project.evaluate(workflow=agent, run=f"{number}-there").plan.calls
+    agent = project.imported(f"APP:{name}")
+    if isinstance(agent, type):
+        agent = agent()
+    for run in range(2):
+        project.evaluate(workflow=agent, run=f"{run}")
+    result = project.evaluate({"processes": 1}, workflow=agent, run="there")
+    assert [item.output for item in result.items] == ["0", "1"]
+    assert not project.evaluate(workflow=agent, run="there").plan.calls
 
 
 def test_an_object_that_was_changed_between_runs_is_not_the_same_in_a_worker(tmp_path):

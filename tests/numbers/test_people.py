@@ -150,6 +150,7 @@ def test_ids_that_look_like_formulas_come_back(formulas):
     assert number(anywhere(calibrate(formulas, file), "agreement")) == about(1.0)
 
 
+@pytest.mark.slow  # unit/run/test_sample and test_calibrate have it
 def test_a_sample_in_excel_has_the_same_and_comes_back(run):
     openpyxl = pytest.importorskip("openpyxl")
     file = sample(run, 40, "humans.xlsx")
@@ -181,6 +182,7 @@ def test_a_judge_that_people_agree_with_needs_no_correction(run):
     assert number(anywhere(found, "corrected")) == about(0.75, 0.01)
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_agreement_and_kappa_are_those_of_the_labels(run):
     file = sample(run, 60)
     table = label(file, truth)
@@ -197,6 +199,7 @@ def test_agreement_and_kappa_are_those_of_the_labels(run):
     assert str(both) in confusion
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_a_judge_that_is_too_kind_is_corrected_by_people(run):
     file = sample(run, 60, "humans.csv", "--seed", 1)  # one draw in twenty is not covered
     table = label(file, truth)
@@ -207,6 +210,7 @@ def test_a_judge_that_is_too_kind_is_corrected_by_people(run):
     assert corrected["high"] < 0.75  # and not what the judge said
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_where_they_disagree_is_shown(run):
     file = sample(run, 60)
     table = label(file, truth)
@@ -226,6 +230,7 @@ def test_the_summary_then_shows_raw_and_corrected(run):
     assert anywhere(score(run), "corrected", "calibration") is not MISSING or "corrected" in text
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_an_edited_judge_voids_the_calibration(tmp_path):
     make(tmp_path / "run", JUDGED)
     file = sample(tmp_path / "run")
@@ -238,6 +243,7 @@ def test_an_edited_judge_voids_the_calibration(tmp_path):
     assert anywhere(summary(tmp_path / "run"), "corrected") in (MISSING, None)
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_a_label_of_an_answer_that_was_made_again_does_not_count(tmp_path):
     make(tmp_path / "run", "1" * 40)
     file = sample(tmp_path / "run", 40)
@@ -247,6 +253,7 @@ def test_a_label_of_an_answer_that_was_made_again_does_not_count(tmp_path):
     refused(done, "answer")
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_items_that_people_chose_themselves_give_agreement_alone(run):
     file = run.parent / "chosen.csv"
     sample(run, 1, "draw.csv")
@@ -260,6 +267,7 @@ def test_items_that_people_chose_themselves_give_agreement_alone(run):
     assert "sample" in said or "draw" in said
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 def test_items_added_to_a_draw_do_not_enter_the_correction(run):
     file = sample(run, 40)
     table = label(file, truth)
@@ -285,6 +293,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow  # unit/run/test_calibrate has it
 @pytest.mark.parametrize(("words", "form"), FORMS.values(), ids=FORMS)
 def test_labels_are_understood(run, words, form):
     file = sample(run)

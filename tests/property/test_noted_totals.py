@@ -196,7 +196,7 @@ ALL = (*LIVE, "flip", "cut", "blank", "lost and given again", "gone")
     st.lists(shares, min_size=2, max_size=3),
     st.lists(st.tuples(st.sampled_from(DAMAGED), st.sampled_from(ALL), share), max_size=3),
 )
-@settings(max_examples=4 if settings.default.derandomize else 30)
+@settings(max_examples=3 if settings.default.derandomize else 30)
 def test_whatever_happened_after_a_note_is_read_as_without_it(
     runs, tmp_path_factory, history, steps, damages
 ):

@@ -298,14 +298,13 @@ def file_system_risk(path: Path, mounts: str | None = None) -> str | None:
 
 
 def _file_system_at(path: Path, mounts: str) -> str:
-    best, kind = -1, ""
+    best, kind, below = -1, "", f"{path}/"
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
         if len(fields) < 5 or not after:  # noqa: PLR2004 - the mount point is the fifth field
             continue
-        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
-        depth = len(point.parts)
-        if depth >= best and (point == path or point in path.parents):
-            best, kind = depth, after.split(" ")[0]
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        if len(point) >= best and below.startswith(point.rstrip("/") + "/"):
+            best, kind = len(point), after.split(" ")[0]
     return kind

@@ -7,9 +7,9 @@ import re
 import threading
 
 import pytest
-from browser.page_runs import HOSTILE, first_rows, make
 
 import limpet
+from browser.page_runs import HOSTILE, first_rows, make
 
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect

@@ -265,12 +265,11 @@ def test_a_workflow_is_opened_once_in_each_worker_and_closed_again(tmp_path, eng
 
 
 INTERRUPTED = """
-DRIVER = os.getpid() if "ENGINE" == "one" else os.getppid()
-
-
 def interrupt(times):
+    # Not a global: all tests that are imported would be searched for who else sets it.
+    driver = os.getpid() if "ENGINE" == "one" else os.getppid()
     for _ in range(times):
-        os.kill(DRIVER, signal.SIGINT)
+        os.kill(driver, signal.SIGINT)
         time.sleep(0.1)  # two that wait together are one
 
 

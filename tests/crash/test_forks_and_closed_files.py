@@ -99,7 +99,7 @@ def test_a_forked_child_that_comes_back_ends_with_its_own_status(do, where, tmp_
     assert done.stdout.splitlines() == ["child", f"outputs [0, {status}, 2, 3] True"], done.stderr
     assert done.returncode == 0
     assert ("that was it" in done.stderr) == (do == "exit with a text")
-    assert ("in the child" in done.stderr) == (do == "raise")
+    assert ("ValueError: in the child" in done.stderr) == (do == "raise")
     path = tmp_path / ("run.jsonl" if "map" in where else "run")
     assert verify(path).is_sound
 

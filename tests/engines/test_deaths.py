@@ -494,6 +494,27 @@ def test_a_call_that_gets_no_memory_because_of_its_neighbours_is_not_charged(tmp
     assert project.counts()["q1"] == 2
 
 
+DEEP = """
+import json
+
+
+def answer(item):
+    deep = {}
+    for _ in range(20_000 if item.id == "q1" else 10):
+        deep = {"a": deep}
+    return json.dumps(deep)[:1]
+"""
+
+
+def test_a_limit_of_memory_leaves_threads_the_stack_that_deep_data_needs(tmp_path):
+    """Python 3.13 goes 10,000 levels deep in C, whatever the stack, and only then raises."""
+    project = Project(tmp_path, DEEP, rows=4, more="retry: 0\n" + LIMITED)
+    assert project.run().returncode == 1
+    failed = [(one["id"], one["error"]["type"]) for one in project.records("failures")]
+    assert failed == [("q1", "RecursionError")]
+    assert sorted(project.recorded()) == ["q0", "q2", "q3"]
+
+
 @pytest.mark.slow  # the neighbours of the one that reaches it do not either
 def test_a_limit_of_memory_that_nobody_reaches_changes_nothing(tmp_path):
     project = Project(tmp_path, CODE, rows=4, workflow="plain", more=LIMITED)

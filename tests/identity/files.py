@@ -7,6 +7,7 @@ is `open`, what stands there is a user's expectation, and another answer may be 
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from textwrap import dedent
 from typing import Any
@@ -227,7 +228,7 @@ def _pickled(text: str) -> bytes:
 def _database(text: str) -> bytes:
     import sqlite3
 
-    with sqlite3.connect(":memory:") as base:
+    with closing(sqlite3.connect(":memory:")) as base:
         base.execute("create table x (tone text)")
         base.execute("insert into x values (?)", (text,))
         base.commit()

@@ -53,8 +53,7 @@ class Players:
                 [sys.executable, str(PLAYER)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                text=True,
-                bufsize=1,
+                bufsize=0,  # so that `select` sees each line that was not read yet
                 env={**os.environ, "PYTHONHASHSEED": seed},
             )
             for seed in ("1", "2")
@@ -70,8 +69,7 @@ class Players:
         process = next(self._turns)
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(command) + "\n")
-        process.stdin.flush()
+        process.stdin.write(json.dumps(command).encode() + b"\n")
         child = int(process.stdout.readline())
         try:
             meanwhile(child)

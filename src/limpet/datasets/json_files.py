@@ -18,6 +18,7 @@ import orjson
 from limpet.datasets.rows import Flaw, Row, Rows
 from limpet.datasets.text_files import decoded, lines_of, raw_lines_of
 from limpet.errors import DatasetError
+from limpet.json_values import MOST_LEVELS, is_deep, is_deep_text
 from limpet.text import one_line
 
 _BOM = "\ufeff"  # concatenated files contain one each
@@ -25,6 +26,7 @@ _EXACT = frozenset({str, int, bool, type(None)})
 _WIDE = re.compile(rb"[0-9]{16}")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SHOWN = 80
+_TOO_DEEP = "it is nested too deep"
 _LENIENT = json.JSONDecoder(parse_int=str, parse_float=str)
 _Decode = Callable[[str, int], tuple[Any, int]]
 
@@ -54,11 +56,13 @@ def read_jsonl(path: Path, place: str, *, nan: bool = False) -> Rows:
         except (ValueError, RecursionError) as error:
             if is_first:
                 _check_not_an_array(text, place, number)
-            yield Flaw(number, text, _reason_of(error))
+            yield Flaw(number, text, _reason_of(error, text))
             continue
         finally:
             is_first = False
-        if isinstance(values, dict):
+        if _is_too_deep(values, raw):
+            yield Flaw(number, text, _TOO_DEEP)
+        elif isinstance(values, dict):
             yield Row(number, values)
         else:
             yield Flaw(number, text, "not a JSON object")
@@ -127,9 +131,14 @@ def _element(
     try:
         values, end = _decoded(decode, text, at)
     except json.JSONDecodeError as error:
+        if is_deep_text(text[at : error.pos]):
+            raise _broken(text, at, place, _TOO_DEEP) from error
         raise _broken(text, error.pos, place, f"not JSON ({error.msg})") from error
     except RecursionError as error:
-        raise _broken(text, at, place, _reason_of(error)) from error
+        raise _broken(text, at, place, _TOO_DEEP) from error
+    # Where its end is found depends on the version of Python. So it is not skipped as bad rows are.
+    if text.count("[", at, end) + text.count("{", at, end) > MOST_LEVELS and is_deep(values):
+        raise _broken(text, at, place, _TOO_DEEP)
     if isinstance(values, dict):
         return Row(number, values), end
     reason = _reason_of(values) if isinstance(values, ValueError) else "not a JSON object"
@@ -217,9 +226,16 @@ def _plain_object(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(values, dict) or line.count(b'":') != len(values):
         return None
+    if _is_too_deep(values, line):
+        return None
     if not _EXACT.issuperset(map(type, values.values())) and _WIDE.search(line):
         return None
     return values
+
+
+def _is_too_deep(values: Any, line: bytes) -> bool:
+    # The number of brackets bounds the depth, and is fast to count.
+    return line.count(b"[") + line.count(b"{") > MOST_LEVELS and is_deep(values)
 
 
 def _repeated(pairs: list[tuple[str, Any]]) -> str:
@@ -240,10 +256,10 @@ def _finite(text: str) -> float:
     return number
 
 
-def _reason_of(error: ValueError | RecursionError) -> str:
+def _reason_of(error: ValueError | RecursionError, text: str = "") -> str:
     """Return why JSON could not be decoded, for messages."""
-    if isinstance(error, RecursionError):
-        return "it is nested too deep"
+    if isinstance(error, RecursionError) or is_deep_text(text):
+        return _TOO_DEEP
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON ({error.msg}, at character {error.colno})"
     if isinstance(error, _NotExactError):

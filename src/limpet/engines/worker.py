@@ -40,7 +40,7 @@ from limpet.executors.forks import ending_forked_children
 
 ALIVE_EVERY_S = 0.5
 _PARENT_EVERY_S = 0.25
-_STACK_BYTES = 2 * 2**20  # the usual 8 MB of each thread would count as used
+_STACK_BYTES = 4 * 2**20  # the usual 8 MB would count as used; 2 MB overflow in 3.12 and 3.13
 
 
 class Served(Protocol):

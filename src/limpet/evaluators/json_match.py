@@ -20,7 +20,7 @@ from limpet.evaluators.builtin import BuiltIn, brief, item_name, set_of_strings
 from limpet.evaluators.numeric import are_near
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.fingerprints.keys import digest
-from limpet.json_values import from_plain, to_plain
+from limpet.json_values import MOST_LEVELS, from_plain, is_deep_text, to_plain
 from limpet.types import Score
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -69,11 +69,11 @@ class _JsonMatch(BuiltIn):
     def score(self, scored: Scored) -> Score:
         try:
             expected = _data(self._expected(scored))
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             self._reject(scored, f"is not JSON: {error}")
         try:
             output = _data(scored.output)
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             return Score(value=False, explanation=f"the output is not JSON: {error}")
         try:
             difference = self._first_difference(output, expected, "$")
@@ -205,6 +205,8 @@ def _without_equals(got: list[Any], expected: list[Any]) -> tuple[list[int], lis
 def _data(value: Any) -> Any:
     """Return the JSON in a string, and data as it is read back from disk."""
     if isinstance(value, str):
+        if is_deep_text(value):
+            raise ValueError(f"it is nested deeper than {MOST_LEVELS} levels")
         return json.loads(value, parse_constant=_reject_constant)
     return from_plain(to_plain(value))
 

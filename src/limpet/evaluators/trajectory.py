@@ -19,6 +19,7 @@ from limpet.evaluators.builtin import (
     set_of_strings,
 )
 from limpet.evaluators.protocol import Evaluator, Scored
+from limpet.json_values import is_deep_text
 from limpet.text import did_you_mean
 from limpet.trace import KINDS, events_in
 from limpet.types import Score
@@ -135,13 +136,18 @@ def _parsed(text: str, scored: Scored, column: str) -> Any:
     """Return the events in a cell of a table, which can only hold a string."""
     if not text.strip():
         return None
+    if is_deep_text(text):
+        raise _not_a_list(text, scored, column, "it is nested too deep")
     try:
         return json.loads(text)
     except ValueError as error:
-        raise PermanentError(
-            f"{item_name(scored)}: its column {column!r} must be a JSON list, not {brief(text)}: "
-            f"{error}"
-        ) from None
+        raise _not_a_list(text, scored, column, error) from None
+
+
+def _not_a_list(text: str, scored: Scored, column: str, why: object) -> PermanentError:
+    return PermanentError(
+        f"{item_name(scored)}: its column {column!r} must be a JSON list, not {brief(text)}: {why}"
+    )
 
 
 def _first_difference(got: Sequence[str], expected: Sequence[str]) -> str | None:

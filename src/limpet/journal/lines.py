@@ -21,7 +21,7 @@ from typing import Any
 
 from limpet.errors import JournalError
 from limpet.journal.files import CHUNK_BYTES, open_to_read
-from limpet.json_values import NotPlainError, decode, encode
+from limpet.json_values import NotPlainError, decode, encode, is_deep_text
 from limpet.types import Outcome
 
 try:  # 25 times faster than zlib on long lines; the same checksum
@@ -200,9 +200,11 @@ def kind_of(line: bytes) -> LineKind:
         return LineKind.RECORD if is_whole(line) and key_of(line) else LineKind.BAD
     if not line.strip():
         return LineKind.FOREIGN
+    if is_deep_text(line):
+        return LineKind.BAD
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError):
+    except ValueError:
         return LineKind.BAD
     ours = isinstance(value, dict) and any(name in value for name in _OURS)
     return LineKind.BAD if ours else LineKind.FOREIGN

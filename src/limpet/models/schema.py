@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet.errors import SetupError
+from limpet.json_values import is_deep_text
 from limpet.text import one_line
 from limpet.transport.parsing import finite, integer, refuse
 
@@ -73,12 +74,12 @@ def parse_reply(text: str) -> Any:
     text = text.strip()
     if (fenced := _FENCE.fullmatch(text)) is not None:
         text = fenced[1]
+    if is_deep_text(text):
+        raise ValueError("not JSON that can be read: it is nested too deep")
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, at character {error.pos})") from None
-    except RecursionError:
-        raise ValueError("not JSON that can be read: it is nested too deep") from None
 
 
 def misfit(value: Any, schema: Schema, at: str = "") -> str | None:

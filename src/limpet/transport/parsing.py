@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from limpet.json_values import is_deep, is_deep_text
+
 MOST_LEVELS = 200
 """Maximum nesting of an answer. The journal keeps 250 levels, and a record adds its own."""
 _TOO_DEEP = f"not JSON that can be kept: nested too deep, beyond {MOST_LEVELS} levels"
@@ -21,7 +23,7 @@ def parse_json(raw: bytes) -> Any:
     """
     value = _parsed(raw)
     # The number of brackets bounds the depth, and is fast to count.
-    if raw.count(b"[") + raw.count(b"{") > MOST_LEVELS and _is_too_deep(value):
+    if raw.count(b"[") + raw.count(b"{") > MOST_LEVELS and is_deep(value, MOST_LEVELS):
         raise ValueError(_TOO_DEEP)
     return value
 
@@ -38,12 +40,12 @@ def _parsed(raw: bytes) -> Any:
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 at byte {error.start}") from None
+    if is_deep_text(text, MOST_LEVELS):
+        raise ValueError(_TOO_DEEP)
     try:
         return json.loads(text, parse_constant=refuse, parse_float=finite, parse_int=integer)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, at character {error.pos})") from None
-    except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
 
 
 def refuse(name: str) -> Any:
@@ -65,16 +67,6 @@ def integer(number: str) -> int:
         return int(number)
     except ValueError:
         raise ValueError(f"not JSON that can be read (a number has {len(number)} digits)") from None
-
-
-def _is_too_deep(value: Any) -> bool:
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(MOST_LEVELS):
-        children = [parent.values() if isinstance(parent, dict) else parent for parent in level]
-        level = [child for group in children for child in group if isinstance(child, (dict, list))]
-        if not level:
-            return False
-    return True
 
 
 def encode_json(value: Any) -> bytes:

@@ -17,6 +17,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from limpet.errors import JournalError, LimpetError
+from limpet.json_values import is_deep_text
 from limpet.view.compare_answers import compare_answer
 from limpet.view.faults import Faults, failed, server_log
 from limpet.view.guard import Guard
@@ -251,9 +252,11 @@ def _json(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         try:
-            return json.loads(body, parse_constant=_no_number)  # perhaps half a character
-        except (ValueError, RecursionError):
-            raise LimpetError(f"a label is a JSON object: {error}") from None
+            if not is_deep_text(body):
+                return json.loads(body, parse_constant=_no_number)  # perhaps half a character
+        except ValueError:
+            pass
+        raise LimpetError(f"a label is a JSON object: {error}") from None
 
 
 def _no_number(text: str) -> float:

@@ -103,7 +103,7 @@ async def _note(response: Any, counts: _Counts) -> None:
         return
     try:
         body = json.loads(await response.aread())
-    except ValueError:  # the library will say so
+    except (ValueError, RecursionError):  # the library will say so
         return
     usage = body.get("usage") if isinstance(body, dict) else None
     if isinstance(usage, dict):

@@ -20,6 +20,7 @@ from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
+from limpet.json_values import is_deep_text
 from limpet.secrets.in_configs import masked, shown_value
 from limpet.secrets.in_yaml import masked_text, words_of
 from limpet.text import one_line
@@ -78,8 +79,10 @@ def parse_outputs(run: Path) -> None:
 
 
 def _parsed(output: Any) -> Any:
+    if not isinstance(output, str) or is_deep_text(output):
+        return output
     try:
-        return json.loads(output) if isinstance(output, str) else output
+        return json.loads(output)
     except ValueError:
         return output
 

@@ -140,7 +140,7 @@ class ItemsFile:
                 fields = json.loads(line)
             if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
-        except (ValueError, AttributeError, TypeError, KeyError) as error:
+        except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
             raise self._damaged(f"line {place + 1} is not an item") from error
         return cast("dict[str, Any]", fields)
 

@@ -160,8 +160,8 @@ class Grid:
             rows = {id_: row for row, id_ in enumerate(dict.fromkeys(id_ for id_, _ in found))}
             self.places, self.ids = (), list(rows)
             self.trials = max((trial + 1 for _, trial in found), default=1)
-            self._shape = np.array([(rows[id_], trial) for id_, trial in found], np.int64)
-            self._shape.shape = (len(found), 2)
+            places = [(rows[id_], trial) for id_, trial in found]
+            self._shape = np.array(places, np.int64).reshape(len(found), 2)
 
     def at(self, numbers: Any) -> tuple[Any, Any]:
         """Return the rows and columns of cells."""

@@ -173,7 +173,7 @@ class ScoreSoFar:
         """Return the range of the score; None: it may be any number, and failures are no bounds."""
         if self._scale.range is not None:
             return self._scale.range
-        return _UNIT if values.min() >= 0 and values.max() <= 1 else None
+        return _UNIT if float(values.min()) >= 0 and float(values.max()) <= 1 else None
 
 
 def load_statistics() -> None:

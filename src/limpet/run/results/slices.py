@@ -117,14 +117,14 @@ def _p_value(mine: Floats, rest: Floats) -> float | None:
         return None
     both = np.concatenate([mine, rest])
     if ((both == 0) | (both == 1)).all():
-        total, share = len(both), both.mean()
+        total, share = len(both), float(both.mean())
         if min(sizes) * min(share, 1 - share) < _LEAST_EXPECTED:
             return None
         variance = share * (1 - share) * (1 / sizes[0] + 1 / sizes[1]) * total / (total - 1)
         freedom = math.inf
     else:
         errors = [part.var(ddof=1) / len(part) for part in (mine, rest)]
-        variance = sum(errors)
+        variance = float(sum(errors))
         squares = sum(error**2 / (n - 1) for error, n in zip(errors, sizes, strict=True))
         freedom = variance**2 / squares if squares else math.inf
     if not (variance > 0 and math.isfinite(variance)):

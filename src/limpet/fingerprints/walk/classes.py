@@ -32,10 +32,13 @@ _KEPT |= {"_new_member_", "_use_args_", "_member_type_", "_unhashable_values_", 
 _KEPT |= {"__signature__", "__getstate__", "_hashable_values_", "_unhashable_values_map_"}
 _KEPT |= {"__slotnames__"}  # by pickle and copy, the first time
 _KEPT |= {"__dataclass_params__", "__protocol_attrs__", "__non_callable_proto_members__"}
+_KEPT |= {"__callable_proto_members_only__", "__subclasshook__", "__conditional_annotations__"}
 # Set by Python, unless the user defines them: then they are ordinary methods.
 _MAY_BE_WRITTEN = {"__hash__", "__getstate__", "__signature__", "_generate_next_value_"}
+_MAY_BE_WRITTEN |= {"__subclasshook__"}
 # Covered by the class statement, if its source is known.
 _FIELDS = {"__annotations__", "__dataclass_fields__", "__pydantic_fields__", "model_fields"}
+_FIELDS |= {"__readonly_keys__", "__mutable_keys__"}
 
 
 def read_class(walk: "Walk", label: str, cls: type) -> None:

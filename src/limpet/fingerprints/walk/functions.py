@@ -126,6 +126,8 @@ def form_of_wrapper(walk: "Walk", path: str, value: Any, depth: int) -> Any:
         inner = {"__func__": value.__func__, "__self__": value.__self__}
     elif kind is staticmethod or kind is classmethod:
         inner = {"__func__": value.__func__}
+    elif kind is functools.cached_property:  # what else it holds differs between Pythons
+        inner = {"func": value.func}
     elif kind is property:
         inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
     elif kind is UnionType:

@@ -55,6 +55,8 @@ _CALLED = ["_target", "_args", "_kwargs", "function", "args", "kwargs", "_initia
 # Models, which describe what their replies depend on, without their keys and connections.
 _DESCRIBED = {"limpet.models.openai_model.OpenAIModel", "limpet.models.client_model.ClientModel"}
 _COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
+# Type hints that `functools.update_wrapper` copies; what it wraps has them too.
+_COPIED_HINTS = {"__annotations__", "__annotate__", "__type_params__"}
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 # The base class in C: isinstance checks against an abstract class run code of its subclasses.
@@ -159,6 +161,8 @@ def _attributes(
     counting = (text_at(kind, "__module__") or "").startswith("tenacity")
     for name, held in sorted(attributes.items()):
         if counting and name in _COUNTED_BY_TENACITY:
+            continue
+        if name in _COPIED_HINTS and "__wrapped__" in attributes:
             continue
         at = f"{path}.{name}"
         if walk.is_secret(name):
@@ -296,6 +300,7 @@ def _texts(value: Any) -> list[Any]:
             "__doc__",
             "__module__",
             "__dict__",
+            "__text_signature__",
         ):
             with contextlib.suppress(Exception):
                 text = member.__get__(value)

@@ -15,6 +15,12 @@ from limpet.fingerprints.code.imports import file_of_module
 from limpet.fingerprints.walk.safe_access import module_dict, module_name, plain_name, text_at
 
 _FOR_PACKAGES = {"site-packages", "dist-packages"}
+# Modules that are the same as another one.
+_OTHER_NAMES = {
+    "__mp_main__": "__main__",  # the script in a worker, and in a child of multiprocessing
+    "_collections": "collections",  # of a namedtuple, before Python 3.12
+    "pathlib._local": "pathlib",  # in Python 3.13
+}
 
 
 def is_module(thing: Any) -> TypeGuard[ModuleType]:
@@ -43,8 +49,7 @@ def full_name(thing: Any) -> str:
     """Return a unique name: with the module, unless it is the user's."""
     # A script has another module name when it is imported, so the user's modules are left out.
     module = "" if is_users(thing) or is_users(type(thing)) else module_name(thing)
-    if module == "__mp_main__":  # the script in a worker, and in a child of multiprocessing
-        module = "__main__"
+    module = _OTHER_NAMES.get(module, module)
     return f"{module}.{plain_name(thing)}".lstrip(".")
 
 

@@ -36,6 +36,7 @@ from limpet.fingerprints.walk import (
     objects,
     scopes,
     script_effects,
+    types_as_values,
 )
 from limpet.fingerprints.walk import secret_values as hidden
 from limpet.fingerprints.walk.introspection import Introspection
@@ -250,6 +251,8 @@ class Walk:
         if is_a(value, *functions.GENERATORS):
             return functions.form_of_generator(self, path, value)
         form = functions.form_of_wrapper(self, path, value, depth)
+        if form is UNKNOWN:
+            form = types_as_values.form_of_typing(self, path, value, depth)
         if form is not UNKNOWN:
             return form
         return objects.form_of_object(self, path, value, named=named, depth=depth)

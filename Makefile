@@ -11,7 +11,7 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ray test test-all compiled lint format bench clean
+.PHONY: help demo demo-ray test test-all compiled lint format bench clean same-python
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,12 +69,19 @@ $(BIN)/python:
 	    echo; echo "hint: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(DEMO_READY): pyproject.toml | $(BIN)/python
+# An environment keeps the Python it was made with. Whoever asks for another one must not get that.
+same-python: | $(BIN)/python
+	@test "$(origin PYTHON)" = file || test "`$(BIN)/python --version`" = "`$(PYTHON) --version 2>&1`" || \
+	  { echo "error: $(VENV) has `$(BIN)/python --version`, and $(PYTHON) is `$(PYTHON) --version 2>&1`"; \
+	    echo; echo "hint: make PYTHON=$(PYTHON) VENV=.venv-$(notdir $(PYTHON)) $(MAKECMDGOALS), or first make clean"; \
+	    exit 1; }
+
+$(DEMO_READY): pyproject.toml | same-python
 	@echo "setting up $(VENV) (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 
-$(DEV_READY): pyproject.toml | $(BIN)/python
+$(DEV_READY): pyproject.toml | same-python
 	@echo "setting up $(VENV) with the test tools (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@$(BROWSER)

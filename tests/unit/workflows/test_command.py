@@ -301,6 +301,7 @@ def test_a_cancelled_program_may_clean_up(monkeypatch):
             pathlib.Path("clean").touch()
             sys.exit(0)
         signal.signal(signal.SIGTERM, clean_up)
+        sys.stdin.read()  # it comes when the call has noticed that its program started
         pathlib.Path("pids").write_text(f"{os.getpid()}\\n")
         time.sleep(600)
     """)

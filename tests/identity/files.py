@@ -193,6 +193,13 @@ def way(name: str, expression: str, imports: str = "", *, path: str = PROMPT, **
     )
 
 
+_LOADER = {
+    "core/__init__.py": "",
+    "core/loading.py": "import importlib\n\ndef load(name):\n"
+    "    return importlib.import_module(name).TONE\n",
+}
+
+
 def _gzipped(text: str) -> bytes:
     import gzip
 
@@ -437,6 +444,39 @@ WAYS = [
         path="plugins/formal.py",
         content=lambda text: f"TONE = {text!r}\n",
         names=(),  # perhaps the module
+    ),
+    way(
+        "a plugin that a library finds by its name",
+        'locate("plugins.formal.TONE")',
+        "from pydoc import locate",
+        path="plugins/formal.py",
+        content=lambda text: f"TONE = {text!r}\n",
+    ),
+    way(
+        "a module that is imported by one found by its name",
+        'resolve_name("plugins.formal:TONE")',
+        "from pkgutil import resolve_name",
+        path="plugins/words.py",
+        content=lambda text: f"TONE = {text!r}\n",
+        files={"plugins/formal.py": "from plugins.words import TONE\n"},
+    ),
+    way(
+        "a plugin beside the folder of its loader",
+        'load("plugins.formal")',
+        "from core.loading import load",
+        path="plugins/formal.py",
+        content=lambda text: f"TONE = {text!r}\n",
+        files=_LOADER,
+    ),
+    way(
+        "a plugin beside the folder of its loader, in a worker",
+        'load("plugins.formal")',
+        "from core.loading import load",
+        path="plugins/formal.py",
+        content=lambda text: f"TONE = {text!r}\n",
+        files=_LOADER,
+        words=(*RUN, "--engine", "processes"),
+        slow=True,
     ),
     way(
         "a name with the word of a secret in another one",
@@ -1598,6 +1638,21 @@ LEFT_OUT = [
            'importlib.import_module("plug" + "in").TONE',
            Edited({"plugin.py": "# a comment\nTONE = 'x'\n"}), "import importlib",
            files={"plugin.py": "TONE = 'x'\n"}),
+    kept("a comment in plugins that a function loads at import, in a worker", reading(
+        "PLUGINS[0].TONE", "from core.loading import importlib", """
+        PLUGINS = []
+        def load(name):
+            PLUGINS.append(importlib.import_module("plugins." + name))
+        load("formal")
+        """), Edited({"plugins/formal.py": "TONE = 'x'  # formal\n"}),
+         files={**_LOADER, "plugins/formal.py": "TONE = 'x'\n", "plugins/__init__.py": ""},
+         words=(*RUN, "--engine", "processes"), slow=True),
+    kept("plugins in a listed folder, whose bytecode the run writes", reading(
+        "PLUGINS()", "import importlib, os", """
+        def PLUGINS():
+            names = [one[:-3] for one in sorted(os.listdir("plugins")) if one.endswith(".py")]
+            return [importlib.import_module("plugins." + name).TONE for name in names]
+        """), nothing, files={"plugins/formal.py": "TONE = 'x'\n"}),
     kept("a comment in a source that a traceback has shown", reading(
         "shown()", "import traceback", """
         def shown():

@@ -11,7 +11,7 @@ from typing import Any
 
 from limpet.fingerprints.files.audit_hook import ReadElsewhere, Readers, missed
 from limpet.fingerprints.files.project import ABSENT, Project
-from limpet.fingerprints.files.running_code import is_imported
+from limpet.fingerprints.files.running_code import is_found_by_name, is_imported
 from limpet.fingerprints.walk.ownership import is_users_file
 
 _MOST_OF_A_CALL = 1_001  # the driver lists one less, and notes that there are more
@@ -38,12 +38,16 @@ class FileReports:
         if not is_users_file(path):
             return
         digest = None if os.path.isdir(path) else self._project.digest_at(path)  # noqa: PTH112
-        if not writes and (is_imported(path, path) or (digest is None and not os.path.isdir(path))):  # noqa: PTH112
+        is_module = not writes and is_imported(path, path)
+        if is_module and (call is None or not is_found_by_name()):
+            return
+        if not writes and digest is None and not os.path.isdir(path):  # noqa: PTH112
             return
         number = call or ""
         running = None if by is None else tuple(by)
         thread = (os.getpid(), threading.get_native_id())
-        read = (path, digest or (ABSENT if writes else digest), writes, running, thread)
+        kept = digest or (ABSENT if writes else digest)
+        read = (path, kept, writes, running, thread, is_module)
         seen = self._seen.setdefault(number, set())
         if read not in seen and len(seen) < _MOST_OF_A_CALL:
             seen.add(read)

@@ -44,6 +44,7 @@ class Identity:
         home: The module of the step. Names in it are written without the module.
         modules: The user's modules that contribute a part.
         code: The file and line of each of the user's functions that counts.
+        sources: The user's source files that count as a whole.
         shown: The source or value of each part, to show to people.
     """
 
@@ -55,6 +56,7 @@ class Identity:
     home: str = field(default="", repr=False)
     modules: frozenset[str] = field(default=frozenset(), repr=False)
     code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
+    sources: frozenset[str] = field(default=frozenset(), repr=False)
     shown: ShownParts = field(default_factory=ShownParts, repr=False, compare=False)
 
     @property
@@ -102,7 +104,8 @@ def identity_of(
     left_out, shown = dict(result.left_out), ShownParts(lambda: _shown(result, state))
     found, names = dict(result.parts), tuple(sorted(state))
     code, holders = frozenset(result.code), {name: held[0] for name, held in result.holders.items()}
-    return Identity(parts, left_out, names, found, holders, home, result.modules, code, shown)
+    modules, sources = result.modules, result.sources
+    return Identity(parts, left_out, names, found, holders, home, modules, code, sources, shown)
 
 
 def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:

@@ -158,6 +158,7 @@ class Inspection:
             found,
             modules=frozenset().union(*(identity.modules for _, _, identity in self._inspected)),
             code=frozenset().union(*(identity.code for _, _, identity in self._inspected)),
+            sources=frozenset().union(*(identity.sources for _, _, identity in self._inspected)),
             shown=ShownParts(show),
         )
 

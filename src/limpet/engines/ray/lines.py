@@ -291,9 +291,9 @@ class RayLine:
                     digest,
                     writes,
                     by and tuple((here(file), at) for file, at in by),
-                    thread,
+                    *rest,
                 )
-                for path, digest, writes, by, thread in reads
+                for path, digest, writes, by, *rest in reads
             ],
         )
 

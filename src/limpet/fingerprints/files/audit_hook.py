@@ -20,6 +20,7 @@ from limpet.fingerprints.files.file_reads import Call, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.files.running_code import (
     importing_module,
+    is_found_by_name,
     is_imported,
     is_limpet,
     running_functions,
@@ -82,8 +83,11 @@ class Watch:
         if name is None:
             return
         digest = self.project.digest_at(path)
-        if writes or not (digest is None or is_imported(name, path)):
-            self._note(name, digest, call, writes=writes, by=by)
+        source = path if not writes and is_imported(name, path) else None
+        if source is not None and not is_found_by_name():
+            return
+        if writes or digest is not None:
+            self._note(name, digest, call, writes=writes, by=by, source=source)
 
     def replay(self, read: "ReadElsewhere", call: Call | None) -> None:
         """Record a file that was opened in another process for this session."""
@@ -93,7 +97,10 @@ class Watch:
         digest = self.project.digest_at(read.path) if read.digest is None else read.digest
         if read.writes or digest is not None:
             by = None if read.by is None else frozenset(read.by)
-            self._note(name, digest, call, writes=read.writes, by=by, thread=read.thread)
+            source = read.path if read.is_module else None
+            self._note(
+                name, digest, call, writes=read.writes, by=by, source=source, thread=read.thread
+            )
 
     def _note(
         self,
@@ -103,14 +110,19 @@ class Watch:
         *,
         writes: bool,
         by: Readers,
+        source: str | None = None,
         thread: object = None,
     ) -> None:
         if writes or digest is None:
             self.written.setdefault(name, digest or ABSENT)
             return
-        if call is not None:
+        if call is not None and not call.has_code(source):
             call.read(name, digest, thread)
         for step in self.steps.values():
+            if source in step.sources:
+                continue
+            if source is not None:
+                step.modules.add(name)
             # A step that uses a function that reads it may find it in a cache.
             if by is None:
                 step.read(name, digest, None)
@@ -127,6 +139,7 @@ class ReadElsewhere(NamedTuple):
         writes: Whether it was opened for writing.
         by: The functions that were running, by file and line; None if unknown.
         thread: In which thread that was.
+        is_module: Whether a library imported it for a call.
     """
 
     path: str
@@ -134,6 +147,7 @@ class ReadElsewhere(NamedTuple):
     writes: bool
     by: tuple[tuple[str, int], ...] | None
     thread: object
+    is_module: bool
 
 
 class Early:
@@ -271,9 +285,11 @@ def _handle(event: str, args: tuple[Any, ...]) -> None:
     for path in paths:
         if isinstance(path, int):
             continue
-        source = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - strings
-        if False in kinds and by is not None:
-            remember(source, by)
+        opened = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - strings
+        source = opened if True in kinds else _source_of(opened)  # Python writes only bytecode
+        is_read = False in kinds and by is not None
+        if is_read and (not is_imported(source, source) or is_found_by_name()):
+            remember(source, by or frozenset())
         for listener, writes in itertools.product(list(_listening), kinds):
             if current == () and not writes:
                 continue

@@ -82,6 +82,10 @@ class Call:
     def is_of(self, step: "StepReads") -> bool:
         return self._step is step
 
+    def has_code(self, source: str | None) -> bool:
+        """Return whether a source file counts as code of its step."""
+        return source in self._step.sources
+
     def read(self, name: str, digest: str, thread: object = None) -> None:
         if self.ended >= 0:  # by a task that outlives the call
             self._step.read(name, digest, None)
@@ -101,6 +105,10 @@ class StepReads:
         code: The file and line of each of its functions.
         known: Files that its functions read earlier in this process, and may have cached, with
             their digests.
+        sources: The source files that count as its code.
+
+    Attributes:
+        modules: Files that were loaded as modules: Python keeps those for later calls.
     """
 
     def __init__(
@@ -108,16 +116,21 @@ class StepReads:
         step: str,
         code: Collection[tuple[str, int]] = (),
         known: Iterable[tuple[str, str]] = (),
+        sources: Collection[str] = (),
     ) -> None:
         self.step = step
         self.code = code
+        self.sources = sources
         self.new: list[Read] = []
         self.afresh: set[str] = set()
+        self.modules: set[str] = set()
         self.elsewhere: set[str] = set()
         self.own: set[str] = set()
         self._known: dict[str, Read] = {}
         self._readers: dict[tuple[str, object], Call] = {}
         for name, digest in known:
+            if name.endswith(".py"):
+                self.modules.add(name)
             self.read_elsewhere(name, digest)
 
     def knows(self, name: str) -> str | None:

@@ -34,6 +34,28 @@ def is_imported(name: str, path: str) -> bool:
     return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
 
 
+def is_found_by_name() -> bool:
+    """Return whether a library loads a module for a user's function, by a name it was given.
+
+    `pydoc.locate(name)`, `entry_point.load()`, `import_module(name)`: the code may not say which
+    file that is. An `import` statement does. What is loaded while the user's modules are imported
+    is in memory when a run is planned.
+    """
+    is_loading = is_by_library = is_in_function = is_at_import = False
+    for frame in _frames():
+        code = frame.f_code
+        if code.co_filename.startswith("<frozen importlib"):
+            is_loading |= code.co_name == "get_code"  # else its source is shown, as in a traceback
+        elif code.co_filename.startswith(_LIMPET):
+            break
+        elif is_users_file(code.co_filename):
+            is_at_import = code.co_name == "<module>"
+            is_in_function |= not is_at_import
+        else:
+            is_by_library |= not is_in_function
+    return is_loading and is_by_library and is_in_function and not is_at_import
+
+
 def _is_read_by_python() -> bool:
     """Return whether Python itself reads: for an import or a traceback."""
     for frame in _frames():

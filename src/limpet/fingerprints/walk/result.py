@@ -19,6 +19,7 @@ class WalkResult:
         left_out: Why something does not count, by name.
         modules: Names of the user's modules that contribute a part.
         code: The file and line of each of the user's functions that counts.
+        sources: The source files that count as a whole.
         written: The source of each part: its file, and pairs of first and last lines.
         variables: The variable behind a part, and the function that closes over it. Parts have no
             names of variables, because renaming a local changes nothing.
@@ -31,6 +32,7 @@ class WalkResult:
     left_out: dict[str, str] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
     code: set[tuple[str, int]] = field(default_factory=set)
+    sources: frozenset[str] = frozenset()
     written: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     variables: dict[str, tuple[str, str]] = field(default_factory=dict)
     holders: dict[str, tuple[Any, ...]] = field(default_factory=dict)

@@ -128,6 +128,7 @@ class Walk:
             if not self._todo:
                 self.introspection.finish(self)
         self.result.modules = frozenset(self.reached)
+        self.result.sources = frozenset(os.path.abspath(file) for _, file in self.files)  # noqa: PTH100 - strings
         self.result.visited = frozenset(self._labels)
         return self.result
 

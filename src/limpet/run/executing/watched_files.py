@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Token
 from typing import Any
@@ -61,9 +61,9 @@ class WatchedFiles:
         self._calls: dict[tuple[str, Any], Call] = {}
         self._waiting: list[asyncio.Future[Any]] = []
         reads = [
-            StepReads(name, code, _named(read_by(code), project))
-            for name, code in {
-                name: identity_of(name).code for name, step in steps.items() if code_of(step)
+            StepReads(name, one.code, _known(one, project), one.sources)
+            for name, one in {
+                name: identity_of(name) for name, step in steps.items() if code_of(step)
             }.items()
         ]
         self._watch = Watch(project, reads)
@@ -210,10 +210,12 @@ class WatchedFiles:
                 continue
             is_object = step.step in objects
             names = step.elsewhere - step.own if is_object else step.afresh | step.elsewhere
-            for name in sorted(names):
+            for name in sorted(names - step.modules):  # Python loads a module once
                 self._mark(step.step, "afresh", name, wait=False)
 
 
-def _named(read: Iterable[tuple[str, str]], project: Project) -> list[tuple[str, str]]:
+def _known(identity: Identity, project: Project) -> list[tuple[str, str]]:
+    """Return the files that a step's functions read earlier in this process."""
+    read = [one for one in read_by(identity.code) if one[0] not in identity.sources]
     names = [(project.name_of(path), digest) for path, digest in read]
     return [(name, digest) for name, digest in names if name is not None]

@@ -198,6 +198,14 @@ RERUN: list[Edit] = [
           ".env": "MODEL=m1\n", **_INSTALLED}, {".env": "MODEL=m2\n"}, environment=(_AT, _AT)),
     _variable("a variable that environs reads",
               "from environs import env\ndef answer(q):\n    return env.str('MODEL')\n"),
+    Edit("a folder in the package instead of the one in the project",
+         {"pyproject.toml": "", "app.py": "from src.bot.ask import answer\n",
+          "src/bot/ask.py": "from pathlib import Path\nHERE = Path(__file__).parent\n"
+                            "X = HERE.parent.parent / 'prompts'\ndef answer(q):\n"
+                            "    return (X / 'a.txt').read_text()\n"},
+         {"src/bot/ask.py": "from pathlib import Path\nHERE = Path(__file__).parent\n"
+                            "X = HERE / 'prompts'\ndef answer(q):\n"
+                            "    return (X / 'a.txt').read_text()\n"}),
     Edit("the second of two files of one name, found by a computed name",
          {**_PLUGINS, "app.py": _IMPORTS.format('f"plugins.{q}.prompts"')}, _OTHER_ASK),
     Edit("a file in a project with environments, found by a computed name",

@@ -1539,6 +1539,13 @@ SECRETS = {
 }
 
 
+_IN_SRC = reading(
+    f'(ROOT / "{PROMPT}").read_text()', "import os",
+    'ROOT = Path(__file__).parent\nDATA = {"at": str(ROOT / "x"), "runs": os.path.abspath(ROOT)}',
+).replace("text =", "DATA; text =")  # fmt: skip
+_ABOVE = ("limpet", "run", "project/eval.yml")
+
+
 def unseen(name: str, expression: str, edit: Callable, imports: str = "", **more: Any) -> Case:
     """Return a case in which something is read in each call that does not count."""
     return kept(name, reading(expression, imports), edit, **more)
@@ -1557,6 +1564,12 @@ LEFT_OUT = [
     kept("the project in another folder", reading(
         f'Path("{PROMPT}").read_text() + (Path(__file__).parent / "{PROMPT}").read_text()'),
         Moved()),
+    stepwise(
+        "started above the project's folder, in it, and above it again",
+        _IN_SRC,
+        Run(_ABOVE, calls=ALL, cwd=".."), Run(), Run(_ABOVE, cwd=".."), EDIT, Run(asks=(PROMPT,)),
+        files={"pyproject.toml": ""},
+    ),
     stepwise(
         "a copy of the project in another folder, then an edit there",
         reading(f'Path("{PROMPT}").absolute().read_text()'),

@@ -4,7 +4,6 @@ The name of a file is its path below the project's folder, so it is the same on 
 Files of the machine, of Python and of libraries do not belong to the project, nor do secrets.
 """
 
-import functools
 import itertools
 import os
 import re
@@ -15,6 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from limpet.fingerprints.project_folder import folders_of, project_folder, real_path
 from limpet.fingerprints.steps import code_of
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.fingerprints.walk.safe_access import module_name
@@ -23,7 +23,6 @@ from limpet.secrets.names import is_secret_name
 ABSENT = ""
 """The digest of a missing file."""
 
-_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git")
 _NOT_OURS = {"__pycache__", "site-packages", "dist-packages", "node_modules", ".DS_Store"}
 _NOT_OURS |= {".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".cache", ".idea", ".vscode"}
 _NOT_OURS |= {".ipynb_checkpoints", ".ipython", ".jupyter", ".hypothesis", ".eggs", ".direnv"}
@@ -52,7 +51,7 @@ class Project:
     def __init__(self, starts: Iterable[Path], without: Iterable[Path] = ()) -> None:
         folders = dict.fromkeys(folder for start in starts for folder in _folders(start))
         self.folders = tuple(folders)
-        self._without = tuple({str(place) for path in without for place in (path, _real(path))})
+        self._without = tuple({str(place) for path in without for place in (path, real_path(path))})
         self.own: set[str] = set()
         self._names: dict[str, str | None] = {}
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -158,7 +157,7 @@ def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
         for step in steps
         for thing in code_of(step).values()
     ]
-    return Project([Path.cwd(), *(Path(home).parent for home in homes if home)], without)
+    return Project(folders_of(Path(home).parent for home in homes if home), without)
 
 
 def _writable(name: str) -> str:
@@ -200,17 +199,5 @@ def _digest(path: str, about: os.stat_result) -> str:
 
 def _folders(start: Path) -> list[str]:
     """Return the project folder that contains a folder, as given and with links resolved."""
-    start = Path(os.path.abspath(start))  # noqa: PTH100 - links stay
-    project = start
-    for folder in (start, *start.parents):
-        if folder in (Path.home(), Path(folder.anchor)):
-            break
-        if any((folder / mark).exists() for mark in _MARKS):
-            project = folder
-            break
-    return [str(project), str(_real(project))]
-
-
-@functools.cache
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+    project = project_folder(start) or Path(os.path.abspath(start))  # noqa: PTH100 - links stay
+    return [str(project), str(real_path(project))]

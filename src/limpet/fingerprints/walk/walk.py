@@ -23,11 +23,13 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from limpet.fingerprints.code.source import Sources, text_of_file
 from limpet.fingerprints.code.summary import CodeSummary
+from limpet.fingerprints.project_folder import folders_of
 from limpet.fingerprints.walk import (
     classes,
     environment,
@@ -115,8 +117,8 @@ class Walk:
         self._home = module_name(root)
         home = sys.modules.get(self._home)
         file = module_dict(home).get("__file__") if is_module(home) else None
-        folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - strings
-        self.normalizer = Normalizer((folder, os.getcwd()), self._secrets)  # noqa: PTH109
+        folder = Path(os.path.abspath(file)).parent if file else Path.cwd()  # noqa: PTH100 - links stay
+        self.normalizer = Normalizer(tuple(map(str, folders_of([folder]))), self._secrets)
         self.result.forms["function"] = ["function", full_name(root)]
         path = plain_name(root)
         form = self.form(path, root, documented=False, named=True)

@@ -488,6 +488,12 @@ WAYS = [
         'open("prompts/password_reset.txt").read()',
         path="prompts/password_reset.txt",
     ),
+    way("a page about passwords", 'open("kb/password.md").read()', path="kb/password.md"),
+    way(
+        "a page in a folder of pages about secrets",
+        'open("kb/secrets/rotate.md").read()',
+        path="kb/secrets/rotate.md",
+    ),
     way(
         "a database of sqlite",
         "asked()",

@@ -32,6 +32,9 @@ _SECRET_FILE = re.compile(
     r"|id_(?:rsa|dsa|ecdsa|ed25519)|htpasswd|netrc"
 )
 _SECRET_ENDS = {".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".env", ".crt", ".asc"}
+# Nobody keeps a secret in these: `password.md` is a page about passwords.
+_DOCUMENT_ENDS = {".md", ".mdx", ".rst", ".html", ".htm", ".adoc", ".pdf", ".docx"}
+_DOCUMENT_ENDS |= {".j2", ".jinja", ".jinja2", ".prompt", ".mustache", ".py"}
 _LARGE_BYTES = 64 * 2**20
 _PIECE_BYTES = 2**20
 _MOST_KNOWN = 100_000
@@ -179,7 +182,7 @@ def _may_count(name: str) -> bool:
     stem, end = os.path.splitext(last)  # noqa: PTH122 - a string
     if end in (".pyc", ".pyo", ".so") or end in _SECRET_ENDS:
         return False
-    return not any(
+    return end in _DOCUMENT_ENDS or not any(
         _SECRET_FILE.fullmatch(part) or is_secret_name(part) for part in (stem, *folders)
     )
 

@@ -196,13 +196,6 @@ RERUN: list[Edit] = [
     Edit("what a file of settings says",
          {"app.py": f"{_MODEL}    model_config = {{'env_file': '.env'}}\n{_LAZY}",
           ".env": "MODEL=m1\n", **_INSTALLED}, {".env": "MODEL=m2\n"}, environment=(_AT, _AT)),
-    _edit("the seed of random numbers in an object",
-          "import random\nclass Sampler:\n    def __init__(self, seed):\n"
-          "        self.random = random.Random(seed)\nsampler = Sampler('m1')\n"
-          "def answer(q):\n    return sampler.random.choice(q)\n"),
-    _variable("a variable that is the seed of random numbers",
-              "import os, random\nRANDOM = random.Random(os.environ.get('MODEL'))\n"
-              "def answer(q):\n    return RANDOM.choice(q)\n"),
     _variable("a variable that environs reads",
               "from environs import env\ndef answer(q):\n    return env.str('MODEL')\n"),
     Edit("a folder in the package instead of the one in the project",

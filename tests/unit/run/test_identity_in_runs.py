@@ -524,3 +524,22 @@ def test_who_listens_to_a_logger_changes_nothing(tmp_path, module):
     app.logging.getLogger("a").addHandler(app.logging.NullHandler())
     app.logging.getLogger("a.b.c")
     assert run(ROWS, app.answer, at).plan.calls == 0
+
+
+def test_a_page_named_like_a_secret_counts_and_its_text_is_not_kept(tmp_path, module, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page, other = tmp_path / "kb/password.md", tmp_path / "kb/hours.md"
+    page.parent.mkdir()
+    page.write_text("the door opens by 4711")
+    other.write_text("we open at nine")
+    code = (
+        "from pathlib import Path\n"
+        "def answer(question):\n"
+        "    return len(Path('kb/password.md').read_text() + Path('kb/hours.md').read_text())\n"
+    )
+    run = tmp_path / "run"
+    limpet.evaluate([{"id": 1, "question": "q"}], module(code).answer, run=run)
+    kept = (run / "files.jsonl").read_text()
+    assert "kb/password.md" in kept
+    assert "we open at nine" in kept
+    assert "4711" not in kept

@@ -115,9 +115,12 @@ class Project:
         return not self.own or self.name_of(path) not in self.own
 
     def text(self, name: str, digest: str, most: int) -> str | None:
-        """Return the text of a file; None if it changed, is too long or is not text."""
+        """Return the text of a file to show; None if it changed, is too long or is not text.
+
+        Nor is a page shown that is named like a secret: it counts, and may contain some.
+        """
         place = self._place(name)
-        if place is None:
+        if place is None or _is_like_secret(re.sub(r"^\d+:", "", name)):
             return None
         try:
             if Path(place).stat().st_size > most or self.digest_at(place) != digest:
@@ -174,17 +177,21 @@ def _as_named(name: str) -> str:
 
 
 def _may_count(name: str) -> bool:
-    *folders, last = parts = Path(name).parts
+    parts = Path(name).parts
     if any(part in _NOT_OURS or (part[:1] == "." and part.endswith("_cache")) for part in parts):
         return False
-    if last.startswith(".env"):
+    if parts[-1].startswith(".env"):
         return False
-    stem, end = os.path.splitext(last)  # noqa: PTH122 - a string
+    _, end = os.path.splitext(parts[-1])  # noqa: PTH122 - a string
     if end in (".pyc", ".pyo", ".so") or end in _SECRET_ENDS:
         return False
-    return end in _DOCUMENT_ENDS or not any(
-        _SECRET_FILE.fullmatch(part) or is_secret_name(part) for part in (stem, *folders)
-    )
+    return end in _DOCUMENT_ENDS or not _is_like_secret(name)
+
+
+def _is_like_secret(name: str) -> bool:
+    *folders, last = Path(name).parts
+    stem, _ = os.path.splitext(last)  # noqa: PTH122 - a string
+    return any(_SECRET_FILE.fullmatch(part) or is_secret_name(part) for part in (stem, *folders))
 
 
 def _digest(path: str, about: os.stat_result) -> str:

@@ -9,7 +9,6 @@ import collections
 import datetime as dt
 import ipaddress
 import json
-import random
 import re
 import string
 import uuid
@@ -186,7 +185,6 @@ def _base_iter(value: Any, kind: type) -> Any:
 _BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {
     **dict.fromkeys(_WRITTEN, lambda value, _: [repr(value)]),
     **dict.fromkeys((bytes, bytearray), lambda value, _: [_bytes(value)]),
-    random.Random: lambda value, _: [_bytes(repr(value.getstate()).encode())],  # its seed
     **dict.fromkeys(
         (PurePosixPath, PureWindowsPath, type(Path())),
         lambda value, normalizer: [normalizer.string(str(value))],
@@ -199,5 +197,5 @@ _BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {
     string.Template: lambda value, normalizer: [normalizer.string(value.template)],
 }
 _FORMS = {id(kind): make for kind, make in _BY_TYPE.items()}
-_MUTABLE = (bytearray, memoryview, array.array, string.Template, random.Random)
+_MUTABLE = (bytearray, memoryview, array.array, string.Template)
 _IMMUTABLE = {id(kind) for kind in _BY_TYPE if kind not in _MUTABLE}

@@ -23,7 +23,7 @@ sys.dont_write_bytecode = NO_BYTECODE
 # `make test` tries the same examples each time, so that it cannot fail by chance; `make test-all`
 # looks for new ones. No deadlines: the machine's speed is not under test.
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("same", derandomize=True, max_examples=12, **calm)
+settings.register_profile("same", derandomize=True, max_examples=10, **calm)
 settings.register_profile("new", max_examples=1000, print_blob=True, **calm)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
 settings.load_profile(PROFILE)

@@ -233,6 +233,7 @@ def test_a_link_that_names_no_run_is_about_the_run_of_the_report(page, folder):
     expect(page.locator("h1")).to_have_text("plain items")
 
 
+@pytest.mark.slow  # test_pages compares two; a file answers as its server does
 def test_two_runs_are_compared_with_both_answers(page, folder):
     page.show(folder / "both.html", "#/compare")
     found = limpet.compare(folder / "runs" / "plain", folder / "runs" / "better")
@@ -342,6 +343,7 @@ def test_runs_of_every_kind_can_be_reported(page, tmp_path):
         page.locator("article.item h1").wait_for()
 
 
+@pytest.mark.slow  # test_pages has a narrow page in the dark
 def test_it_is_readable_on_a_phone_in_the_dark(page, folder):
     page.set_viewport_size({"width": 360, "height": 700})
     page.emulate_media(color_scheme="dark")

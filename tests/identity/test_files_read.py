@@ -41,7 +41,7 @@ def marked(number, case):
     return pytest.param(case, id=case.name, marks=marks)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("case", [marked(*one) for one in enumerate(CASES)])
 def test_files_that_were_read(tmp_path, players, case):
     project = Project(tmp_path, players)

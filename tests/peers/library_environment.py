@@ -1,7 +1,8 @@
 """Virtual environments for other people's packages, each beside the project's `.venv`.
 
 Made once, in a minute or two, one is used again as long as what is wanted does not change; `make
-clean` removes it. One that cannot be made is an error of the test, not a reason to skip it.
+clean` removes it. Its packages are compiled at once: the tests' commands write no bytecode, as
+bytecode of a file that is edited within a second may be taken for that of the edit. One that cannot be made is an error of the test, not a reason to skip it.
 """
 
 import fcntl
@@ -101,13 +102,14 @@ def _installer(place, *, with_pip):
         return pip
     if not (place / "bin" / "uv").exists():
         run(*pip, "uv")
-    return str(place / "bin" / "uv"), "pip", "install", "--quiet", "--python", python
+    uv = str(place / "bin" / "uv")
+    return uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python
 
 
 def _mark(steps):
     """Return what tells whether an environment is the one that is wanted."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = (sys.version_info[:2], str(ROOT), steps, project["dependencies"])
+    wanted = (sys.version_info[:2], str(ROOT), steps, project["dependencies"], "compiled")
     return hashlib.sha256(repr(wanted).encode()).hexdigest()
 
 

@@ -2,7 +2,8 @@
 
 It weighs 1.4 GB and pins tightly, so it has a virtual environment of its own: `.venv-nat`,
 beside the project's `.venv`. Made once, in about two minutes, it is used again as long as what is
-wanted does not change; `make clean` removes it. uv installs it: pip searches for half an hour.
+wanted does not change; `make clean` removes it. uv installs it: pip searches for half an hour; and
+compiles it, as each of the tests' commands would have to.
 """
 
 import fcntl
@@ -71,7 +72,7 @@ def _mark() -> str:
     """Return what tells whether an environment is the one that is wanted."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ours = (project["dependencies"], project["entry-points"])
-    wanted = (sys.version_info[:2], str(ROOT), TOOLKIT, ours)
+    wanted = (sys.version_info[:2], str(ROOT), TOOLKIT, ours, "compiled")
     return hashlib.sha256(repr(wanted).encode()).hexdigest()
 
 
@@ -93,7 +94,7 @@ def _make() -> None:
     pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     _run("installing uv", _INSTALLING_S, *pip, "--retries", "1", "uv")
     uv = (str(PLACE / "bin" / "uv"), "pip", "install", "--quiet", "--python", python)
-    _run("installing", _INSTALLING_S, *uv, *TOOLKIT, *OURS)
+    _run("installing", _INSTALLING_S, *uv, "--compile-bytecode", *TOOLKIT, *OURS)
 
 
 def _run(what: str, seconds: int, *command: str) -> None:

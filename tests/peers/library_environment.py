@@ -2,7 +2,8 @@
 
 Made once, in a minute or two, one is used again as long as what is wanted does not change; `make
 clean` removes it. Its packages are compiled at once: the tests' commands write no bytecode, as
-bytecode of a file that is edited within a second may be taken for that of the edit. One that cannot be made is an error of the test, not a reason to skip it.
+bytecode of a file that is edited within a second may be taken for that of the edit. One that cannot
+be made is an error of the test, not a reason to skip it.
 """
 
 import fcntl

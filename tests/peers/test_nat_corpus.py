@@ -4,6 +4,7 @@
 had not seen our code. Where we differ on purpose, it is said here.
 """
 
+import fcntl
 import json
 import subprocess
 
@@ -68,22 +69,27 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def ours():
-    """Run all of them, and return the records by name."""
+def ours(tmp_path_factory, testrun_uid):
+    """Run all of them, once for all workers, and return the records by name."""
     try:
         commands = nat_environment()
     except UnavailableError as error:
         pytest.skip(f"the NeMo Agent Toolkit cannot be installed here: {error}")
-    done = subprocess.run(
-        [commands / "python", CORPUS / "ours.py", *RUN],
-        env=environment_variables(),
-        capture_output=True,
-        text=True,
-        timeout=TOGETHER,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    records = map(json.loads, done.stdout.splitlines())
+    made = tmp_path_factory.getbasetemp().parent / f"nat-corpus-{testrun_uid}.jsonl"
+    with made.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not made.stat().st_size:
+            done = subprocess.run(
+                [commands / "python", CORPUS / "ours.py", *RUN],
+                env=environment_variables(),
+                capture_output=True,
+                text=True,
+                timeout=TOGETHER,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr[-3000:]
+            file.write(done.stdout)
+    records = map(json.loads, made.read_text(encoding="utf-8").splitlines())
     return {record["name"]: record for record in records}
 
 

@@ -122,6 +122,8 @@ class ItemMaker:
         """Add the row that begins at `number`."""
         try:
             _check_input(values, self.roles.input)
+            if not isinstance(packed, bytes):
+                _check_json(values)
             name = self._id_of(number, values)
         except _UnusableError as error:
             self._flaws.append(Flaw(number, error.value, str(error)))
@@ -150,11 +152,7 @@ class ItemMaker:
 
     def _id_of_content(self, values: dict[str, Any]) -> str:
         # Only equal rows are numbered, so an inserted row changes no other id.
-        try:
-            content = digest(values)[:_HASH_DIGITS]
-        except NotPlainError as error:
-            reason = f"without an id column, ids are made from the content, but {error}"
-            raise _UnusableError(reason, values) from error
+        content = digest(values)[:_HASH_DIGITS]
         occurrence = self._occurrences.number(content)
         return f"{content}-{occurrence}" if occurrence else content
 
@@ -165,6 +163,15 @@ def _check_input(values: dict[str, Any], column: str) -> None:
         # An empty string is a valid input; null is a missing one.
         state = "is null" if column in values else "is missing"
         raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
+
+
+def _check_json(values: dict[str, Any]) -> None:
+    for column, value in values.items():
+        try:
+            encode_canonical([{column: value}])  # as deep as where its row is kept
+        except NotPlainError as error:
+            reason = f"{one_line(repr(column))} cannot be kept as JSON: {error}"
+            raise _UnusableError(reason, values) from error
 
 
 def _text_of(value: Any, column: str, values: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
+import limpet
 from limpet.datasets import BadRow, Dataset, LoadedDataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.types import Item
@@ -26,6 +27,13 @@ def ids(dataset):
 def write(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def refused(source, **options):
@@ -174,12 +182,23 @@ def test_the_same_rows_have_the_same_ids_from_any_format(tmp_path):
     )
 
 
-def test_a_row_that_has_no_json_form_needs_an_id():
-    message, _ = refused([{"question": object}])
-    assert message.startswith(
-        "rows, row 1: without an id column, ids are made from the content, but a class (object)"
-    )
-    assert ids(Dataset([{"id": 1, "question": object}]).load()) == ["1"]
+@pytest.mark.parametrize("more", [{}, {"id": 1}])
+def test_a_row_that_has_no_json_form_is_a_bad_row(more):
+    message, _ = refused([{"question": "x", "kind": object, **more}])
+    assert message.startswith("rows, row 1: 'kind' cannot be kept as JSON: a class (object)")
+
+
+@pytest.mark.parametrize("levels", [253, 300, 5_000])
+@pytest.mark.parametrize("more", [{}, {"id": 1}])
+def test_a_row_that_is_nested_too_deep_is_a_bad_row(levels, more):
+    message, _ = refused([{"question": "x", "tree": nested(levels), **more}])
+    assert message.startswith("rows, row 1: 'tree' cannot be kept as JSON: it is nested deeper")
+
+
+def test_the_deepest_row_that_is_taken_runs(tmp_path):
+    rows = [{"id": 1, "question": "x", "tree": nested(252)}]
+    result = limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
+    assert result.summary["workflow"]["completed"] == 1
 
 
 @pytest.mark.parametrize("value", [None, "", " \n", float("nan")])

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from limpet.errors import LimpetError
 from limpet.run.calibrating.corrected import fingerprint_of
 from limpet.run.calibrating.label_values import UNIT, LabelValues, Meaning, choices_of, scale_of
-from limpet.run.results.score_names import ScoreName
-from limpet.text import hint_near, one_line, quoted
+from limpet.run.results.score_names import ScoreName, no_such_score
 from limpet.view.hiding_heads import HidingHeads
 from limpet.view.opened_runs import OpenedRun
 
@@ -72,11 +70,7 @@ def score_of(heads: HidingHeads, name: str | None) -> ScoreName | None:
         return next((score for score in known if score in labels), known[0] if known else None)
     found = next((score for score in known if str(score) == name), None)
     if found is None:
-        names = [str(score) for score in known]
-        words = ", ".join(map(one_line, names)) or "none"
-        raise LimpetError(
-            f"no score is called {quoted(name)}; known: {words}", hint=hint_near(name, names)
-        )
+        raise no_such_score(name, map(str, known))
     return found
 
 

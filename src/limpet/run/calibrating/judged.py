@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.run.reading.scores import outputs_of
-from limpet.run.results.score_names import ScoreName, split_name
-from limpet.text import hint_near, one_line, quoted
+from limpet.run.results.score_names import ScoreName, no_such_score, split_name
+from limpet.text import one_line
 
 if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
@@ -130,7 +130,7 @@ class Judged:
                 f"{one_line(evaluator)} gives several scores",
                 hint=f"name one of them: {', '.join(map(one_line, names))}",
             )
-        raise _unknown(str(self._name), names)
+        raise no_such_score(str(self._name), names)
 
 
 def score_named(name: str, reader: "RunReader") -> ScoreName:
@@ -141,15 +141,8 @@ def score_named(name: str, reader: "RunReader") -> ScoreName:
     """
     found = split_name(name, reader.evaluators)
     if found is None:
-        raise _unknown(name, reader.evaluators)
+        raise no_such_score(name, reader.evaluators)
     return found
-
-
-def _unknown(name: str, known: Collection[str]) -> LimpetError:
-    names = ", ".join(map(one_line, known)) or "none"
-    return LimpetError(
-        f"no score is called {quoted(name)}; known: {names}", hint=hint_near(name, known)
-    )
 
 
 def output_of(item: "ItemResult") -> str:

@@ -8,8 +8,8 @@ from copy import copy
 from limpet.errors import LimpetError
 from limpet.run.comparing.comparable import Comparable
 from limpet.run.comparing.results import LeftOut
-from limpet.run.results.score_names import ScoreName, split_name
-from limpet.text import hint_near, one_line, quoted
+from limpet.run.results.score_names import ScoreName, no_such_score, split_name
+from limpet.text import one_line
 
 
 def shown(found: Comparable, name: str | None) -> Comparable:
@@ -52,9 +52,5 @@ def _score_name(found: Comparable, name: str) -> ScoreName:
     wanted = split_name(name, evaluators)
     parts = [one for table in tables for one in (*table.scores, *table.labels)]
     if wanted is None or (wanted.part is not None and wanted not in parts):
-        names = dict.fromkeys([*evaluators, *(str(one) for one in parts)])
-        raise LimpetError(
-            f"no score is called {quoted(name)}; known: {', '.join(map(one_line, names))}",
-            hint=hint_near(name, names),
-        )
+        raise no_such_score(name, [*evaluators, *map(str, parts)])
     return wanted

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from limpet.errors import LimpetError
 from limpet.run.reading.score_table import Flags, Floats, Labels, ScoreTable
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_names import ScoreName, no_such_score
 from limpet.text import hint_near, one_line, quoted
 
 Places = NDArray[np.intp]
@@ -105,7 +105,7 @@ def _values(table: ScoreTable, name: str) -> Floats:
 def _scores(table: ScoreTable, name: str) -> Floats:
     found = _named(table.scores, name)
     if found is None:
-        raise _unknown(table, name)
+        raise no_such_score(name, map(str, (*table.scores, *table.labels)))
     scores: Floats = found.reshape(-1)
     return scores
 
@@ -113,18 +113,10 @@ def _scores(table: ScoreTable, name: str) -> Floats:
 def _labels(table: ScoreTable, name: str) -> Labels:
     found = _named(table.labels, name)
     if found is None:
-        raise _unknown(table, name)
+        raise no_such_score(name, map(str, (*table.scores, *table.labels)))
     labels: Labels = found
     return labels
 
 
 def _named(columns: Mapping[ScoreName, Any], name: str) -> Any:
     return next((column for known, column in columns.items() if str(known) == name), None)
-
-
-def _unknown(table: ScoreTable, name: str) -> LimpetError:
-    known = list(dict.fromkeys(str(score) for score in (*table.scores, *table.labels)))
-    names = ", ".join(map(one_line, known)) or "none yet"
-    return LimpetError(
-        f"no score is called {quoted(name)}; known: {names}", hint=hint_near(name, known)
-    )

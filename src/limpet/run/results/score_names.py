@@ -4,6 +4,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from limpet.errors import LimpetError
+from limpet.text import hint_near, one_line, quoted
+
 if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
 
@@ -43,6 +46,15 @@ def split_name(name: str, evaluators: Iterable[str]) -> ScoreName | None:
         if name.startswith(f"{evaluator}.") and len(name) > len(evaluator) + 1:
             return ScoreName(evaluator, name[len(evaluator) + 1 :])
     return None
+
+
+def no_such_score(name: str, known: Iterable[str]) -> LimpetError:
+    """Return the error for a name that no score has."""
+    names = list(dict.fromkeys(known))
+    words = ", ".join(map(one_line, names)) or "none yet"
+    return LimpetError(
+        f"no score is called {quoted(name)}; known: {words}", hint=hint_near(name, names)
+    )
 
 
 def parts_of(score: Mapping[str, Any]) -> Iterable[tuple[str | None, Mapping[str, Any]]]:

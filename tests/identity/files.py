@@ -658,19 +658,20 @@ PLACES = [
         "by a thread in the background that loads it again and again",
         reading(
             "current()",
-            "import threading, time",
+            "import queue, threading, time",
             """
-            HELD = {}
+            LOADED = queue.SimpleQueue()  # shows no state, or what is in it would count, too
 
             def reload():
                 while True:
-                    HELD["text"] = Path("prompts/answer.txt").read_text()
+                    LOADED.put(Path("prompts/answer.txt").read_text())
                     time.sleep(0.005)
 
             def current():
-                while "text" not in HELD:
-                    time.sleep(0.005)
-                return HELD["text"]
+                while not LOADED.empty():
+                    LOADED.get()
+                LOADED.get()  # it may have been read before this call
+                return LOADED.get()
 
             threading.Thread(target=reload, daemon=True).start()
             """,

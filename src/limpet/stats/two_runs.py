@@ -97,7 +97,8 @@ def _tango(difference: Sample, level: float) -> Paired:
 
 def _rule_r(difference: Sample, level: float) -> Paired:
     # One direction is computed and the other mirrored, so that swapping mirrors to the last digit.
-    turned = difference.means.sum() < 0
+    # Where they cancel out, the first difference decides which.
+    turned = (difference.means.sum() or _first_difference(difference.means)) < 0
     d = -difference.means if turned else difference.means
     fit, method = fitted(Sample((d + 1) / 2, difference.group_of, single=False), pseudo=False)
     low, high = (2 * float(one[0]) - 1 for one in fit.limits(level))
@@ -109,6 +110,10 @@ def _rule_r(difference: Sample, level: float) -> Paired:
     p = float(fit.p_value(0.5)[0]) if delta else 1.0
     ends = (-delta, -high, -low) if turned else (delta, low, high)
     return _paired(difference, ends, 2 * float(fit.error[0]), p, method, level)
+
+
+def _first_difference(d: Floats) -> float:
+    return float(next(iter(d[d != 0]), 0.0))
 
 
 def _student(difference: Sample, size: float, level: float) -> Paired:

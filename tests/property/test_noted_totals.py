@@ -23,7 +23,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import limpet
@@ -126,6 +126,8 @@ def damage(path, how, at):
         case "lost and given again":
             damaged = lines[number].replace(b'"trial"', b'"Trial"')
             content = b"".join([*lines[:number], damaged, *lines[number + 1 :], lines[number]])
+            # The session that gave it again read every line, and made the index anew.
+            (path.parent / "index" / path.name).with_suffix(".idx").unlink(missing_ok=True)
         case "foreign":
             content += b'{"of": "another program"}\n'
         case "gone":
@@ -191,10 +193,20 @@ LIVE = ("torn", "bad line", "again", "foreign")
 ALL = (*LIVE, "flip", "cut", "blank", "lost and given again", "gone")
 
 
+@example(
+    history="an earlier version kept",
+    steps=[(0, 0, 0, 0), (1, 0, 0, 0)],
+    damages=[("workflow_output.jsonl", "lost and given again", 0)],
+)
+@example(
+    history="failed, then succeeded",
+    steps=[(0, 0, 0, 0), (0, 0, 0, 0)],
+    damages=[("index/totals", "cut", 0.875)],
+)
 @given(
-    st.sampled_from([*HISTORIES]),
-    st.lists(shares, min_size=2, max_size=3),
-    st.lists(st.tuples(st.sampled_from(DAMAGED), st.sampled_from(ALL), share), max_size=3),
+    history=st.sampled_from([*HISTORIES]),
+    steps=st.lists(shares, min_size=2, max_size=3),
+    damages=st.lists(st.tuples(st.sampled_from(DAMAGED), st.sampled_from(ALL), share), max_size=3),
 )
 @settings(max_examples=3 if settings.default.derandomize else 30)
 def test_whatever_happened_after_a_note_is_read_as_without_it(

@@ -12,11 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import describe, peak_bytes, print_table, verdict
+from machine import describe, peak_bytes, print_table, verdict, yardstick_ms
 
 import limpet
 
 MEBI = 2**20
+# 0.22 ms on the machine where that was set: the tree that took 0.218 ms there takes 0.0253 here
+# (median of five, from 0.0248 to 0.0262).
+MOST_YARDSTICKS = 0.026
 
 
 async def answer(question: str) -> str:
@@ -58,13 +61,16 @@ def main() -> None:
     try:
         in_a_process(100, folder / "warm")  # imports, byte code
         for count in (1_000, 10_000, 100_000):
+            before = yardstick_ms()
             _, used, memory = in_a_process(count, folder / str(count))
             per_cell = used / (2 * count) * 1000
+            yardsticks = per_cell / ((before + yardstick_ms()) / 2)
             growth.append(f"{count:,}: {per_cell:.3f} ms")
             if count == 10_000:
                 table.append(
-                    ["10,000 items, CPU per cell", f"{per_cell:.3f} ms", "≤ 0.22 ms",
-                     verdict(per_cell <= 0.22)]
+                    ["10,000 items, CPU per cell",
+                     f"{per_cell:.3f} ms, {yardsticks:.4f} yardsticks",
+                     f"≤ {MOST_YARDSTICKS} yardsticks", verdict(yardsticks <= MOST_YARDSTICKS)]
                 )  # fmt: skip
                 table.append(
                     ["10,000 items, growth of memory", f"{memory / MEBI:.0f} MB", "≤ 80 MB",

@@ -16,9 +16,10 @@ import orjson
 
 from limpet.datasets.columns import Roles
 from limpet.datasets.rows import BadRows, Flaw, Table, is_nan
+from limpet.errors import DatasetError
 from limpet.fingerprints.keys import Occurrences, digest
 from limpet.json_values import NotPlainError, encode_canonical, encode_plain, plain_size
-from limpet.text import one_line
+from limpet.text import one_line, quoted
 from limpet.types import Item
 
 Packed: TypeAlias = bytes | dict[str, Any]
@@ -82,13 +83,16 @@ class PackedItems(Sequence[Item]):
         return PackedItems(names, [self.rows[place] for place in places], self.roles)
 
     def digest(self) -> str:
-        """Return a hash that changes if any item changes."""
+        """Return a hash that changes if any item changes.
+
+        Raises:
+            DatasetError: A row has no JSON form.
+        """
         digest = blake2b(encode_canonical(self.roles), digest_size=16)
         # Ids follow from the rows, except for the numbering of equal rows.
         digest.update("\n".join(self.names).encode(errors="surrogatepass"))
-        rows = iter(self.rows)
-        while chunk := list(islice(rows, _CHUNK)):
-            encoded = [row if isinstance(row, bytes) else encode_canonical(row) for row in chunk]
+        rows = map(_canonical, self.names, self.rows)
+        while encoded := list(islice(rows, _CHUNK)):
             digest.update(b"\n".join(encoded) + b"\n")  # our JSON contains no line ends
         return digest.hexdigest()
 
@@ -122,8 +126,6 @@ class ItemMaker:
         """Add the row that begins at `number`."""
         try:
             _check_input(values, self.roles.input)
-            if not isinstance(packed, bytes):
-                _check_json(values)
             name = self._id_of(number, values)
         except _UnusableError as error:
             self._flaws.append(Flaw(number, error.value, str(error)))
@@ -152,7 +154,10 @@ class ItemMaker:
 
     def _id_of_content(self, values: dict[str, Any]) -> str:
         # Only equal rows are numbered, so an inserted row changes no other id.
-        content = digest(values)[:_HASH_DIGITS]
+        try:
+            content = digest(values)[:_HASH_DIGITS]
+        except NotPlainError as error:
+            raise _UnusableError(_no_json_form(values, error), values) from error
         occurrence = self._occurrences.number(content)
         return f"{content}-{occurrence}" if occurrence else content
 
@@ -165,13 +170,25 @@ def _check_input(values: dict[str, Any], column: str) -> None:
         raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
 
 
-def _check_json(values: dict[str, Any]) -> None:
+def _canonical(name: str, row: Packed) -> bytes:
+    if isinstance(row, bytes):
+        return row
+    try:
+        return encode_canonical(row)
+    except NotPlainError as error:
+        hint = "make it a string or a number first, or leave the column out"
+        raise DatasetError(
+            f"item {quoted(name)}: {_no_json_form(row, error)}", hint=hint
+        ) from error
+
+
+def _no_json_form(values: dict[str, Any], error: NotPlainError) -> str:
     for column, value in values.items():
         try:
-            encode_canonical([{column: value}])  # as deep as where its row is kept
-        except NotPlainError as error:
-            reason = f"{one_line(repr(column))} cannot be kept as JSON: {error}"
-            raise _UnusableError(reason, values) from error
+            encode_canonical([[value]])  # as deep as in its row
+        except NotPlainError as its_error:
+            return f"{one_line(repr(column))} cannot be kept as JSON: {its_error}"
+    return f"it cannot be kept as JSON: {error}"
 
 
 def _text_of(value: Any, column: str, values: dict[str, Any]) -> str:

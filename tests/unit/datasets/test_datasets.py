@@ -182,17 +182,28 @@ def test_the_same_rows_have_the_same_ids_from_any_format(tmp_path):
     )
 
 
-@pytest.mark.parametrize("more", [{}, {"id": 1}])
-def test_a_row_that_has_no_json_form_is_a_bad_row(more):
-    message, _ = refused([{"question": "x", "kind": object, **more}])
-    assert message.startswith("rows, row 1: 'kind' cannot be kept as JSON: a class (object)")
+NO_JSON = {
+    "a class": (object, "a class (object)"),
+    "deep": (nested(254), "it is nested deeper"),
+    "very deep": (nested(5_000), "it is nested deeper"),
+}
 
 
-@pytest.mark.parametrize("levels", [253, 300, 5_000])
-@pytest.mark.parametrize("more", [{}, {"id": 1}])
-def test_a_row_that_is_nested_too_deep_is_a_bad_row(levels, more):
-    message, _ = refused([{"question": "x", "tree": nested(levels), **more}])
-    assert message.startswith("rows, row 1: 'tree' cannot be kept as JSON: it is nested deeper")
+@pytest.mark.parametrize("value", NO_JSON)
+def test_a_row_that_has_no_json_form_is_a_bad_row(value):
+    value, why = NO_JSON[value]
+    message, _ = refused([{"question": "x", "kind": value}])
+    assert message.startswith(f"rows, row 1: 'kind' cannot be kept as JSON: {why}")
+
+
+@pytest.mark.parametrize("value", NO_JSON)
+def test_a_row_with_an_id_that_has_no_json_form_is_refused(tmp_path, value):
+    value, why = NO_JSON[value]
+    rows = [*ROWS, {"id": "d", "question": "x", "kind": value}]
+    with pytest.raises(DatasetError) as raised:
+        limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
+    assert str(raised.value).startswith(f"item 'd': 'kind' cannot be kept as JSON: {why}")
+    assert "leave the column out" in raised.value.hint
 
 
 def test_the_deepest_row_that_is_taken_runs(tmp_path):

@@ -17,9 +17,8 @@ from machine import describe, peak_bytes, print_table, verdict, yardstick_ms
 import limpet
 
 MEBI = 2**20
-# 0.22 ms on the machine where that was set: the tree that took 0.218 ms there takes 0.0253 here
-# (median of five, from 0.0248 to 0.0262).
-MOST_YARDSTICKS = 0.026
+MOST_YARDSTICKS = 0.0255
+"""Of a cell, by the tree that took 0.218 ms on another machine: 0.0248 to 0.0262 in five runs."""
 
 
 async def answer(question: str) -> str:
@@ -68,9 +67,12 @@ def main() -> None:
             growth.append(f"{count:,}: {per_cell:.3f} ms")
             if count == 10_000:
                 table.append(
-                    ["10,000 items, CPU per cell",
-                     f"{per_cell:.3f} ms, {yardsticks:.4f} yardsticks",
-                     f"≤ {MOST_YARDSTICKS} yardsticks", verdict(yardsticks <= MOST_YARDSTICKS)]
+                    ["10,000 items, CPU per cell", f"{per_cell:.3f} ms", "≤ 0.22 ms",
+                     verdict(per_cell <= 0.22)]
+                )  # fmt: skip
+                table.append(
+                    ["the same, in yardsticks", f"{yardsticks:.4f}", f"≤ {MOST_YARDSTICKS}",
+                     verdict(yardsticks <= MOST_YARDSTICKS)]
                 )  # fmt: skip
                 table.append(
                     ["10,000 items, growth of memory", f"{memory / MEBI:.0f} MB", "≤ 80 MB",

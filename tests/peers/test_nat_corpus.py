@@ -69,13 +69,14 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory, testrun_uid):
+def ours(tmp_path_factory, worker_id):
     """Run all of them, once for all workers, and return the records by name."""
     try:
         commands = nat_environment()
     except UnavailableError as error:
         pytest.skip(f"the NeMo Agent Toolkit cannot be installed here: {error}")
-    made = tmp_path_factory.getbasetemp().parent / f"nat-corpus-{testrun_uid}.jsonl"
+    folder = tmp_path_factory.getbasetemp()  # of a worker, in that of all
+    made = (folder if worker_id == "master" else folder.parent) / "nat-corpus.jsonl"
     with made.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if not made.stat().st_size:

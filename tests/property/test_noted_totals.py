@@ -27,6 +27,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import limpet
+from limpet.journal.lines import crc32
 from limpet.run.reading import RunReader
 from limpet.run.reading.heads import Heads
 from limpet.run.results.summary import Numbers
@@ -184,6 +185,18 @@ def assert_reads_the_same(copy, bare, heads=None, indexes="*.idx"):
             heads.refresh()
             np.testing.assert_equal(heads_of(heads), heads_of(fresh))
             assert heads._numbers.summary() == expected
+
+
+def test_a_note_with_fewer_numbers_than_it_says_is_not_believed(runs, tmp_path):
+    """Its checksum fits: another program, or a machine with other sizes of numbers, wrote it."""
+    copy = tmp_path / "run"
+    shutil.copytree(runs["more trials"], copy)
+    note(copy)
+    path = copy / "index" / "totals"
+    _, about, content = path.read_bytes().split(b"\n", 2)
+    shorter = about + b"\n" + content[:-16]
+    path.write_bytes(b"%08x\n" % crc32(shorter) + shorter)
+    assert_reads_the_same(copy, tmp_path / "bare")
 
 
 share = st.floats(0, 1)

@@ -86,7 +86,7 @@ def read_totals(layout: Layout, asked: str, paths: Iterable[Path]) -> TotalsNote
         asked: The digest of all that is asked.
         paths: The columns and the failures.
     """
-    with suppress(OSError, ValueError, LookupError, TypeError, JournalError):
+    with suppress(OSError, EOFError, ValueError, LookupError, TypeError, JournalError):
         about, arrays = _read(layout.totals_note, asked)
         ends = {
             path: (int(end), int(crc)) for path in paths for end, crc in [about["ends"][path.name]]

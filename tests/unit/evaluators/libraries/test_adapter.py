@@ -153,7 +153,7 @@ print(json.dumps({
     "inputs": fingerprint(inputs="{{note}}"),
     "setting": fingerprint(temperature=1),
     "url": fingerprint(url="http://localhost:8000/v1"),
-    "secrets": fingerprint(api_key="sk-a-key", client=object()),
+    "secrets": fingerprint(api_key=KEY, client=object()),
 }))
 """
 
@@ -168,6 +168,7 @@ def fingerprints(tmp_path):
         "from limpet.evaluators.libraries import recognised as recognising",
         "from limpet.evaluators.libraries.adapter import Adapter, Fields",
         "from limpet.evaluators.libraries.shapes import has, settings_of",
+        f"KEY = {KEY!r}",
     )
     parts = (*imports, inspect.getsource(Theirs), inspect.getsource(TheirsAdapter), FINGERPRINTS)
     script.write_text("\n".join(parts), encoding="utf-8")

@@ -26,10 +26,16 @@ from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, seal, timestamp
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import recover, recover_event_log, set_aside_bad_lines
+from limpet.journal.recovery import (
+    move_column,
+    recover,
+    recover_event_log,
+    set_aside_bad_lines,
+)
 from limpet.journal.scan import ColumnState
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 from limpet.json_values import encode
+from limpet.text import one_line
 
 if TYPE_CHECKING:
     import asyncio
@@ -114,6 +120,11 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def move_column(self, step: str) -> None:
+        """Give a step's column its other name. Call it before `column`."""
+        with _naming(self.layout.column_elsewhere(step)):
+            move_column(self.layout, step)
 
     def column(self, step: str) -> Column:
         """Open and recover the column of a step.
@@ -281,20 +292,23 @@ def _refuse_foreign_files(layout: Layout) -> None:
     """Raise if the path was given by mistake, like that of the dataset, and is not a journal."""
     path = layout.single
     if path is None:
-        # Listed once: another process may be creating it, beginning with the lock.
-        names = {file.name for file in layout.home.iterdir()} if layout.home.is_dir() else set()
+        # Listed once: another process may be creating it, beginning with the lock. Directories may
+        # be other runs: configurations of the toolkit have output directories inside others.
+        files = layout.home.iterdir() if layout.home.is_dir() else ()
+        names = sorted(file.name for file in files if not file.is_dir())
         if names and layout.lock.name not in names and not layout.columns():
-            raise _not_ours(layout.home)
+            raise _not_ours(layout.home, names[0])
     elif not layout.home.exists() and path.exists() and path.stat().st_size:
         with open_to_read(path) as file:
             if not any(line.startswith(PREFIX) for line in file):
                 raise _not_ours(path)
 
 
-def _not_ours(path: Path) -> JournalError:
+def _not_ours(path: Path, name: str = "") -> JournalError:
+    holds = f"holds {one_line(name)}" if name else "is not empty"
     return JournalError(
-        f"{path}: is not empty, and not a journal",
-        hint="choose another path for the journal; nothing was changed",
+        f"{path}: {holds}, and is not a journal",
+        hint="choose another path for the results; nothing was changed",
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from limpet.errors import JournalError
+from limpet.journal.lines import is_column
 from limpet.text import one_line
 
-_COLUMN = "_output.jsonl"
+_COLUMN, _ELSEWHERE = "_output.jsonl", "_column.jsonl"
 _SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 
@@ -25,18 +26,37 @@ class Layout:
     single: Path | None = None
 
     def column(self, step: str) -> Path:
-        """Return the column of a step."""
+        """Return the column of a step: `<step>_column.jsonl` if there is one."""
         if self.single is not None:
             return self.single
         if not re.fullmatch(r"\w[\w.-]*", step):
             raise ValueError(f"step={step!r}: must consist of letters, digits, '_', '-' and '.'")
+        elsewhere = self.column_elsewhere(step)
+        return elsewhere if elsewhere.exists() else self.live(step)
+
+    def live(self, step: str) -> Path:
+        """Return where a step's column usually is, and in runs of the toolkit its live file."""
         return self.home / f"{step}{_COLUMN}"
 
+    def column_elsewhere(self, step: str) -> Path:
+        """Return where a step's column is if the usual name is given to a live file."""
+        return self.home / f"{step}{_ELSEWHERE}"
+
     def columns(self) -> list[Path]:
-        """Return the columns that exist."""
+        """Return the columns that exist. Other files may have a column's name: see `is_column`."""
         if self.single is not None:
             return [self.single] if self.single.exists() else []
-        return sorted(self.home.glob(f"*{_COLUMN}"))
+        return sorted(filter(is_column, map(self.column, self._steps())))
+
+    def steps(self) -> list[str]:
+        """Return the steps that have a column."""
+        return [step for step in self._steps() if is_column(self.column(step))]
+
+    def _steps(self) -> list[str]:
+        ends = (_COLUMN, _ELSEWHERE)
+        return sorted(
+            {path.name.removesuffix(end) for end in ends for path in self.home.glob(f"*{end}")}
+        )
 
     def index(self, column: Path) -> Path:
         """Return the index of a column."""

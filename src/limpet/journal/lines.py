@@ -112,6 +112,48 @@ def _tail(crc: int) -> bytes:
     return _TAIL % crc
 
 
+def is_column(path: Path) -> bool:
+    """Return whether a file is a column: it holds a record, damage, or nothing yet.
+
+    A file with a column's name may hold something else, like the live file of a toolkit's run: JSON
+    with neither the beginning nor the end of a record.
+    """
+    is_first = True
+    try:
+        with open_to_read(path) as file:
+            if file.read(len(PREFIX)) == PREFIX:  # nearly always
+                return True
+            file.seek(0)
+            for line in file:
+                if looks_like_record(line) or (is_first and _is_damaged(line)):
+                    return True
+                is_first &= not line.strip()
+    except FileNotFoundError:
+        return False
+    except JournalError:  # a directory or a pipe: whoever opens it says so
+        return True
+    return is_first
+
+
+def looks_like_record(line: bytes) -> bool:
+    """Return whether a line has the beginning or the end of a record."""
+    return (
+        line.startswith(PREFIX)
+        or PREFIX.startswith(line)
+        or line[-TAIL_BYTES:].startswith(b',"_crc":"')
+    )
+
+
+def _is_damaged(line: bytes) -> bool:
+    if not line.endswith(b"\n") or not line.strip() or is_deep_text(line):
+        return False
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
+
+
 def checksum(path: Path, size: int | None = None, start: tuple[int, int] = (0, 0)) -> int:
     """Return the CRC32 of a file.
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from limpet.errors import JournalError
 from limpet.journal.files import (
     make_directory,
+    open_for_append,
     open_to_read,
     sync_directory,
     sync_file,
@@ -27,7 +28,7 @@ from limpet.journal.files import (
 )
 from limpet.journal.index import Index, IndexFile, Places, load_index
 from limpet.journal.layout import Layout
-from limpet.journal.lines import LineKind, kind_of
+from limpet.journal.lines import LineKind, is_column, kind_of
 from limpet.journal.scan import ColumnState, IndexState, scan
 
 logger = logging.getLogger("limpet.journal")
@@ -162,6 +163,23 @@ def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
         sync_file(target.fileno())
     sync_directory(layout.torn)
     return copy
+
+
+def move_column(layout: Layout, step: str) -> None:
+    """Give a step's column its other name, and leave the usual one to a live file.
+
+    Call it under the lock, before the column is opened.
+    """
+    usual, elsewhere = layout.live(step), layout.column_elsewhere(step)
+    has_records = usual.exists() and usual.stat().st_size > 0 and is_column(usual)
+    if has_records and elsewhere.exists():  # somebody's copy: a column is never overwritten
+        logger.warning("%s: holds records, set aside in %s", usual, set_aside(layout, usual))
+    elif has_records:
+        usual.rename(elsewhere)
+        layout.index(usual).unlink(missing_ok=True)
+        sync_directory(layout.home)
+    else:
+        os.close(open_for_append(elsewhere))
 
 
 def set_aside_bad_lines(layout: Layout, path: Path, numbers: Sequence[int]) -> Path:

@@ -14,7 +14,7 @@ from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.reading.variants import VariantRun
-from limpet.run.results.output_files import write_outputs
+from limpet.run.results.output_files import AnswerRows, write_outputs
 from limpet.run.results.table import Key, Table, cells_of, means_of
 from limpet.run.results.table_cells import csv_line, flat_cell, spreadsheet_cell, without_controls
 
@@ -138,7 +138,6 @@ def write_nat(reader: RunReader, directory: Path) -> None:
         Layout(directory),
         items,
         evaluators,
-        reader.trials,
+        AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True),
         reader.summary,
-        names=reader.run_file.names,
     )

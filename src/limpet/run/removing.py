@@ -66,7 +66,10 @@ def contents_of(layout: Layout) -> Contents:
             hint="remove it with rm, if you are sure",
         )
     names = {*_FILES, *(path.name for path in columns)}
-    names |= {path.name.removesuffix("l") for path in columns}  # workflow_output.json
+    for step in () if layout.single else layout.steps():
+        if layout.column(step) in columns:
+            live = layout.live(step).name  # the column itself, or a mirror of it
+            names |= {live, live.removesuffix("l")}  # workflow_output.json
     ours = [] if layout.single is None or not columns else [layout.single]
     others: list[Path] = []
     for path in sorted(layout.home.iterdir()) if layout.home.is_dir() else ():

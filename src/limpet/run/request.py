@@ -17,6 +17,7 @@ from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import USUAL_NAMES, RecordNames
 from limpet.run.results.costs import Prices
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.output_files import AnswerRows
 from limpet.run.run_file import OnChange
 from limpet.types import Item, Scale
 from limpet.workflows.protocol import Workflow
@@ -37,6 +38,10 @@ class Extras:
         trace_filter: Which types or kinds of events of a trace are kept; None: all.
         written_events: Which of them `workflow_output.json` gets; None: those that are kept.
         bare_outputs: Whether `workflow_output.json` holds only the outputs.
+        as_toolkit: Whether the files are exactly the toolkit's, `workflow_output.jsonl` among them:
+            a live file that gets each row the moment its answer is on disk.
+        asked: The name of what is asked; empty: any. A run may be asked several datasets, and
+            knows which of them it began and did not finish.
         names: The names of the fields of an answer's record; the id's is that of the dataset.
         on_end: Called at the end: see `OnEnd`.
         stop_grace_s: How long calls in flight may continue after an interrupt.
@@ -50,6 +55,8 @@ class Extras:
     trace_filter: Sequence[str] | None = None
     written_events: Sequence[str] | None = None
     bare_outputs: bool = False
+    as_toolkit: bool = False
+    asked: str = ""
     names: RecordNames = USUAL_NAMES
     on_end: OnEnd | None = None
     stop_grace_s: float = STOP_GRACE_S
@@ -101,6 +108,12 @@ class Request(Extras):
     dataset_files: Sequence[Path]
     options: ExecutorOptions
     engines: Mapping[str, Engine]
+
+    @property
+    def rows(self) -> AnswerRows:
+        """How answers become rows of `workflow_output.json`."""
+        events = self.written_events or self.trace_filter
+        return AnswerRows(self.names, self.trials, events, self.bare_outputs, self.as_toolkit)
 
     @property
     def scales(self) -> dict[str, Scale]:

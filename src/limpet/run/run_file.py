@@ -193,6 +193,7 @@ class RunFile:
         complete: Set while nothing is left to do.
         configuration: The configuration, without secrets.
         made_by: Which file the command line ran, and how.
+        unfinished: What sessions began to ask and none has finished, by name.
         imported: Where answers of other tools were imported from.
         names: The names of the fields of an answer's record in the files for others.
         scales: What the scores of each evaluator mean, where that is not the usual.
@@ -215,6 +216,7 @@ class RunFile:
     complete: Completion | None = None
     configuration: dict[str, Any] | None = None
     made_by: dict[str, Any] | None = None
+    unfinished: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
     names: RecordNames = field(default_factory=RecordNames)
     scales: dict[str, Scale] = field(default_factory=dict)

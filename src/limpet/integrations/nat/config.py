@@ -17,7 +17,7 @@ from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.integrations.nat.eval_block import Evaluation
 from limpet.integrations.nat.evaluators import ToolkitBlock
 from limpet.integrations.nat.existing_answers import RowAnswers
-from limpet.integrations.nat.finishing import parse_outputs, run_scripts, write_config_files
+from limpet.integrations.nat.finishing import run_scripts, write_config_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target
 from limpet.integrations.nat.pre_processing import PreProcessed
@@ -151,10 +151,18 @@ class NatConfig:
             known_secrets=keys,
             written_events=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
+            as_toolkit=True,
+            asked=self.source,
             names=self._names,
             configuration=self.public,
         )
         return self._prepared
+
+    @property
+    def source(self) -> str:
+        """Where the items come from. A session over other items does not finish these."""
+        file, function = self.general.dataset.file_path, self.general.dataset.function
+        return " ".join(str(part) for part in (function, file and file.resolve()) if part)
 
     @property
     def prepared(self) -> Arguments:
@@ -253,8 +261,6 @@ class NatConfig:
         """
         output, data = self.general.output, self.tree.data
         try:
-            if self.general.dataset.structure.disable:
-                parse_outputs(self.run)
             effective = with_defaults(data, self.toolkit, say)
             write_config_files(self.run, self.path, self.original, data, effective, self.flags)
         except OSError as error:

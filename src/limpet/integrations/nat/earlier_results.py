@@ -73,6 +73,7 @@ class EarlierResults:
 
     def _set_finished_aside(self, say: Callable[[str], None]) -> None:
         if not self._starts_again():
+            self._say_unfinished(say)
             return
         aside = run_directory.set_aside(self._run, self._protected, run_directory.is_finished)
         if aside is not None:
@@ -80,6 +81,12 @@ class EarlierResults:
                 f"cleanup: the finished run in {one_line(str(self._run))} is kept as "
                 f"{one_line(str(aside))}, and a new one starts; cleanup: false continues it instead"
             )
+
+    def _say_unfinished(self, say: Callable[[str], None]) -> None:
+        unfinished = run_directory.run_file(self._run).unfinished
+        if self._cleans and unfinished and self._config.source not in unfinished:
+            shown = one_line(str(self._run))
+            say(f"cleanup: the run in {shown} continues: {one_line(unfinished[0])} is not finished")
 
     @property
     def _protected(self) -> list[Path]:
@@ -100,12 +107,12 @@ class EarlierResults:
         return self._starts_again() or run_directory.is_foreign(self._run)
 
     def _starts_again(self) -> bool:
-        cleans = (
-            self._config.general.output.cleanup
-            and not self._config.has_jobs
-            and not self._flags.continues
-        )
-        return cleans and run_directory.is_finished(self._run)
+        return self._cleans and run_directory.is_finished(self._run)
+
+    @property
+    def _cleans(self) -> bool:
+        cleanup = self._config.general.output.cleanup
+        return cleanup and not self._config.has_jobs and not self._flags.continues
 
     def _check_workflow(self) -> None:
         workflow = self._config.prepared.workflow

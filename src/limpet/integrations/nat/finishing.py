@@ -17,10 +17,8 @@ import yaml
 from limpet.config.environment import typed
 from limpet.integrations.nat.eval_block import ScriptBlock
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
-from limpet.json_values import is_deep_text
 from limpet.secrets.in_configs import masked, shown_value
 from limpet.secrets.in_yaml import masked_text, words_of
 from limpet.text import one_line
@@ -65,26 +63,6 @@ def write_config_files(
     metadata["endpoint_headers"] = [name for name, _ in flags.headers]
     content = json.dumps(metadata, indent=2).encode() + b"\n"
     replace_file(run / "config_metadata.json", [content])
-
-
-# ---- workflow_output.json ---------------------------------------------------------------------
-
-
-def parse_outputs(run: Path) -> None:
-    """Replace the outputs that are JSON in a string by what they hold, as the toolkit does."""
-    file = run / OUTPUT
-    outputs = [_parsed(output) for output in json.loads(file.read_bytes())]
-    content = ",\n".join(json.dumps(output, ensure_ascii=False) for output in outputs)
-    replace_file(file, [f"[\n{content}\n]".encode()])
-
-
-def _parsed(output: Any) -> Any:
-    if not isinstance(output, str) or is_deep_text(output):
-        return output
-    try:
-        return json.loads(output)
-    except ValueError:
-        return output
 
 
 # ---- scripts ----------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ def import_rows(
         return report
     before()
     with Journal(directory_at(target.run)) as journal:
+        journal.move_column(WORKFLOW)
         column, whole = journal.column(WORKFLOW), digest(dict(target.workflow.fingerprint))
         keyed = [(work_item.key(whole), (work_item, row)) for work_item, row in matched]
         new = {key: answer for key, answer in keyed if key not in column}

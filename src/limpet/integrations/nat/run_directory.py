@@ -54,9 +54,9 @@ def _is_locked(path: Path) -> bool:
 
 def is_foreign(path: Path) -> bool:
     """Return whether a directory holds results of `nat eval`, and no run of ours."""
-    if not (path / OUTPUT).exists():
-        return False
     layout = directory_at(path)
+    if not (path / OUTPUT).exists() and not layout.live("workflow").exists():
+        return False
     # A lock means nothing: a process that is about to set the results aside holds it too.
     return not layout.about.exists() and not layout.columns()
 
@@ -89,9 +89,11 @@ def is_finished(path: Path) -> bool:
     known = run_file(path)
     if known.complete is None or known.session is None or not known.session.ended:
         return False
+    if known.unfinished:  # a session over another dataset does not finish the first
+        return False
     columns = known.complete.columns
     try:
-        sizes = {step: (path / f"{step}_output.jsonl").stat().st_size for step in columns}
+        sizes = {step: directory_at(path).column(step).stat().st_size for step in columns}
         summary = json.loads(read_whole(path / "summary.json"))
     except (OSError, ValueError, JournalError):
         return False
@@ -153,9 +155,22 @@ def _renamed(directory: Path, place: Path, still_applies: Callable[[], bool]) ->
         directory.rename(target)
         if is_new:  # leave results of `nat eval` as they were
             (target / place.name).unlink()
+        for nested in _runs_inside(target):  # of other configurations
+            (directory / nested).parent.mkdir(parents=True, exist_ok=True)
+            (target / nested).rename(directory / nested)
     finally:
         lock.release()
     return target
+
+
+def _runs_inside(directory: Path) -> list[Path]:
+    """Return the runs in a directory, outermost first, without those inside of them."""
+    runs: list[Path] = []
+    for lock in sorted(directory.rglob("*/LOCK")):
+        run = lock.parent.relative_to(directory)
+        if not any(run.is_relative_to(other) for other in runs):
+            runs.append(run)
+    return runs
 
 
 def copy_for_plan(path: Path, target: Path) -> None:

@@ -23,6 +23,7 @@ from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.feeding import Feeding
 from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
+from limpet.run.executing.live_answers import LiveAnswers
 from limpet.run.executing.omissions import Omissions
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
@@ -48,7 +49,7 @@ class Pipeline:
     """The steps of a session, and the queues between them.
 
     `version_of` returns the version of an evaluator, by name; `taking` takes the items one by one,
-    if the session may stop when it is enough.
+    if the session may stop when it is enough; `live` gets each answer.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Pipeline:
         masking: Masking,
         files: WatchedFiles,
         taking: Taking | None,
+        live: LiveAnswers | None = None,
     ) -> None:
         self._journal = journal
         self._request = request
@@ -72,8 +74,7 @@ class Pipeline:
         early_stop = {step.name: step.calls for step in steps if not step.kept}
         spent = Spent()
         guards: list[Guard] = [Repetition(journal), EarlyStop(early_stop, spent)]
-        if taking is not None:
-            guards.append(taking)
+        guards += [guard for guard in (taking, live) if guard is not None]
         self._taking = taking
         self._masked: Counter[str] = Counter()
         self._said_retired = False

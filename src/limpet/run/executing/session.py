@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from limpet.datasets.selection import Selection
 from limpet.errors import DiskFullError, JournalError
 from limpet.executors.interrupts import on_signal
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
+from limpet.run.executing.live_answers import LiveAnswers
 from limpet.run.executing.pipeline import Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
@@ -39,7 +41,7 @@ from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.summary import Numbers
-from limpet.run.run_file import RunFile
+from limpet.run.run_file import WORKFLOW, RunFile
 
 logger = logging.getLogger("limpet.run")
 
@@ -67,6 +69,7 @@ class EvaluationSession:
         self._watched: WatchedFiles | None = None
         self._lookup: Lookup | None = None
         self._taking: Taking | None = None
+        self._live: LiveAnswers | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -81,12 +84,16 @@ class EvaluationSession:
         self._steps = [*planner.steps]
         self._identities, self._masking = planner.identities, planner.masking
         self._journal = journal = Journal(layout, durability=request.durability)
+        if request.as_toolkit:
+            journal.move_column(WORKFLOW)
         run_file = RunFile.load(layout)
         done = self._make_plan(journal, run_file)
         self.plan = replace(self.plan, scales=request.scales)
         logger.info("%s", self.plan)
         say_unfinished(journal, run_file, map(journal.column, self._steps))
         planner.note_steps(run_file)
+        if request.asked and request.asked not in run_file.unfinished:
+            run_file.unfinished.append(request.asked)
         if self._lookup is not None:
             self._note_items(self._lookup)
         self._identities.write(journal, planner.clean)
@@ -150,6 +157,8 @@ class EvaluationSession:
             planner.clean,
         )
         self._watched.begin()
+        if request.as_toolkit:
+            self._live = LiveAnswers(self._layout, request.rows, lookup)
         return Pipeline(
             journal,
             request,
@@ -158,6 +167,7 @@ class EvaluationSession:
             self._masking,
             self._watched,
             self._taking,
+            self._live,
         )
 
     def _note_items(self, lookup: Lookup) -> None:
@@ -292,6 +302,10 @@ class EvaluationSession:
                 logger.warning("cannot record that the run is complete: %s", error)
                 return
         self._run_file.complete = known
+        if Selection() in self._run_file.selections:  # else a part of the items is done
+            asked = self._request.asked
+            unfinished = [name for name in self._run_file.unfinished if name != asked]
+            self._run_file.unfinished = unfinished
 
     def _record_end_state(self) -> None:
         """Inspect the steps once more after the run, and record the files they read."""
@@ -306,6 +320,8 @@ class EvaluationSession:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._live is not None:
+            self._live.close()
         self._record_end_state()
         close_session(journal, self._run_file)
 

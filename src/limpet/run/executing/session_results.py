@@ -113,11 +113,8 @@ class SessionResults:
                 self._layout,
                 items,
                 self._evaluators,
-                self._request.trials,
+                self._request.rows,
                 summarise,
-                names=self._request.names,
-                bare=self._request.bare_outputs,
-                trace_filter=self._request.written_events or self._request.trace_filter,
             )
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError

@@ -5,7 +5,7 @@ Changes no file: `plan` passes it readers, and a run the columns of its journal.
 
 import functools
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from limpet.evaluators.protocol import Evaluator
@@ -102,6 +102,18 @@ class Lookup:
         none: array[int] = array("Q")
         calls, kept = (by_item.get(place, none) for by_item in self._by_item)
         return self.missing.at(calls), self.unscored.at(kept)
+
+    def kept_answers(self) -> Iterator[tuple[WorkItem, Entry]]:
+        """Yield the answers on disk that are not made again in this session."""
+        keys, missing = self.answers.keys, set(self._missing)
+        for begin in range(0, len(keys), _CHUNK):
+            places = {
+                self.answers.counting_key(keys[place]): place
+                for place in range(begin, min(begin + _CHUNK, len(keys)))
+                if place not in missing
+            }
+            for key, entry in self._column.read_many(places):
+                yield self.answers.work_items[places[key]], entry
 
     @functools.cached_property
     def _by_item(self) -> tuple[dict[int, "array[int]"], dict[int, "array[int]"]]:

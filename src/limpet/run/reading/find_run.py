@@ -11,7 +11,7 @@ from pathlib import Path
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout, layout_at
-from limpet.journal.lines import PREFIX
+from limpet.journal.lines import PREFIX, is_column
 from limpet.text import one_line
 
 RUNS = Path("runs")
@@ -43,10 +43,15 @@ def layout_of_run(path: str | Path) -> Layout:
 def is_run(path: Path) -> bool:
     """Return whether a path is a run: a directory, or a `.jsonl` file."""
     if path.is_dir():
-        ours = ("run.json", "LOCK", "workflow_output.jsonl")
         # A journal in one file keeps its lock in `<name>.d`, which is not a run of its own.
         beside = path.suffix == ".d" and path.with_suffix("").is_file()
-        return not beside and any((path / name).is_file() for name in ours)
+        layout = Layout(path)
+        column = layout.column("workflow")
+        return not beside and (
+            layout.about.is_file()
+            or layout.lock.is_file()
+            or (column.is_file() and is_column(column))
+        )
     if not path.is_file() or path.suffix.lower() not in (".jsonl", ".ndjson", ".json"):
         return False
     if path.with_name(f"{path.name}.d").is_dir():

@@ -164,7 +164,7 @@ class RunFiles:
         session = self.run_file.session
         known = list((session.steps if session else {}) or self.run_file.evaluators)
         if not known:
-            known = [path.name.removesuffix("_output.jsonl") for path in self.layout.columns()]
+            known = self.layout.steps()
         return tuple(name for name in known if name != self.step and _is_evaluator(name))
 
     @property

@@ -1,32 +1,94 @@
-"""Writes the output files, in the shapes of `nat eval`, at the end of every run."""
+"""Writes the output files, in the shapes of `nat eval`, at the end of every run.
+
+What a row looks like is decided once, for the final file and for a live one.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
-from limpet.json_values import encode, encode_fast
+from limpet.json_values import encode, encode_fast, is_deep_text
 from limpet.nat_trace import nat_steps
 from limpet.run.record_fields import RecordNames, answer_record
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.trace import kept_events
 
 _PIECE_BYTES = 2**20
+_TOOLKITS_DIGITS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRows:
+    """How answers become rows of `workflow_output.json`, and lines of a live file.
+
+    Attributes:
+        names: The names of their fields.
+        trials: The number of trials: if there are several, ids become `<id>_rep<N>`.
+        trace_filter: The types or kinds of events to write; None: all.
+        bare: A row is only the output.
+        as_toolkit: Write exactly what the toolkit does: averages have two digits, and of a bare
+            output that is JSON in a string, what it holds.
+    """
+
+    names: RecordNames
+    trials: int = 1
+    trace_filter: Sequence[str] | None = None
+    bare: bool = False
+    as_toolkit: bool = False
+
+    def id_of(self, written: Any, id_: str, trial: int) -> Any:
+        """Return the id of a row; `written` is that of the dataset, which may be a number."""
+        return written if self.trials == 1 else f"{id_}_rep{trial}"
+
+    def of_answer(self, record: Mapping[str, Any], id_: str, trial: int) -> Any:
+        """Return the row of an answer, given its record."""
+        names = self.names
+        if self.bare:
+            output = record[names.answer]
+            return _parsed(output) if self.as_toolkit else output
+        steps = nat_steps(kept_events(record[names.trace], self.trace_filter))
+        return self._whole({**record, names.trace: steps}, id_, trial)
+
+    def of_item(self, item: ItemResult) -> Any:
+        """Return the row of an item."""
+        names = self.names
+        if item.is_completed:
+            record = answer_record(
+                names, item.id, item.row, item.output, list(item.trace), item.metadata
+            )
+            return self.of_answer(record, item.id, item.trial)
+        if self.bare:
+            return item.output
+        record = answer_record(names, item.id, item.row, None, [])
+        return self._whole({**record, "_limpet": _failure(item)}, item.id, item.trial)
+
+    def _whole(self, row: dict[str, Any], id_: str, trial: int) -> dict[str, Any]:
+        row[self.names.id] = self.id_of(row[self.names.id], id_, trial)
+        if self.names.expected_trace is not None:
+            row.setdefault(self.names.expected_trace, [])
+        return row
+
+
+def _parsed(output: Any) -> Any:
+    if not isinstance(output, str) or is_deep_text(output):
+        return output
+    try:
+        return json.loads(output)
+    except ValueError:
+        return output
 
 
 def write_outputs(
     layout: Layout,
     results: Iterable[ItemResult],
     evaluators: Sequence[str],
-    trials: int,
+    rows: AnswerRows,
     summarise: Callable[[], dict[str, Any]],
-    *,
-    names: RecordNames,
-    bare: bool = False,
-    trace_filter: Sequence[str] | None = None,
 ) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
@@ -36,11 +98,8 @@ def write_outputs(
         layout: The run's layout.
         results: The results of the items.
         evaluators: The names of the evaluators.
-        trials: The number of trials: if there are several, ids become `<id>_rep<N>`.
+        rows: How answers become rows.
         summarise: Returns the summary, once all results were read.
-        names: The names of the fields of `workflow_output.json`.
-        bare: Write only the outputs to `workflow_output.json`.
-        trace_filter: The types or kinds of events to write; None: all.
     """
     with ExitStack() as stack:
         # A score's file begins with the mean: until then, its items wait in a file without a name.
@@ -48,35 +107,22 @@ def write_outputs(
 
         def answers() -> Iterator[Any]:
             for number, item in enumerate(results):
-                id_ = item.row.get(names.id, item.id)  # as it is: it may be a number
-                id_ = id_ if trials == 1 else f"{item.id}_rep{item.trial}"
+                id_ = rows.id_of(item.row.get(rows.names.id, item.id), item.id, item.trial)
                 for name, file in scores.items():
-                    file.write((b",\n" if number else b"\n") + _json(_score(id_, name, item)))
-                yield item.output if bare else _answer(id_, item, trace_filter, names)
+                    file.write((b",\n" if number else b"\n") + as_json(_score(id_, name, item)))
+                yield rows.of_item(item)
 
         replace_file(layout.home / "workflow_output.json", _array(answers()))
         summary = summarise()
         for name, file in scores.items():
-            head = {"average_score": summary["evaluators"][name]["mean"]}
+            mean = summary["evaluators"][name]["mean"]
+            if rows.as_toolkit and isinstance(mean, float):
+                mean = round(mean, _TOOLKITS_DIGITS)
+            head = {"average_score": mean}
             head["_limpet"] = summary["evaluators"][name]
             replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
     pretty = json.dumps(summary, indent=2).encode() + b"\n"
     replace_file(layout.home / "summary.json", [pretty])
-
-
-def _answer(
-    id_: Any, item: ItemResult, trace_filter: Sequence[str] | None, names: RecordNames
-) -> dict[str, Any]:
-    if item.is_completed:
-        steps = nat_steps(kept_events(item.trace, trace_filter))
-        record = answer_record(names, item.id, item.row, item.output, steps, item.metadata)
-    else:
-        record = answer_record(names, item.id, item.row, None, [])
-        record["_limpet"] = _failure(item)
-    record[names.id] = id_
-    if names.expected_trace is not None:
-        record.setdefault(names.expected_trace, [])
-    return record
 
 
 def _failure(item: ItemResult) -> dict[str, Any]:
@@ -106,7 +152,7 @@ def _numeric(record: Mapping[str, Any]) -> dict[str, Any]:
     return numeric
 
 
-def _json(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
     """Return a value as the toolkit writes it: by Python's `json`, with `str` for the unknown.
 
     So NaN is `NaN`, and bytes are a string like `b'raw'`.
@@ -121,7 +167,7 @@ def _json(value: Any) -> bytes:
 
 
 def _score_file(head: dict[str, Any], items: BinaryIO) -> Iterator[bytes]:
-    yield _json(head)[:-1] + b',"eval_output_items":['
+    yield as_json(head)[:-1] + b',"eval_output_items":['
     items.seek(0)
     while piece := items.read(_PIECE_BYTES):
         yield piece
@@ -131,5 +177,5 @@ def _score_file(head: dict[str, Any], items: BinaryIO) -> Iterator[bytes]:
 def _array(records: Iterator[Any]) -> Iterator[bytes]:
     yield b"["
     for number, record in enumerate(records):
-        yield (b",\n" if number else b"\n") + _json(record)
+        yield (b",\n" if number else b"\n") + as_json(record)
     yield b"\n]"

@@ -174,7 +174,8 @@ def aside(folder):
 
 def column(folder, step="workflow", where="out"):
     """Return the records of a column."""
-    path = folder / where / f"{step}_output.jsonl"
+    elsewhere = folder / where / f"{step}_column.jsonl"  # where there is a live file beside it
+    path = elsewhere if elsewhere.exists() else folder / where / f"{step}_output.jsonl"
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in lines]
 

@@ -58,12 +58,26 @@ class Project:
         assert old in text
         file.write_text(text.replace(old, new, most), encoding="utf-8")
 
-    def command(self, *flags, **variables):
+    def command(self, *flags, hold="", **variables):
+        """Return how to run `nat eval`; calls that begin with the word `hold` wait for ever."""
+        (self.folder / "hold.txt").write_text(hold, encoding="utf-8")
+        if (self.folder / "plugin").exists():
+            variables["PYTHONPATH"] = str(self.folder / "plugin")
         return {
             "args": [self.commands / "nat", "eval", "--config_file", "config.yml", *flags],
             "cwd": self.folder,
             "env": environment_variables(CALLS=str(self.calls_file), **variables),
         }
+
+    def own_plugin(self):
+        """Copy the plug-in, so that its code can be edited."""
+        shutil.copytree(PARTS / "plugin", self.folder / "plugin")
+
+    def edit_code(self, old, new):
+        file = self.folder / "plugin" / "limpet_peer.py"
+        text = file.read_text(encoding="utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new), encoding="utf-8")
 
     def evaluate(self, *flags, **variables):
         """Run `nat eval`; return what it wrote to stderr and stdout."""
@@ -156,7 +170,7 @@ def test_a_killed_run_resumes_with_the_same_command(project, undisturbed, output
     for where in (project, undisturbed):
         where.configure(*output_block)
         where.ask(*SIX)
-    project.killed(*flags, until=project.reached(4 * reps, 6 * reps), HOLD="Wait")
+    project.killed(*flags, until=project.reached(4 * reps, 6 * reps), hold="Wait")
     in_flight = project.calls() - Counter(QUICK * reps)
     assert in_flight == Counter(SLOW * reps)
     said = project.evaluate(*flags)
@@ -189,7 +203,7 @@ def test_a_killed_run_of_a_served_workflow_resumes(project, undisturbed):
 
 def test_restored_answers_have_their_own_steps_and_usage(project):
     project.ask(*SIX)
-    project.killed(until=project.reached(4, 6), HOLD="Wait")
+    project.killed(until=project.reached(4, 6), hold="Wait")
     before = {
         record["_limpet"]["id"]: record["steps"]
         for record in column(project.folder, where="out.journal")
@@ -209,7 +223,7 @@ def test_restored_answers_have_their_own_steps_and_usage(project):
 
 def test_a_run_killed_while_it_scores_has_all_its_answers(project):
     project.ask(*QUICK)
-    project.killed(until=project.reached(4, 4), HOLD="scores")
+    project.killed(until=project.reached(4, 4), hold="scores")
     project.calls()
     project.evaluate()
     assert project.calls() == Counter()
@@ -218,7 +232,7 @@ def test_a_run_killed_while_it_scores_has_all_its_answers(project):
 
 def test_an_interrupted_run_resumes(project):
     project.ask(*SIX)
-    with project.held(until=project.reached(4, 6), HOLD="Wait") as process:
+    with project.held(until=project.reached(4, 6), hold="Wait") as process:
         process.send_signal(signal.SIGINT)
         process.wait(COMMAND_S)
     project.calls()
@@ -226,20 +240,36 @@ def test_an_interrupted_run_resumes(project):
     assert project.calls() == Counter(SLOW)
 
 
-def test_a_failed_item_and_an_edited_question_run_again_and_nothing_else(project):
-    project.ask("Repeat a0", "Repeat a1", "Raise a2", "Repeat a3")
-    said = project.evaluate()
-    assert "INTERRUPTED" in said
-    assert "the same command continues" in said
+def test_an_edited_question_of_a_killed_run_runs_again_and_no_other(project):
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), hold="Wait")
     project.calls()
-    project.ask("Repeat a0", "Repeat again a1", "Repeat a2", "Repeat a3")
+    project.ask("Repeat a0", "Repeat again a1", *SIX[2:])
     project.evaluate()
-    assert project.calls() == Counter(["Repeat again a1", "Repeat a2"])
-    assert [row["generated_answer"] for row in output(project.folder)] == ["a0", "a1", "a2", "a3"]
+    assert project.calls() == Counter(["Repeat again a1", *SLOW])
+    assert [row["generated_answer"] for row in output(project.folder)] == [
+        question.split()[-1] for question in SIX
+    ]
     assert project.journals() == []
 
 
-def test_a_failed_item_of_a_served_workflow_runs_again(project):
+# ---- a run that reached its end -----------------------------------------------------------------
+
+
+def test_after_a_failed_item_the_mended_workflow_answers_everything(project):
+    project.own_plugin()
+    project.ask("Repeat a0", "Repeat a1", "Raise a2", "Repeat a3")
+    assert "INTERRUPTED" in project.evaluate()
+    assert project.journals() == []  # workflow_output.json has the answers
+    project.calls()
+    project.edit_code("return question.rsplit(maxsplit=1)[-1]", "return 'new'")
+    project.edit_code('question.startswith("Raise")', "False")
+    assert "0 of 4 answers found" in project.evaluate()
+    assert sum(project.calls().values()) == 4
+    assert {row["generated_answer"] for row in output(project.folder)} == {"new"}
+
+
+def test_after_failed_calls_of_a_served_workflow_everything_is_asked_again(project):
     project.ask(*QUICK)
     with serving() as server:
         server.broken = {"Repeat a1"}
@@ -247,13 +277,90 @@ def test_a_failed_item_of_a_served_workflow_runs_again(project):
         server.asked.clear()
         server.broken = set()
         project.evaluate("--endpoint", server.url)
-        assert server.asked == ["Repeat a1"]
+        assert sorted(server.asked) == QUICK
     assert output(project.folder, "correct")["average_score"] == 1.0
+
+
+def test_without_evaluators_a_finished_run_is_not_replayed_and_its_answers_are_kept(project):
+    project.configure("    correct: {_type: exact_match}", "    {}")
+    for questions in (QUICK, QUICK[:3]):
+        project.ask(*questions)
+        said = project.evaluate()
+        assert f"0 of {len(questions)} answers found" in said
+        assert f"they are in {project.folder}/out.journal.ended" in said
+        assert project.calls() == Counter(questions)
+        assert project.journals() == ["out.journal.ended"]
+        kept = column(project.folder, where="out.journal.ended")  # of the last one
+        assert sorted(one["output"] for one in kept) == [one.split()[-1] for one in questions]
+
+
+def test_a_run_ends_only_its_own_answers(project):
+    project.configure(*CLEANUP)
+    project.ask(QUICK[0])
+    (project.folder / "data.json").rename(project.folder / "smoke.json")
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), hold="Wait")
+    project.calls()
+    for _ in range(2):
+        project.evaluate("--dataset", "smoke.json")
+        assert project.calls() == Counter(QUICK[:1])
+        assert project.journals() == ["out.journal"]
+    assert "4 of 6 answers found" in project.evaluate()
+    assert project.calls() == Counter(SLOW)
+    assert len(output(project.folder)) == 6
+    assert project.journals() == []
+
+
+# ---- what a killed run's answers depend on ------------------------------------------------------
+
+
+def test_after_an_edit_of_the_code_a_killed_run_is_asked_everything(project):
+    project.own_plugin()
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), hold="Wait")
+    project.calls()
+    project.edit_code("return question.rsplit(maxsplit=1)[-1]", "return 'new'")
+    said = project.evaluate()
+    assert "4 answers on disk are not used: the workflow's code changed since" in said
+    assert project.calls() == Counter(SIX)
+    assert {row["generated_answer"] for row in output(project.folder)} == {"new"}
+    assert project.journals() == []
+
+
+def test_another_address_is_another_workflow_and_does_not_end_the_first(project):
+    project.ask(*QUICK)
+    with serving() as first, serving() as second:
+        first.free = 2
+        first.gate.clear()
+        project.killed("--endpoint", first.url, until=lambda: project.journaled() == 2)
+        first.gate.set()
+        said = project.evaluate("--endpoint", second.url)
+        assert "2 answers on disk are not used: the address changed since" in said
+        assert sorted(second.asked) == QUICK
+        asked = set(first.asked[:2])
+        first.asked.clear()
+        assert "2 of 4 answers found" in project.evaluate("--endpoint", first.url)
+        assert set(first.asked) == set(QUICK) - asked
+    assert project.journals() == []
+
+
+def test_another_judge_does_not_ask_the_workflow_again(project):
+    judged = "llms: {{judge: {{_type: openai, model_name: {}, api_key: k}}}}\nworkflow:"
+    project.configure("workflow:", judged.format("small"))
+    project.configure(
+        "exact_match}", "exact_match}\n    other: {_type: trajectory, llm_name: judge}"
+    )
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), hold="Wait")
+    project.calls()
+    project.configure("model_name: small", "model_name: large")
+    project.killed(until=lambda: project.asked() != [], hold="Wait")
+    assert set(project.calls()) <= set(SLOW)
 
 
 def test_an_edited_workflow_is_asked_everything(project):
     project.ask(*SIX)
-    project.killed(until=project.reached(4, 6), HOLD="Wait")
+    project.killed(until=project.reached(4, 6), hold="Wait")
     project.calls()
     project.configure("_type: limpet_repeat", "_type: limpet_objects")
     assert "0 of 6 answers found" in project.evaluate()
@@ -263,12 +370,12 @@ def test_an_edited_workflow_is_asked_everything(project):
 
 def test_a_value_that_is_overridden_counts_and_the_block_of_the_server_does_not(project):
     project.ask(*SIX)
-    project.killed(until=project.reached(4, 6), HOLD="Wait")
+    project.killed(until=project.reached(4, 6), hold="Wait")
     project.calls()
     project.killed(
         *("--override", "functions.objects._type", "limpet_numbers"),
         until=project.reached(8, 6),
-        HOLD="Wait",
+        hold="Wait",
     )
     assert project.calls() == Counter(SIX)
     project.configure("general:\n", "general:\n  enable_per_user_monitoring: true\n", most=1)
@@ -284,29 +391,16 @@ def test_a_finished_run_starts_anew(project):
         assert project.journals() == []
 
 
-def test_without_evaluators_the_answers_stay_in_the_journal(project):
-    project.configure("    correct: {_type: exact_match}", "    {}")
-    project.ask(*QUICK)
-    assert "4 of 4 answers in" in project.evaluate()  # the toolkit writes no file
-    project.calls()
-    project.configure("    {}", "    correct: {_type: exact_match}")
-    project.evaluate()
-    assert project.calls() == Counter()
-    assert output(project.folder, "correct")["average_score"] == 1.0
-
-
 def test_numbers_and_other_values_are_restored_as_they_were(project):
     project.configure("_type: limpet_repeat", "_type: limpet_numbers")
-    project.ask("Number 1", "Number 2", "Number x")
-    project.configure("max_concurrency: 4", "max_concurrency: 1")
-    project.evaluate()
+    project.ask("Number 1", "Number 2", "Wait 3")
+    project.killed(until=project.reached(2, 3), hold="Wait")
     first = [record["output"] for record in column(project.folder, where="out.journal")]
-    project.ask("Number 1", "Number 2", "Number 3")
     project.calls()
     project.evaluate()
-    assert project.calls() == Counter(["Number 3"])
+    assert project.calls() == Counter(["Wait 3"])
     answers = [row["generated_answer"] for row in output(project.folder)]
-    assert answers[:2] == first
+    assert sorted(answers[:2]) == sorted(first)
     assert {type(answer) for answer in answers} == {type(answers[2])}
 
 
@@ -327,6 +421,8 @@ def test_it_can_be_turned_off(project):
     said = project.evaluate(LIMPET_NAT_JOURNAL="0")
     assert "limpet" not in said.replace(str(project.folder), "").replace("limpet_", "")
     assert project.journals() == []
+    assert not (project.folder / "out/workflow_output.jsonl").exists()
+    assert loaded_by_nat(project.commands, LIMPET_NAT_JOURNAL="0")[0] == "EvaluationRun"
 
 
 def test_a_place_that_cannot_be_written_costs_the_journal_and_nothing_else(project):
@@ -340,7 +436,7 @@ def test_a_place_that_cannot_be_written_costs_the_journal_and_nothing_else(proje
 
 def test_a_second_run_at_the_same_time_goes_on_without_a_journal(project):
     project.ask(*SIX)
-    with project.held(until=project.reached(4, 6), HOLD="Wait"):
+    with project.held(until=project.reached(4, 6), hold="Wait"):
         project.calls()
         said = project.evaluate()
         assert "is writing here" in said
@@ -350,7 +446,8 @@ def test_a_second_run_at_the_same_time_goes_on_without_a_journal(project):
     assert project.calls() == Counter(SLOW)  # the first one's answers were not touched
 
 
-def test_nat_help_imports_nothing_of_the_journal(commands):
+def loaded_by_nat(commands, **variables):
+    """Return the name of the class that `nat eval` uses, and Limpet's modules that are loaded."""
     code = (
         "import sys, nat.cli.entrypoint, limpet.integrations.nat.eval_plugin as plugin;"
         "import nat.plugins.eval.cli.evaluate as command;"
@@ -358,12 +455,16 @@ def test_nat_help_imports_nothing_of_the_journal(commands):
     )
     done = subprocess.run(
         [commands / "python", "-c", code],
-        env=environment_variables(),
+        env=environment_variables(**variables),
         capture_output=True,
         text=True,
         timeout=COMMAND_S,
         check=True,
     )
-    name, modules = done.stdout.split(maxsplit=1)
+    return done.stdout.split(maxsplit=1)
+
+
+def test_nat_help_imports_nothing_of_the_journal(commands):
+    name, modules = loaded_by_nat(commands)
     assert name == "JournaledRun"
     assert "journal" not in modules

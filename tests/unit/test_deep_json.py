@@ -13,10 +13,11 @@ import limpet
 from limpet.datasets import Dataset
 from limpet.evaluators import json_match
 from limpet.evaluators.protocol import Scored
-from limpet.integrations.nat.finishing import parse_outputs
 from limpet.journal.lines import LineKind, kind_of
 from limpet.json_values import MOST_LEVELS, is_deep, is_deep_text
 from limpet.models.schema import parse_reply
+from limpet.run.record_fields import RecordNames
+from limpet.run.results.output_files import AnswerRows
 from limpet.transport.parsing import parse_json
 from limpet.view.server import _json as parse_label
 
@@ -96,11 +97,10 @@ def test_an_output_that_is_too_deep_does_not_match_and_an_expected_value_is_a_mi
 
 @every_depth
 @every_form
-def test_an_output_that_the_toolkit_would_parse_stays_a_string(tmp_path, form, levels):
-    file = tmp_path / "workflow_output.json"
-    file.write_text(json.dumps(['{"a": 1}', form(levels)]))
-    parse_outputs(tmp_path)
-    assert json.loads(file.read_text()) == [{"a": 1}, form(levels)]
+def test_an_output_that_the_toolkit_would_parse_stays_a_string(form, levels):
+    rows = AnswerRows(RecordNames(), bare=True, as_toolkit=True)
+    outputs = [{"generated_answer": output} for output in ('{"a": 1}', form(levels))]
+    assert [rows.of_answer(one, "a", 0) for one in outputs] == [{"a": 1}, form(levels)]
 
 
 @every_form

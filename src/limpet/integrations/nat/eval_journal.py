@@ -1,7 +1,11 @@
 """Which answers of an interrupted `nat eval` are on disk?
 
 Each answer is a record of a journal beside the output directory: the directory itself is deleted
-when `nat eval` starts. A journal never ends an evaluation: what cannot be written is logged.
+when `nat eval` starts. An answer counts for the command that asked for it, and for the workflow as
+it was then. A run that reaches its end ends its own answers: they are not read again. In the output
+directory, `workflow_output.jsonl` mirrors the journal in the toolkit's own form.
+
+A journal never ends an evaluation: what cannot be written is logged.
 """
 
 import asyncio
@@ -9,20 +13,29 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from limpet.errors import JournalError
 from limpet.fingerprints.keys import Occurrences, digest, with_types
-from limpet.integrations.nat.workflow import counted_blocks
-from limpet.journal.files import sync_file
+from limpet.fingerprints.steps import CodeStep
+from limpet.integrations.nat import run_directory
+from limpet.integrations.nat.toolkit import functions_of
+from limpet.integrations.nat.workflow import counted_blocks, without_judges
+from limpet.journal.files import open_to_read, replace_file, sync_file
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
+from limpet.journal.lines import decode_line, is_whole
+from limpet.journal.live_file import LiveFile
+from limpet.journal.lock import Lock
+from limpet.journal.recovery import move_column
 from limpet.json_values import NotPlainError, kept_form
-from limpet.text import one_line, text_of
+from limpet.run.reading.find_run import is_run
+from limpet.text import count, one_line, text_of
 from limpet.types import Cell, Outcome
 
 logger = logging.getLogger("limpet.nat")
@@ -31,6 +44,14 @@ _PACKAGES = ("nvidia-nat-eval", "nvidia-nat-core", "nvidia-nat")
 
 ToStep = Callable[[Any], Any]
 """Makes an intermediate step of the toolkit of its plain data."""
+
+
+def keep_run(run: Any) -> None:
+    """Set a run of Limpet aside that the toolkit is about to delete with its output directory."""
+    path = Path(run.eval_config.general.output.dir)
+    if run.eval_config.general.output.cleanup and is_run(path):
+        aside = run_directory.set_aside(path, [Path.cwd()], is_run)
+        logger.warning("limpet: %s held a run of Limpet: it is kept as %s", path, aside)
 
 
 def open_journal(run: Any) -> "EvalJournal":
@@ -43,8 +64,25 @@ def open_journal(run: Any) -> "EvalJournal":
     if run.config.skip_completed_entries and not run.config.endpoint:
         # The toolkit does not ask these: the dataset has their answers.
         items = [item for item in items if not _has_answer(item.output_obj)]
-    to_step = import_module("nat.data_models.intermediate_step").IntermediateStep.model_validate
-    return EvalJournal(_path_of(run.eval_config.general), _identity_of(run), items, to_step)
+    journal = EvalJournal(_path_of(run.eval_config.general), _asked_by(run), items, _to_step())
+    found = f"{len(journal.restored)} of {len(items)} answers found"
+    hint = "; delete it to start anew" if journal.restored else ""
+    logger.info("limpet: journaling to %s; %s%s", journal.path, found, hint)
+    if journal.differs:
+        logger.warning("limpet: %s", journal.differs)
+    if run.config.write_output:
+        done = [item for item in run.eval_input.eval_input_items if _has_answer(item.output_obj)]
+        try:
+            journal.live = _live_file(run, done)
+        except (OSError, JournalError) as error:
+            logger.warning("limpet: no live file: %s", one_line(text_of(error)))
+    return journal
+
+
+def _to_step() -> ToStep:
+    steps: Any = import_module("nat.data_models.intermediate_step")
+    to_step: ToStep = steps.IntermediateStep.model_validate
+    return to_step
 
 
 def _has_answer(output: Any) -> bool:
@@ -59,22 +97,98 @@ def _path_of(general: Any) -> Path:
     return directory.with_name(f"{directory.name}.journal")
 
 
-def _identity_of(run: Any) -> str:
-    """Return the digest of what all answers of a run depend on."""
+# ---- what answers count -------------------------------------------------------------------------
+
+
+class Asked(NamedTuple):
+    """Who asks, and whom.
+
+    Attributes:
+        files: The digest of the names of the configuration and of the dataset.
+        command: The same, with what else the command says. Its answers end together.
+        parts: What the answers depend on: a digest for each part, by name.
+    """
+
+    files: str
+    command: str
+    parts: Mapping[str, str]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is noted with each answer."""
+        return self._asdict()
+
+
+class _WorkflowCode(CodeStep):
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return {f"{name}: ": function for name, function in functions_of(self._config).items()}
+
+
+def _asked_by(run: Any) -> Asked:
     config, general = run.config, run.eval_config.general
-    blocks = counted_blocks(run.effective_config.model_dump(mode="json"), Path())
-    called = (config.endpoint, config.result_json_path, general.per_input_user_id)
-    return digest("nat eval", _versions(), blocks, called)
+    whole = run.effective_config.model_dump(mode="json")
+    blocks = counted_blocks(without_judges(whole, whole), Path())
+    parts = {name: digest(block) for name, block in blocks.items() if block}
+    parts["the toolkit"] = digest(_versions())
+    parts["per_input_user_id"] = digest(general.per_input_user_id)
+    if config.endpoint:
+        parts["the address"] = digest(config.endpoint)
+    else:
+        parts["the workflow's code"] = digest(dict(_WorkflowCode(run.effective_config).fingerprint))
+    dataset = config.dataset or general.dataset.model_dump(mode="json")
+    files = digest(_absolute(config.config_file), _absolute(dataset))
+    said = (config.endpoint, config.result_json_path, config.reps, list(map(list, config.override)))
+    return Asked(files, digest(files, said), parts)
+
+
+def _absolute(source: Any) -> str:
+    return os.path.abspath(source) if isinstance(source, (str, Path)) else digest(source)  # noqa: PTH100
 
 
 def _versions() -> dict[str, str]:
     versions = {}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return versions
+
+
+# ---- the live file ------------------------------------------------------------------------------
+
+
+def _live_file(run: Any, done: Iterable[Any]) -> LiveFile:
+    """Return the live file of a run, which begins with the items that have their answers.
+
+    Raises:
+        OSError: It cannot be written.
+        JournalError: A process of Limpet writes there.
+    """
+    general = run.eval_config.general
+    layout = directory_at(general.output_dir)
+    if is_run(layout.home):  # its column may have that name
+        lock = Lock(layout.lock)
+        try:
+            move_column(layout, _STEP)
+        finally:
+            lock.release()
+    handlers = import_module("nat.plugins.eval.dataset_handler.dataset_handler")
+    handler = handlers.DatasetHandler(general.dataset, run.config.reps, general.max_concurrency)
+    models = import_module("nat.data_models.evaluator")
+    steps = general.output.workflow_output_step_filter if general.output else None
+
+    def line(item: Any) -> bytes:
+        whole = models.EvalInput(eval_input_items=[item])
+        [row] = json.loads(handler.publish_eval_input(whole, steps))
+        return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    return LiveFile(layout.live(_STEP), line, done)
+
+
+# ---- the journal --------------------------------------------------------------------------------
 
 
 class EvalJournal:
@@ -82,23 +196,27 @@ class EvalJournal:
 
     Args:
         path: Its directory.
-        identity: The digest of what all answers depend on.
+        asked: Who asks, and whom.
         items: The items to ask, as the toolkit's objects.
         to_step: Makes a step of its plain data.
 
     Attributes:
         path: Its directory.
         restored: The items whose answers were on disk. They have them now.
+        differs: Why other answers on disk do not count, in words; empty: there are none.
+        live: Gets each item with its answer.
 
     Raises:
         JournalError: It cannot be opened, or another process writes to it.
     """
 
-    def __init__(self, path: Path, identity: str, items: Sequence[Any], to_step: ToStep) -> None:
+    def __init__(self, path: Path, asked: Asked, items: Iterable[Any], to_step: ToStep) -> None:
         self.path = path
-        self._items = items  # kept, so that their ids stay theirs
+        self.live: LiveFile | None = None
+        self._asked = asked
+        self._items = list(items)  # kept, so that their ids stay theirs
         self._to_step = to_step
-        self._keys = dict(_keys_of(identity, items))
+        self._keys = dict(_keys_of(digest(asked.command, dict(asked.parts)), self._items))
         self._done: set[int] = set()
         self._writes: dict[int, asyncio.Future[Outcome]] = {}
         self._not_written = 0
@@ -107,6 +225,7 @@ class EvalJournal:
         try:
             self._column = self._journal.column(_STEP)
             self.restored = self._restore()
+            self.differs = self._difference()
         except BaseException:
             self._journal.close()
             raise
@@ -122,14 +241,25 @@ class EvalJournal:
             self._done.add(id(item))
         return restored
 
+    def _difference(self) -> str:
+        others = set(self._column.every_key()) - set(self._keys.values())
+        parts, number = self._asked.parts, 0
+        changed: set[str] = set()
+        for _, entry in self._column.read_many(others):
+            if entry.facts.get("files") == self._asked.files:
+                before = entry.facts.get("parts", {})
+                names = {name for name in {*parts, *before} if parts.get(name) != before.get(name)}
+                number += bool(names)
+                changed |= names
+        if not number:
+            return ""
+        verb = "is" if number == 1 else "are"
+        what = ", ".join(sorted(changed))
+        return f"{count(number, 'answer')} on disk {verb} not used: {what} changed since"
+
     def is_done(self, item: Any) -> bool:
         """Return whether an item has its answer."""
         return id(item) in self._done
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all items have their answers."""
-        return all(map(self.is_done, self._items))
 
     # ---- as answers come ------------------------------------------------------------------------
 
@@ -139,27 +269,28 @@ class EvalJournal:
             return
         self._done.add(id(item))
         try:
-            self._append(item)
+            self._writes[id(item)] = self._append(item)
         except Exception as error:  # noqa: BLE001 - anything: the answer is the toolkit's
             self._warn(item, error)
 
-    def _append(self, item: Any) -> None:
+    def _append(self, item: Any) -> "asyncio.Future[Outcome]":
         key = self._keys.get(id(item))
         if key is None:
             raise NotPlainError("its input has no JSON form")
         record = record_of(item.output_obj, item.trajectory, self._to_step)
         cell = Cell(_STEP, str(item.id), 0, key)
-        self._writes[id(item)] = self._column.append(Outcome(cell, record=record))
+        return self._column.append(Outcome(cell, record=record, facts=self._asked.facts))
 
     async def a_on_usage_stats(self, *, item: Any, usage_stats_item: Any = None) -> None:  # noqa: ARG002
         """Return when an answer is on disk. The toolkit waits for it before the item is done."""
         write = self._writes.pop(id(item), None)
-        if write is None:
-            return
-        try:
-            await write
-        except Exception as error:  # noqa: BLE001 - as above
-            self._warn(item, error)
+        if write is not None:
+            try:
+                await write
+            except Exception as error:  # noqa: BLE001 - as above
+                self._warn(item, error)
+        if self.live is not None:
+            self.live.add(item.model_copy())  # a copy: the user's functions may change the item
 
     async def record(self, item: Any) -> None:
         """Append an answer, and return when it is on disk."""
@@ -174,28 +305,53 @@ class EvalJournal:
 
     # ---- at the end -----------------------------------------------------------------------------
 
-    def finish(self, files: Iterable[Path]) -> None:
-        """Delete the journal: `files` have everything now. The next `nat eval` starts anew."""
-        for file in files:
-            with file.open("rb") as written:
+    def end(self, output: Any) -> None:
+        """End the answers of this command: they are not read again. Those of others stay.
+
+        They are deleted if the toolkit's own file has them; else they are kept beside the journal.
+
+        Args:
+            output: What the toolkit returned at the end of the run.
+        """
+        self._journal.drain()
+        home, column = self._journal.layout.home, self._column.path
+        ended, others = self._divided(column)
+        file = output.workflow_output_file
+        if file is not None:
+            with Path(file).open("rb") as written:
                 sync_file(written.fileno())
+        elif ended:
+            aside = home.with_name(f"{home.name}.ended")
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir()
+            replace_file(aside / column.name, ended)
+            logger.info("limpet: the toolkit has not written the answers: they are in %s", aside)
+        if others:
+            shutil.rmtree(home / "index", ignore_errors=True)
+            replace_file(column, others)
+            return
         # Renamed under its lock, then deleted: another process may open a new one meanwhile.
-        home = self._journal.layout.home
         finished = home.with_name(f"{home.name}.finished")
         shutil.rmtree(finished, ignore_errors=True)
         home.rename(finished)
         self.close()
         shutil.rmtree(finished, ignore_errors=True)
 
+    def _divided(self, column: Path) -> tuple[list[bytes], list[bytes]]:
+        """Return the lines of this command, and all others."""
+        ended: list[bytes] = []
+        others: list[bytes] = []
+        with open_to_read(column) as file:
+            for line in file:
+                command = decode_line(line).facts.get("command") if is_whole(line) else None
+                (ended if command == self._asked.command else others).append(line)
+        return ended, others
+
     def close(self) -> None:
         """Let other processes write. What is on disk stays there."""
+        if self.live is not None:
+            self.live.close()
         self._journal.close()
-
-    @property
-    def summary(self) -> str:
-        """How many answers it has, in words."""
-        lost = f"; {self._not_written} could not be written" if self._not_written else ""
-        return f"{len(self._done) - self._not_written} of {len(self._items)} answers{lost}"
 
 
 def record_of(output: Any, steps: Iterable[Any], to_step: ToStep) -> dict[str, Any]:

@@ -11,10 +11,12 @@ Limpet's own modules are imported when an evaluation starts: `nat --help` needs 
 import logging
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,13 +26,19 @@ SWITCH = "LIMPET_NAT_JOURNAL"
 """The environment variable that turns it off: `0`."""
 
 logger = logging.getLogger("limpet.nat")
-_NEEDED = ("run_and_evaluate", "run_workflow_local", "run_workflow_remote", "_compute_usage_stats")
+_NEEDED = (
+    "cleanup_output_directory",
+    "run_and_evaluate",
+    "run_workflow_local",
+    "run_workflow_remote",
+    "_compute_usage_stats",
+)
 _journal: ContextVar["EvalJournal | None"] = ContextVar("limpet_nat_journal", default=None)
 
 
 def install() -> None:
-    """Let `nat eval` journal, if this process is the command `nat`."""
-    if "nat.cli.entrypoint" not in sys.modules:
+    """Let `nat eval` journal, if this process is the command `nat`, and if that is not off."""
+    if "nat.cli.entrypoint" not in sys.modules or os.environ.get(SWITCH) == "0":
         return
     try:
         command = import_module("nat.plugins.eval.cli.evaluate")
@@ -65,19 +73,23 @@ def journaled_run(base: Any) -> Any:
         eval_input: Any
 
         async def run_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
-            token = _journal.set(None)
-            try:
+            self.callback_manager.register(SimpleNamespace(on_eval_started=self._open_journal))
+            with _closing_journal():
                 output = await super().run_and_evaluate(*args, **kwargs)
-                _end(self, output)
-                return output
-            finally:
-                journal = _journal.get()
-                _journal.reset(token)
-                if journal is not None:
-                    journal.close()
+                _end(output)
+            return output
+
+        def cleanup_output_directory(self) -> None:
+            _safely("a run of Limpet may be deleted", lambda: _eval_journal().keep_run(self))
+            super().cleanup_output_directory()
+
+        def _open_journal(self, **_: Any) -> None:
+            """Called by the toolkit when the dataset is read, and nothing is built yet."""
+            if self.eval_input.eval_input_items and not self.config.skip_workflow:
+                _journal.set(_safely("no journal", lambda: _eval_journal().open_journal(self)))
 
         async def run_workflow_local(self, *args: Any, **kwargs: Any) -> None:
-            journal = _open(self)
+            journal = _journal.get()
             if journal is None:
                 await super().run_workflow_local(*args, **kwargs)
                 return
@@ -98,10 +110,6 @@ def journaled_run(base: Any) -> Any:
                 stats = self._compute_usage_stats(item)
                 self.callback_manager.on_prediction(item=item, output=item.output_obj)
                 await self.callback_manager.a_on_usage_stats(item=item, usage_stats_item=stats)
-
-        async def run_workflow_remote(self, *args: Any, **kwargs: Any) -> None:
-            _open(self)
-            await super().run_workflow_remote(*args, **kwargs)
 
     return JournaledRun
 
@@ -125,50 +133,36 @@ def journaled_handler(base: Any) -> Any:
     return JournaledHandler
 
 
-def _open(run: Any) -> "EvalJournal | None":
-    """Open the journal of a run. Without one, the evaluation goes on."""
-    if os.environ.get(SWITCH) == "0":
-        return None
+@contextmanager
+def _closing_journal() -> Iterator[None]:
+    """Close the journal that is opened meanwhile."""
+    token = _journal.set(None)
     try:
-        eval_journal = import_module("limpet.integrations.nat.eval_journal")
-        journal: EvalJournal = eval_journal.open_journal(run)
-    except Exception as error:  # noqa: BLE001 - `nat eval` must work without us
-        logger.warning("limpet: no journal: %s: %s", type(error).__name__, error)
-        return None
-    found, items = len(journal.restored), len(run.eval_input.eval_input_items)
-    count = f"{found} of {items} answers found"
-    hint = "; delete it to start anew" if found else ""
-    logger.info("limpet: journaling to %s; %s%s", journal.path, count, hint)
-    _journal.set(journal)
-    return journal
+        yield
+    finally:
+        journal = _journal.get()
+        _journal.reset(token)
+        if journal is not None:
+            journal.close()
 
 
-def _end(run: Any, output: Any) -> None:
-    """Delete the journal if the toolkit has written everything; else say that it stays."""
+def _end(output: Any) -> None:
     journal = _journal.get()
-    if journal is None:
-        return
+    if journal is not None:
+        _safely(f"{journal.path} stays", lambda: journal.end(output))
+
+
+def _eval_journal() -> Any:
+    return import_module("limpet.integrations.nat.eval_journal")
+
+
+def _safely(otherwise: str, do: Callable[[], Any]) -> Any:
+    """Do something of ours. `nat eval` must work without it: a failure is logged."""
     try:
-        files = _final_files(run, output)
-        if journal.is_complete and files:
-            journal.finish(files)
-        else:
-            logger.info(
-                "limpet: %s in %s; the same command continues", journal.summary, journal.path
-            )
-    except Exception as error:  # noqa: BLE001 - as above
-        logger.warning("limpet: %s stays: %s: %s", journal.path, type(error).__name__, error)
-
-
-def _final_files(run: Any, output: Any) -> list[Path]:
-    """Return the files that the toolkit has written; empty if something is missing.
-
-    It writes none without a score, and none for an evaluator that raised.
-    """
-    answers, scores = output.workflow_output_file, output.evaluator_output_files
-    if output.workflow_interrupted or answers is None:
-        return []
-    return [answers, *scores] if len(scores) == len(run.eval_config.evaluators) else []
+        return do()
+    except Exception as error:  # noqa: BLE001 - anything
+        logger.warning("limpet: %s: %s: %s", otherwise, type(error).__name__, error)
+        return None
 
 
 install()

@@ -179,14 +179,7 @@ class Toolkit:
         Raises:
             LimpetError: As `read`.
         """
-        config, known = self.read(), registry()
-        blocks = {"workflow": config.workflow}
-        blocks |= {f"functions.{name}": block for name, block in config.functions.items()}
-        found = {}
-        for name, block in blocks.items():
-            with suppress(KeyError):  # an empty workflow
-                found[name] = inspect.unwrap(known.get_function(type(block)).build_fn)
-        return found
+        return functions_of(self.read())
 
     # ---- what is built from it ------------------------------------------------------------------
 
@@ -263,6 +256,17 @@ class Toolkit:
             context = build(without_retries(block), impatient)
             evaluators[name] = await stack.enter_async_context(context)
         return builder, evaluators
+
+
+def functions_of(config: Any) -> dict[str, Any]:
+    """Return the registered functions that a workflow is built by, by the names of blocks."""
+    blocks = {"workflow": config.workflow}
+    blocks |= {f"functions.{name}": block for name, block in config.functions.items()}
+    found = {}
+    for name, block in blocks.items():
+        with suppress(KeyError):  # an empty workflow
+            found[name] = inspect.unwrap(registry().get_function(type(block)).build_fn)
+    return found
 
 
 @asynccontextmanager

@@ -63,7 +63,7 @@ def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
         inner, known = _own(config), config.toolkit.with_defaults()
     else:
         inner, known = _served(flags.endpoint, flags), {}
-    blocks = counted_blocks(_without_judges(config.tree.data, known), config.path.parent)
+    blocks = counted_blocks(without_judges(config.tree.data, known), config.path.parent)
     return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
 
 
@@ -118,7 +118,7 @@ def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return counted({key: value for key, value in data.items() if key not in _NOT_COUNTED}, folder)
 
 
-def _without_judges(data: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def without_judges(data: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the models that evaluators name, and nothing else does.
 
     Args:

@@ -36,12 +36,11 @@ def note(question: str) -> None:
 
 
 async def hold(what: str) -> None:
-    """Wait forever if the tests want that: a file beside the calls names what waits.
+    """Wait forever if the tests want that: a file beside the calls, named after what waits.
 
-    A variable would count as a part of the workflow.
+    A variable, or what a file holds, would count as a part of the workflow.
     """
-    file = Path(os.environ.get("CALLS", "calls")).with_name("hold.txt")
-    if file.exists() and file.read_text(encoding="utf-8") == what:
+    if Path(os.environ.get("CALLS", "calls")).with_name(f"hold-{what}").exists():
         await asyncio.Event().wait()
 
 
@@ -165,6 +164,20 @@ async def numbers(config: NumbersConfig, builder: Builder):
         return int(answer_to(input_message))
 
     yield FunctionInfo.from_fn(_number, description="Answers with a number.")
+
+
+class AwkwardConfig(FunctionBaseConfig, name="limpet_awkward"):
+    """Repeats the last word; `Tuple …` answers with something that JSON has no name for."""
+
+
+@register_function(config_type=AwkwardConfig)
+async def awkward(config: AwkwardConfig, builder: Builder):
+    async def _awkward(input_message: str) -> dict | str:
+        note(input_message)
+        answer = answer_to(input_message)
+        return {(answer, 1): 2} if input_message.startswith("Tuple") else answer
+
+    yield FunctionInfo.from_fn(_awkward, description="Answers that cannot be written.")
 
 
 class TracedConfig(FunctionBaseConfig, name="limpet_traced"):

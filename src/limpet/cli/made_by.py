@@ -117,6 +117,11 @@ class MadeBy(NamedTuple):
             if flags.skip_workflow and name in given:
                 flag, _ = _IN_EVAL_YML[name]
                 raise click.UsageError(f"--skip-workflow calls no workflow: leave out {flag}")
+        if flags.skip_workflow and (flags.reps or 1) > 1:
+            raise click.UsageError(
+                "--skip-workflow calls no workflow: leave out --reps; a run has the repetitions "
+                "that it was made with"
+            )
         if flags.skip_workflow and flags.no_evaluators:
             raise click.UsageError("--skip-workflow and --no-evaluators leave nothing to do")
         for name in ("headers", "endpoint_path", "input_key"):

@@ -150,12 +150,13 @@ class NatWorkflow(RemoteWorkflow):
 
     def _form_hint(self) -> str:
         return (
-            f"the input is sent as {self._input_key!r}: set input_key to the name of the agent's "
-            "parameter, and run again"
+            f"the input is sent as {self._input_key!r}: set input_key (with a configuration of the "
+            "toolkit: --input-key NAME) to the name of the agent's parameter, and run again"
         )
 
     def _path_hint(self) -> str:
         return (
-            f"path={shown_address(self._path)!r} was called: set path to one that the server has, "
-            "for example /generate/full, /generate or /v1/workflow/full, and run again"
+            f"path={shown_address(self._path)!r} was called: set path (with a configuration of the "
+            "toolkit: --endpoint-path PATH) to one that the server has, like /generate/full, "
+            "/generate or /v1/workflow/full, and run again"
         )

@@ -12,7 +12,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from limpet.errors import JournalError, RunLockedError
 from limpet.integrations.nat import eval_plugin
-from limpet.integrations.nat.eval_journal import EvalJournal, record_of
+from limpet.integrations.nat.eval_journal import Asked, EvalJournal, record_of
 from limpet.json_values import NotPlainError
 
 
@@ -36,8 +36,16 @@ def asked(*inputs):
     ]
 
 
-def opened(folder, items, identity="the blocks"):
-    return EvalJournal(folder / "out.journal", identity, items, Step.model_validate)
+def opened(folder, items, *, command="the command", files="the files", **parts):
+    by = Asked(files, command, parts or {"workflow": "one"})
+    return EvalJournal(folder / "out.journal", by, items, Step.model_validate)
+
+
+def ended(folder, file=None, **more):
+    """End a run of which everything is on disk; `file` is the toolkit's final one."""
+    journal = opened(folder, asked("a"), **more)
+    journal.end(SimpleNamespace(workflow_output_file=file))
+    journal.close()
 
 
 def answer(folder, items, outputs, **more):
@@ -121,7 +129,19 @@ def test_an_edited_question_has_no_answer(tmp_path):
 
 def test_an_answer_of_another_configuration_is_not_taken(tmp_path):
     answer(tmp_path, asked("a"), ["A"])
-    assert found(tmp_path, asked("a"), identity="other blocks") == []
+    assert found(tmp_path, asked("a"), workflow="another") == []
+    assert found(tmp_path, asked("a"), command="another") == []
+
+
+def test_what_changed_since_an_answer_is_said_in_one_line(tmp_path):
+    answer(tmp_path, asked("a", "b"), ["A", "B"], workflow="one", llms="small")
+    answer(tmp_path, asked("a"), ["A"], files="of another run", workflow="other")
+    journal = opened(tmp_path, asked("a", "b"), workflow="one", llms="large", functions="new")
+    assert journal.differs == "2 answers on disk are not used: functions, llms changed since"
+    journal.close()
+    journal = opened(tmp_path, asked("a", "b"), workflow="one", llms="small")
+    assert (journal.differs, len(journal.restored)) == ("", 2)
+    journal.close()
 
 
 def test_a_number_is_not_the_same_question_as_its_text(tmp_path):
@@ -150,35 +170,61 @@ def test_items_that_were_not_answered_keep_what_they_had(tmp_path):
     assert items[1].output_obj == "from the dataset"
 
 
-def test_it_is_complete_when_every_item_has_its_answer(tmp_path):
-    async def work():
-        items = asked("a", "b")
-        journal = opened(tmp_path, items)
-        await journal.record(items[0])
-        assert not journal.is_complete
-        items[1].output_obj = object()  # it has an answer, though the journal has not
-        await journal.record(items[1])
-        assert journal.is_complete
-        journal.close()
-
-    asyncio.run(work())
-
-
 def test_a_finished_journal_leaves_nothing(tmp_path):
     final = tmp_path / "workflow_output.json"
     final.write_text("[]", encoding="utf-8")
     answer(tmp_path, asked("a"), ["A"])
-    opened(tmp_path, asked("a")).finish([final])
+    ended(tmp_path, final)
     assert list(tmp_path.iterdir()) == [final]
     assert found(tmp_path, asked("a")) == []
+
+
+def test_answers_that_no_final_file_has_are_kept_and_not_read_again(tmp_path):
+    for value in ("A", "B"):
+        answer(tmp_path, asked("a"), [value])
+        ended(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["out.journal.ended"]
+    [line] = (tmp_path / "out.journal.ended/workflow_output.jsonl").read_text().splitlines()
+    assert json.loads(line)["output"] == "B"  # one is kept
+    assert found(tmp_path, asked("a")) == []
+
+
+def test_a_run_without_answers_leaves_those_of_the_last_one(tmp_path):
+    answer(tmp_path, asked("a"), ["A"])
+    ended(tmp_path)
+    ended(tmp_path)
+    assert (tmp_path / "out.journal.ended/workflow_output.jsonl").exists()
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_run_ends_only_its_own_answers(tmp_path, has_file):
+    final = tmp_path / "final.json"
+    final.touch()
+    answer(tmp_path, asked("a", "b"), ["A", "B"], command="another")
+    answer(tmp_path, asked("a"), ["A"], workflow="before an edit")
+    answer(tmp_path, asked("a"), ["A"])
+    ended(tmp_path, final if has_file else None)
+    assert found(tmp_path, asked("a")) == []
+    assert found(tmp_path, asked("a"), workflow="before an edit") == []
+    assert found(tmp_path, asked("a", "b"), command="another") == ["q0", "q1"]
+    assert (tmp_path / "out.journal.ended").exists() is not has_file
+
+
+def test_a_damaged_line_is_not_deleted_with_a_run(tmp_path):
+    answer(tmp_path, asked("a", "b"), ["A", "B"])
+    column = tmp_path / "out.journal/workflow_output.jsonl"
+    column.write_bytes(column.read_bytes().replace(b'"A"', b'"?"'))
+    assert found(tmp_path, asked("a", "b")) == ["q1"]
+    ended(tmp_path)
+    assert b'"?"' in column.read_bytes()
 
 
 def test_what_a_kill_left_of_a_finished_journal_is_deleted_with_the_next(tmp_path):
     answer(tmp_path, asked("a"), ["A"])
     (tmp_path / "out.journal").rename(tmp_path / "out.journal.finished")
     answer(tmp_path, asked("a"), ["A"])
-    opened(tmp_path, asked("a")).finish([])
-    assert list(tmp_path.iterdir()) == []
+    ended(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.journal.ended"]
 
 
 def test_two_do_not_write_at_once(tmp_path):
@@ -224,8 +270,7 @@ def test_a_full_disk_is_said_once_and_the_evaluation_goes_on(tmp_path, monkeypat
         full[0] = False
         await journal.record(items[2])
         journal.close()
-        assert journal.is_complete
-        assert journal.summary == "1 of 3 answers; 2 could not be written"
+        assert all(map(journal.is_done, items))
 
     monkeypatch.setattr(os, "writev", writev)
     asyncio.run(work())
@@ -261,6 +306,9 @@ def as_nat(monkeypatch, **modules):
 
 
 class Run:
+    callback_manager = SimpleNamespace(register=lambda _: None)
+
+    def cleanup_output_directory(self): ...
     async def run_and_evaluate(self): ...
     async def run_workflow_local(self): ...
     async def run_workflow_remote(self): ...
@@ -315,8 +363,12 @@ def test_without_a_journal_the_toolkit_runs_as_it_is(caplog):
 
     class Local(Run):
         done = False
+        eval_input = SimpleNamespace(eval_input_items=asked("a"))
+        config = SimpleNamespace(skip_workflow=False)
 
         async def run_and_evaluate(self):
+            self.cleanup_output_directory()
+            self._open_journal()
             await self.run_workflow_local()
             return self.done
 
@@ -327,47 +379,10 @@ def test_without_a_journal_the_toolkit_runs_as_it_is(caplog):
     assert caplog.text.count("limpet: no journal") == 1
 
 
-class Ended(Run):
-    """A run that has its answers, and writes some of the final files."""
-
-    evaluators: ClassVar = {"correct": None, "close": None}
-    interrupted = False
-    names = ("workflow", "correct", "close")
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    async def run_and_evaluate(self):
-        files = [self.folder / f"{name}_output.json" for name in self.names]
-        for file in files:
-            file.touch()
-        self.eval_config = SimpleNamespace(evaluators=self.evaluators)
-        journal = opened(self.folder, asked("a"))
-        eval_plugin._journal.set(journal)
-        return SimpleNamespace(
-            workflow_interrupted=self.interrupted,
-            workflow_output_file=files[0] if files else None,
-            evaluator_output_files=files[1:],
-        )
-
-
-class Interrupted(Ended):
-    interrupted = True
-
-
-class OneEvaluatorRaised(Ended):
-    names = ("workflow", "close")
-
-
-class AllEvaluatorsRaised(Ended):
-    names = ()  # the toolkit writes nothing then
-
-
-@pytest.mark.parametrize(
-    ("kind", "stays"),
-    [(Ended, False), (Interrupted, True), (OneEvaluatorRaised, True), (AllEvaluatorsRaised, True)],
-)
-def test_the_journal_stays_until_all_final_files_are_written(tmp_path, kind, stays):
-    answer(tmp_path, asked("a"), ["A"])
-    asyncio.run(eval_plugin.journaled_run(kind)(tmp_path).run_and_evaluate())
-    assert found(tmp_path, asked("a")) == (["q0"] if stays else [])
+def test_the_switch_leaves_the_toolkits_classes_untouched(monkeypatch):
+    evaluate = SimpleNamespace(EvaluationRun=Run)
+    remote = SimpleNamespace(EvaluationRemoteWorkflowHandler=Handler)
+    as_nat(monkeypatch, evaluate=evaluate, remote_workflow=remote)
+    monkeypatch.setenv(eval_plugin.SWITCH, "0")
+    eval_plugin.install()
+    assert (evaluate.EvaluationRun, remote.EvaluationRemoteWorkflowHandler) == (Run, Handler)

@@ -16,7 +16,7 @@ from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
-from limpet.integrations.nat.toolkit import is_installed
+from limpet.integrations.nat.toolkit import is_installed, toolkit_steps
 from limpet.nat_trace import nat_steps, trace_of
 from limpet.text import one_line
 from limpet.types import Output
@@ -109,16 +109,19 @@ class PreProcessed(CodeStep, Evaluator):
 
     def _item(self, scored: Scored) -> Any:
         row = {} if scored.item is None else dict(scored.item.row)
+        id_ = None if scored.item is None else scored.item.id
         item: Any = EvalInputItem
+        steps = nat_steps(scored.trace)
         if self._is_toolkit_there:  # its steps are objects
             item = import_module("nat.data_models.evaluator").EvalInputItem
+            steps = toolkit_steps(scored.trace, str(id_))
         return item(
-            id=None if scored.item is None else scored.item.id,
+            id=id_,
             input_obj=scored.input,
             expected_output_obj=scored.expected,
             output_obj=scored.output,
             expected_trajectory=row.get(self._expected_steps) or [],
-            trajectory=nat_steps(scored.trace),
+            trajectory=steps,
             full_dataset_entry=row,
         )
 

@@ -7,7 +7,8 @@ hold task groups, which must be left in the task that entered them.
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -19,7 +20,11 @@ from typing import Any
 
 from limpet.errors import ConfigError, LimpetError
 from limpet.integrations.nat.judges import ImpatientBuilder, without_retries
+from limpet.nat_trace import nat_steps
 from limpet.text import one_line, text_of
+
+logger = logging.getLogger("limpet.integrations.nat")
+_left_out: set[tuple[str, int]] = set()
 
 
 def is_installed() -> bool:
@@ -274,6 +279,28 @@ async def _eval_builder(config: Any) -> AsyncIterator[Any]:
     builder_class = import_module("nat.plugins.eval.runtime.builder").WorkflowEvalBuilder
     async with builder_class(config.general, config.eval.general) as builder:
         yield builder
+
+
+def toolkit_steps(trace: Sequence[Any], id_: str) -> list[Any]:
+    """Return a trace as steps of the toolkit's own class.
+
+    As in `nat eval`, a step that it rejects is left out, with a line in the log.
+
+    Args:
+        trace: The trace.
+        id_: The item's id, for the log.
+    """
+    step_class = import_module("nat.data_models.intermediate_step").IntermediateStep
+    steps = []
+    for number, step in enumerate(nat_steps(trace), 1):
+        try:
+            steps.append(step_class.model_validate(step))
+        except ValueError as error:
+            if (id_, number) not in _left_out:  # each evaluator asks
+                _left_out.add((id_, number))
+                told = "%s: step %d is left out: the toolkit rejects it: %s"
+                logger.warning(told, one_line(id_), number, one_line(text_of(error)))
+    return steps
 
 
 def discover_plugins() -> None:

@@ -20,10 +20,9 @@ from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
-from limpet.integrations.nat.toolkit import Built, Toolkit, registry, toolkit_version
+from limpet.integrations.nat.toolkit import Built, Toolkit, registry, toolkit_steps, toolkit_version
 from limpet.integrations.nat.toolkit_checks import check_evaluators
 from limpet.integrations.nat.workflow import counted, named_blocks
-from limpet.nat_trace import nat_steps
 from limpet.text import one_line, text_of
 from limpet.types import Output
 
@@ -116,7 +115,7 @@ class ToolkitEvaluator(CodeStep, Evaluator):
             input_obj=scored.input,
             expected_output_obj="" if scored.expected is None else scored.expected,
             output_obj=scored.output,
-            trajectory=nat_steps(scored.trace),
+            trajectory=toolkit_steps(scored.trace, scored.item.id),
             expected_trajectory=expected_steps or [],
             full_dataset_entry=row,
         )

@@ -18,10 +18,9 @@ from typing import Any
 from limpet.config.environment import substitute
 from limpet.errors import DatasetError, LimpetError
 from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock
-from limpet.integrations.nat.toolkit import Toolkit, is_installed
+from limpet.integrations.nat.toolkit import Toolkit, is_installed, toolkit_steps
 from limpet.integrations.nat.toolkit_checks import as_toolkit_reads
 from limpet.journal.files import replace_file
-from limpet.nat_trace import nat_steps
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import one_line, text_of
 
@@ -137,7 +136,7 @@ def _profile(run: Path, block: Any, items: Iterable[ItemResult]) -> None:
     profiler = import_module("nat.data_models.profiler").ProfilerConfig
     config = profiler.model_validate(as_toolkit_reads(block))
     runner = import_module("nat.plugins.profiler.profile_runner").ProfilerRunner(config, run)
-    _run(runner.run([_trajectory(item) for item in items if item.is_completed]))
+    _run(runner.run([toolkit_steps(item.trace, item.id) for item in items if item.is_completed]))
 
 
 def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
@@ -149,7 +148,7 @@ def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
             input_obj=item.input,
             expected_output_obj=item.expected,
             output_obj=item.output,
-            trajectory=_trajectory(item),
+            trajectory=toolkit_steps(item.trace, item.id),
             full_dataset_entry=dict(item.row),
         )
         for item in items
@@ -158,11 +157,6 @@ def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
     samples = adapter.build_samples(models.EvalInput(eval_input_items=found))
     content = json.dumps([sample.model_dump(mode="json") for sample in samples], indent=2)
     replace_file(run / _ATIF, [content.encode()])
-
-
-def _trajectory(item: ItemResult) -> list[Any]:
-    step = import_module("nat.data_models.intermediate_step").IntermediateStep
-    return [step.model_validate(entry) for entry in nat_steps(item.trace)]
 
 
 # ---- the effective configuration ----------------------------------------------------------------

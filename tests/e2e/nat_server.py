@@ -32,6 +32,7 @@ class Server:
         broken: Questions that fail on the server's side.
         refused: Questions that are no valid request.
         silent: Questions that are answered with nothing.
+        odd: Questions whose last step the toolkit's own model rejects.
         most_in_flight: How many it was asked at once, at most.
         gate: Answers wait for it while it is not set; the first `free` do not.
     """
@@ -42,6 +43,7 @@ class Server:
         self.broken = set()
         self.refused = set()
         self.silent = set()
+        self.odd = set()
         self.free = 0
         self.in_flight = 0
         self.most_in_flight = 0
@@ -70,7 +72,7 @@ class Server:
             await asyncio.to_thread(self.gate.wait)
         reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await reply.prepare(request)
-        for kind in ("FUNCTION_START", "TOOL_END"):
+        for kind in ("FUNCTION_START", "TOOL_END", *["TOOL_END_OF_TIME"] * (question in self.odd)):
             step = {"id": f"s{number}", "parent_id": "root", "type": kind, "name": "repeat"}
             step["payload"] = json.dumps({**STEP, "event_type": kind})
             await reply.write(f"intermediate_data: {json.dumps(step)}\n\n".encode())

@@ -71,9 +71,10 @@ def open_journal(run: Any) -> "EvalJournal":
     if journal.differs:
         logger.warning("limpet: %s", journal.differs)
     if run.config.write_output:
-        done = [item for item in run.eval_input.eval_input_items if _has_answer(item.output_obj)]
         try:
-            journal.live = _live_file(run, done)
+            journal.live = _live_file(
+                run, filter(journal.has_answer, run.eval_input.eval_input_items)
+            )
         except (OSError, JournalError) as error:
             logger.warning("limpet: no live file: %s", one_line(text_of(error)))
     return journal
@@ -260,6 +261,10 @@ class EvalJournal:
     def is_done(self, item: Any) -> bool:
         """Return whether an item has its answer."""
         return id(item) in self._done
+
+    def has_answer(self, item: Any) -> bool:
+        """Return whether an item has an answer, of this run or of its dataset."""
+        return self.is_done(item) or _has_answer(item.output_obj)
 
     # ---- as answers come ------------------------------------------------------------------------
 

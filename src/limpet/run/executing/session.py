@@ -84,9 +84,9 @@ class EvaluationSession:
         self._steps = [*planner.steps]
         self._identities, self._masking = planner.identities, planner.masking
         self._journal = journal = Journal(layout, durability=request.durability)
+        run_file = RunFile.load(layout)
         if request.as_toolkit:
             journal.move_column(WORKFLOW)
-        run_file = RunFile.load(layout)
         done = self._make_plan(journal, run_file)
         self.plan = replace(self.plan, scales=request.scales)
         logger.info("%s", self.plan)

@@ -596,8 +596,8 @@ def test_two_names_of_one_file_are_one_journal(tmp_path):
         ("results.jsonl.gz", "a .jsonl file or a directory"),
         ("x" * 300 + ".jsonl", "cannot be opened|not a path"),
         ("nul\0.jsonl", "not a path"),
-        ("full", "not empty, and not a journal"),
-        ("set.json", "not empty, and not a journal"),
+        ("full", "not a journal"),
+        ("set.json", "not a journal"),
     ],
 )
 def test_a_path_that_can_be_no_journal_is_said(tmp_path, monkeypatch, path, said):

@@ -11,7 +11,6 @@ from typing import Any
 
 from limpet.fingerprints.files.audit_hook import ReadElsewhere, Readers, missed
 from limpet.fingerprints.files.project import ABSENT, Project
-from limpet.fingerprints.files.running_code import is_found_by_name, is_imported
 from limpet.fingerprints.walk.ownership import is_users_file
 
 _MOST_OF_A_CALL = 1_001  # the driver lists one less, and notes that there are more
@@ -25,7 +24,7 @@ class FileReports:
         self._new: deque[tuple[int | str, tuple[Any, ...]]] = deque()
         self._seen: dict[int | str, set[tuple[Any, ...]]] = {}
 
-    def record(self, path: str, call: Any, *, writes: bool, by: Readers) -> None:
+    def record(self, path: str, call: Any, *, writes: bool, by: Readers, is_module: bool) -> None:
         """Note a file that is being opened; called by the audit hook, in any thread.
 
         Args:
@@ -34,13 +33,11 @@ class FileReports:
                 belongs to none, as at an import.
             writes: Whether it is opened for writing.
             by: The functions that are running; None if unknown.
+            is_module: Whether a library imports it for a call.
         """
-        if not is_users_file(path):
+        if not is_users_file(path) or (is_module and call is None):
             return
         digest = None if os.path.isdir(path) else self._project.digest_at(path)  # noqa: PTH112
-        is_module = not writes and is_imported(path, path)
-        if is_module and (call is None or not is_found_by_name()):
-            return
         if not writes and digest is None and not os.path.isdir(path):  # noqa: PTH112
             return
         number = call or ""

@@ -11,7 +11,7 @@ import pytest
 from e2e import ready_limpet
 
 import limpet
-from limpet.fingerprints.walk.ownership import is_users_file
+from limpet.fingerprints.walk.ownership import holds_users_files, is_users_file
 
 STDLIB = sysconfig.get_path("stdlib")
 
@@ -62,6 +62,12 @@ def test_a_package_that_is_a_link_to_ones_own_folder_is_ones_own(tmp_path):
     (packages / "other").symlink_to(tmp_path / "store" / "site-packages" / "other")
     assert is_users_file(str(packages / "tool" / "main.py"))
     assert not is_users_file(str(packages / "other" / "main.py"))
+
+
+def test_bytecode_in_a_folder_of_its_own_is_of_whoever_has_the_source(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    assert not holds_users_files(f"{tmp_path}{STDLIB}/json")
+    assert holds_users_files(f"{tmp_path}/home/me/project")
 
 
 SCRIPT = """

@@ -25,11 +25,12 @@ from limpet.fingerprints.files.running_code import (
     is_limpet,
     running_functions,
 )
-from limpet.fingerprints.walk.ownership import is_users_file
+from limpet.fingerprints.walk.ownership import holds_users_files, is_users_file
 
 _LISTING = {"os.listdir", "os.scandir"}
 _EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", *_LISTING}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITING_MODES = frozenset("wax+")
 Readers = frozenset[tuple[str, int]] | None
 
 
@@ -70,7 +71,9 @@ class Watch:
         finally:
             _call.reset(token)
 
-    def record(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+    def record(
+        self, path: str, call: Call | None, *, writes: bool, by: Readers, is_module: bool
+    ) -> None:
         """Record a file that is being opened.
 
         Args:
@@ -78,15 +81,14 @@ class Watch:
             call: The call that opens it, if it belongs to this session.
             writes: Whether it is opened for writing.
             by: The functions that are running; None if unknown.
+            is_module: Whether a library imports it for a call.
         """
         name = self.project.name_of(path)
         if name is None:
             return
         digest = self.project.digest_at(path)
-        source = path if not writes and is_imported(name, path) else None
-        if source is not None and not is_found_by_name():
-            return
         if writes or digest is not None:
+            source = path if is_module else None
             self._note(name, digest, call, writes=writes, by=by, source=source)
 
     def replay(self, read: "ReadElsewhere", call: Call | None) -> None:
@@ -163,13 +165,15 @@ class Early:
         self.written: set[str] = set()
         self._project = Project([])
 
-    def record(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+    def record(
+        self, path: str, call: Call | None, *, writes: bool, by: Readers, is_module: bool
+    ) -> None:
         del call, by
         if not is_users_file(path):
             return
         if writes:
             self.written.add(path)
-        elif path not in self.read and not is_imported(path, path):
+        elif path not in self.read and not is_module:
             digest = self._project.digest_at(path)
             if digest is not None:
                 self.read[path] = (digest, importing_module())
@@ -198,7 +202,9 @@ def importing() -> Iterator[None]:
 class Listener(Protocol):
     """Hears of files that are opened."""
 
-    def record(self, path: str, call: Any, *, writes: bool, by: Readers) -> None: ...
+    def record(
+        self, path: str, call: Any, *, writes: bool, by: Readers, is_module: bool
+    ) -> None: ...
 
 
 def attribute(listener: Listener, call: object) -> None:
@@ -269,46 +275,61 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     # Python calls this for every audit event: most return on the first line.
     if event not in _EVENTS or not _listening or getattr(_own, "is_busy", False):
         return
+    _own.is_busy = True  # `unwatched` takes as long as everything else for a library's file
     try:
-        with unwatched():
-            _handle(event, args)
+        _handle(event, args)
     except Exception as error:  # noqa: BLE001 - recording must never break the code that opens a file
         missed.append(f"{event} {args[:1]}: {error!r}")
+    finally:
+        _own.is_busy = False
 
 
 def _handle(event: str, args: tuple[Any, ...]) -> None:
-    current = _call.get()
-    if not current and is_limpet():
+    opened, kinds = _opened(event, args)
+    folder_of = os.path.abspath if event in _LISTING else os.path.dirname
+    # First, as importing a large library opens thousands of files, below hundreds of frames.
+    users = [path for path in opened if holds_users_files(folder_of(path))]
+    if not users or (not _call.get() and is_limpet()):
         return
-    paths, kinds = _opened(event, args)
+    for path in users:
+        _tell(path if True in kinds else _source_of(path), kinds)  # Python writes only bytecode
+
+
+def _tell(path: str, kinds: Sequence[bool]) -> None:
+    is_module = False in kinds and is_imported(path)
+    if is_module and not is_found_by_name():  # it counts as code
+        kinds = [writes for writes in kinds if writes]
+    if not kinds:
+        return
+    current = _call.get()
     by = None if current is None else running_functions()
-    for path in paths:
-        if isinstance(path, int):
+    if False in kinds and by is not None:
+        remember(path, by)
+    for listener, writes in itertools.product(list(_listening), kinds):
+        if current == () and not writes:
             continue
-        opened = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - strings
-        source = opened if True in kinds else _source_of(opened)  # Python writes only bytecode
-        is_read = False in kinds and by is not None
-        if is_read and (not is_imported(source, source) or is_found_by_name()):
-            remember(source, by or frozenset())
-        for listener, writes in itertools.product(list(_listening), kinds):
-            if current == () and not writes:
-                continue
-            call = current[1] if current and current[0] is listener else None
-            listener.record(source, call, writes=writes, by=by)
+        call = current[1] if current and current[0] is listener else None
+        listener.record(path, call, writes=writes, by=by, is_module=is_module and not writes)
 
 
-def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:
-    """Return the opened paths, and how: False for reading, True for writing, or both."""
+def _opened(event: str, args: tuple[Any, ...]) -> tuple[list[str], Sequence[bool]]:
+    """Return the opened paths, absolute, and how: False for reading, True for writing, or both."""
     if event in _LISTING:
-        return (args[0] or ".",), (False,)
+        return _paths(args[0] or "."), (False,)
     if event != "open":
-        return args[: 2 if event == "os.rename" else 1], (True,)
+        return _paths(*args[: 2 if event == "os.rename" else 1]), (True,)
     path, mode, flags = args
     if mode:
-        writes, both = any(letter in mode for letter in "wax+"), "+" in mode
+        writes, both = not _WRITING_MODES.isdisjoint(mode), "+" in mode
     else:
         writes, both = bool(flags & _WRITING), bool(flags & os.O_RDWR)
-    return (path,), (False, True) if both else (writes,)
+    return _paths(path), (False, True) if both else (writes,)
+
+
+def _paths(*opened: Any) -> list[str]:
+    """Return the absolute paths of what is opened, unless it is open already."""
+    named = [path for path in opened if not isinstance(path, int)]
+    return [os.path.abspath(os.fsdecode(path)) for path in named]  # noqa: PTH100 - strings
 
 
 def _source_of(path: str) -> str:

@@ -5,7 +5,7 @@ The frames that are running when the audit hook is called say so.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -15,7 +15,7 @@ _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
 _LIMPET = str(Path(__file__).parents[2])
 _OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
-_HOOK = str(Path(__file__).with_name("audit_hook.py"))
+_HOOK = "limpet.fingerprints.files.audit_hook"
 
 
 def is_limpet() -> bool:
@@ -25,13 +25,20 @@ def is_limpet() -> bool:
     return opener.startswith(_LIMPET)
 
 
-def is_imported(name: str, path: str) -> bool:
+def is_imported(path: str) -> bool:
     """Return whether a path is the source of a module, or is read by an import: that is code."""
-    if name.endswith(".py"):
-        modules = (module for module in list(sys.modules.values()) if is_module(module))
-        files = (vars(module).get("__file__") for module in modules)
-        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
+    if path.endswith(".py"):
+        try:  # a copy of ten thousand modules takes longer than to look at the last ones
+            return _is_of_module(path, reversed(sys.modules.values()))
+        except RuntimeError:  # another thread imports a module
+            return _is_of_module(path, list(sys.modules.values()))
     return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
+
+
+def _is_of_module(path: str, modules: Iterable[object]) -> bool:
+    end = os.path.basename(path)  # noqa: PTH119 - a string
+    files = (str(vars(module).get("__file__")) for module in modules if is_module(module))
+    return any(file.endswith(end) and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
 
 
 def is_found_by_name() -> bool:
@@ -87,9 +94,10 @@ def importing_module() -> str:
 def _frames() -> Iterator[FrameType]:
     """Yield the frames that were running when the hook was called, innermost first."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
-    while frame is not None and frame.f_code.co_filename != _HOOK:
+    # Not by `f_code`: reading that is itself an audit event.
+    while frame is not None and frame.f_globals.get("__name__") != _HOOK:
         frame = frame.f_back  # of who records, wherever that is
     while frame is not None:
-        if frame.f_code.co_filename != _HOOK:
+        if frame.f_globals.get("__name__") != _HOOK:
             yield frame
         frame = frame.f_back

@@ -99,6 +99,17 @@ def is_users_file(file: str) -> bool:
     return not path.startswith(_pythons_own())
 
 
+@functools.lru_cache(maxsize=4096)
+def holds_users_files(folder: str) -> bool:
+    """Return whether files in a folder are the user's, by its path or by where links lead."""
+    # Bytecode may be kept elsewhere, below there by the path of its source.
+    folder = folder.removeprefix(sys.pycache_prefix or "")
+    return any(
+        is_users_file(os.path.join(place, "any"))  # noqa: PTH118 - strings
+        for place in (folder, os.path.realpath(folder))
+    )
+
+
 def _is_linked(package: Path) -> bool:
     """Return whether a package is a link to a user's folder: a kind of editable install."""
     return package.is_symlink() and not _FOR_PACKAGES & {*Path(os.path.realpath(package)).parts}

@@ -6,10 +6,12 @@ Nothing is imported to find out.
 import ast
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+Places = tuple[str, ...]
+Finder = Callable[[str, Places], tuple[str | None, Places] | None]
 # An environment below the project has thousands of files.
 _NOT_OF_PROJECT = {"site-packages", "dist-packages", "node_modules"}
 
@@ -50,20 +52,30 @@ def _computed(name: ast.expr, package: str | None) -> str:
     return ".*"
 
 
-def file_of_module(name: str, importer: str) -> str | None:
-    """Return the file of a module; None if it has none or is not Python source."""
-    places = [str(Path(importer).parent), *sys.path]
-    spec = None
+def find_module(name: str, places: Places) -> tuple[str | None, Places] | None:
+    """Return the file of a module in some folders, and the folders of its own modules."""
+    spec = PathFinder.find_spec(name, places)
+    return None if spec is None else (spec.origin, (*(spec.submodule_search_locations or ()),))
+
+
+def file_of_module(name: str, importer: str, find: Finder = find_module) -> str | None:
+    """Return the file of a module; None if it has none or is not Python source.
+
+    Args:
+        name: Its full name.
+        importer: The file that imports it.
+        find: `find_module`, or the same with a memory.
+    """
+    file, places = None, (os.path.dirname(importer) or ".", *sys.path)  # noqa: PTH120 - a string
     for part in name.split("."):
-        spec = PathFinder.find_spec(part, places)
-        if spec is None:
+        found = find(part, places)
+        if found is None:
             return None
-        places = list(spec.submodule_search_locations or ())
-    origin = None if spec is None else spec.origin
-    return origin if origin and origin.endswith(".py") else None
+        file, places = found
+    return file if file and file.endswith(".py") else None
 
 
-def modules_below(package: str, importer: str) -> list[tuple[str, str]]:
+def modules_below(package: str, importer: str, find: Finder) -> list[tuple[str, str]]:
     """Return all modules of a package, or of the importer's folder if it is empty.
 
     Returns:
@@ -71,7 +83,7 @@ def modules_below(package: str, importer: str) -> list[tuple[str, str]]:
     """
     folder = Path(importer).parent
     if package:
-        file = file_of_module(package, importer)
+        file = file_of_module(package, importer, find)
         named = Path(importer).parent.joinpath(*package.split("."))
         folder = Path(file).parent if file is not None else named
     found: list[Path] = []

@@ -4,6 +4,7 @@ import ast
 import functools
 from typing import Any
 
+from limpet.fingerprints.code import syntax
 from limpet.fingerprints.code.bytecode import compiled
 from limpet.fingerprints.code.pieces import Cut, Piece, cut
 from limpet.fingerprints.code.statements import (
@@ -13,6 +14,7 @@ from limpet.fingerprints.code.statements import (
     children,
     may_have_effects,
 )
+from limpet.fingerprints.code.summary import CodeSummary
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _FAILS = (SyntaxError, ValueError, RecursionError)
@@ -120,10 +122,12 @@ class Parsed:
     @functools.cached_property
     def tree(self) -> ast.Module:
         """The syntax of the whole file."""
-        try:
-            return ast.parse(self.text)
-        except _FAILS:  # in a function that is never used
-            return ast.Module([ast.Expr(ast.Constant(self.text))], [])
+        return _tree_of(self.text)
+
+    @property
+    def summary(self) -> CodeSummary:
+        """What the whole file does. It is shared: do not change it."""
+        return _summary_of(self.text)
 
     def class_named(self, name: str) -> ast.ClassDef | None:
         """Return a class by its qualified name; the last if there are several."""
@@ -250,6 +254,18 @@ def parsed(text: str) -> Parsed | None:
         return Parsed(text)
     except _FAILS:
         return None
+
+
+def _tree_of(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except _FAILS:  # in a function that is never used
+        return ast.Module([ast.Expr(ast.Constant(text))], [])
+
+
+@functools.lru_cache(maxsize=1024)  # a file that counts as a whole counts for every step
+def _summary_of(text: str) -> CodeSummary:
+    return syntax.read(_tree_of(text))
 
 
 def lines_of(node: Any) -> tuple[int, int]:

@@ -232,6 +232,6 @@ def _bound(alias: ast.alias) -> str:
 
 
 def _add_file(walk: "Walk", name: str, importer: str) -> None:
-    found = file_of_module(name, importer)
+    found = file_of_module(name, importer, walk.find_module)
     if found is not None:
         walk.defer(scopes.add_file, walk, name, found)

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import syntax
 from limpet.fingerprints.code.imports import file_of_module, imports_in, modules_below
 from limpet.fingerprints.code.summary import Chain, CodeSummary
 from limpet.fingerprints.walk import environment, import_effects, volatile
@@ -140,7 +139,7 @@ def add_scope(walk: "Walk", module: str, scope: Scope) -> None:
     walk.add_form(label, ["module"])
     parsed = walk.sources.module(scope)
     if parsed is not None:
-        summary = syntax.read(parsed.tree)
+        summary = parsed.summary
         walk.result.forms[label] = ["module", summary.digest]
         walk.result.written[label] = (str(scope.get("__file__")), _WHOLE)
         add_variables(walk, label, summary, scope)
@@ -194,13 +193,13 @@ def add_import(walk: "Walk", name: str, importer: str, package: str) -> None:
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
         add_scope(walk, name, module_dict(loaded))
-    found = file_of_module(name, importer)
+    found = file_of_module(name, importer, walk.find_module)
     if found is not None:
         add_file(walk, name, found)
 
 
 def _add_files_below(walk: "Walk", name: str, importer: str, package: str) -> None:
-    found = modules_below(name, importer)
+    found = modules_below(name, importer, walk.find_module)
     if len(found) > _MOST_FILES:
         why = f"imports a module by a computed name: the first {_MOST_FILES} files count"
         walk.leave_out(f"{Path(importer).name}: {len(found)} files", why)
@@ -218,7 +217,7 @@ def add_file(walk: "Walk", name: str, file: str) -> None:
     if parsed is None:
         walk.add_form(label, ["unreadable"])
         return
-    summary = syntax.read(parsed.tree)
+    summary = parsed.summary
     kept = walk.add_form(label, ["module", summary.digest])
     walk.result.written[kept] = (file, _WHOLE)
     add_variables(walk, label, summary, {})

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+from limpet.fingerprints.code.imports import find_module
 from limpet.fingerprints.code.source import Sources, text_of_file
 from limpet.fingerprints.code.summary import CodeSummary
 from limpet.fingerprints.project_folder import folders_of
@@ -73,6 +74,7 @@ class Walk:
         volatile: Attributes and keys that differ at every start, by the id of their object.
         introspection: What the visited code inspects: docstrings, source, frames, the environment.
         sources: The source files.
+        find_module: Finds modules; each once, as one import may be in a thousand files.
         side_effects: Knows which code changes objects that are not its own.
         reached: Names of modules that contribute something.
         files: The source files that count as a whole, each with the name of its part.
@@ -98,6 +100,7 @@ class Walk:
         self.volatile: dict[int, set[str]] = {}
         self.introspection = Introspection()
         self.sources = Sources()
+        self.find_module = functools.cache(find_module)
         self.side_effects = SideEffects(self)
         self.reached: set[str] = set()
         self.files: set[tuple[str, str]] = set()

@@ -183,6 +183,9 @@ _call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_ca
 _listening: list[Any] = []
 _own = threading.local()
 _is_hooked = False
+# Importing a large library opens thousands of files, below hundreds of frames: their folder alone
+# decides. A set, as calling a function that remembers takes 5% of such an import.
+_of_libraries: set[str] = set()
 missed: deque[str] = deque(maxlen=100)
 """Files that could not be recorded, and why, for the session to log."""
 early = Early()
@@ -275,24 +278,35 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     # Python calls this for every audit event: most return on the first line.
     if event not in _EVENTS or not _listening or getattr(_own, "is_busy", False):
         return
-    _own.is_busy = True  # `unwatched` takes as long as everything else for a library's file
+    is_named = event == "open" and type(args[0]) is str
+    if is_named and args[0].rpartition(os.sep)[0] in _of_libraries:
+        return
     try:
-        _handle(event, args)
+        with unwatched():
+            _handle(event, args)
     except Exception as error:  # noqa: BLE001 - recording must never break the code that opens a file
         missed.append(f"{event} {args[:1]}: {error!r}")
-    finally:
-        _own.is_busy = False
 
 
 def _handle(event: str, args: tuple[Any, ...]) -> None:
-    opened, kinds = _opened(event, args)
-    folder_of = os.path.abspath if event in _LISTING else os.path.dirname
-    # First, as importing a large library opens thousands of files, below hundreds of frames.
-    users = [path for path in opened if holds_users_files(folder_of(path))]
+    paths, kinds = _opened(event, args)
+    users = [path for path in paths if not _is_librarys(path, event)]
     if not users or (not _call.get() and is_limpet()):
         return
     for path in users:
-        _tell(path if True in kinds else _source_of(path), kinds)  # Python writes only bytecode
+        if not isinstance(path, int):
+            opened = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - strings
+            _tell(opened if True in kinds else _source_of(opened), kinds)  # Python writes bytecode
+
+
+def _is_librarys(path: Any, event: str) -> bool:
+    """Return whether a path is a library's, by its folder."""
+    if type(path) is not str or not path.startswith(os.sep):
+        return False  # seldom: the listeners find out
+    folder = path if event in _LISTING else path.rpartition(os.sep)[0]
+    if not holds_users_files(folder):
+        _of_libraries.add(folder)
+    return folder in _of_libraries
 
 
 def _tell(path: str, kinds: Sequence[bool]) -> None:
@@ -312,24 +326,18 @@ def _tell(path: str, kinds: Sequence[bool]) -> None:
         listener.record(path, call, writes=writes, by=by, is_module=is_module and not writes)
 
 
-def _opened(event: str, args: tuple[Any, ...]) -> tuple[list[str], Sequence[bool]]:
-    """Return the opened paths, absolute, and how: False for reading, True for writing, or both."""
+def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:
+    """Return the opened paths, and how: False for reading, True for writing, or both."""
     if event in _LISTING:
-        return _paths(args[0] or "."), (False,)
+        return (args[0] or ".",), (False,)
     if event != "open":
-        return _paths(*args[: 2 if event == "os.rename" else 1]), (True,)
+        return args[: 2 if event == "os.rename" else 1], (True,)
     path, mode, flags = args
     if mode:
         writes, both = not _WRITING_MODES.isdisjoint(mode), "+" in mode
     else:
         writes, both = bool(flags & _WRITING), bool(flags & os.O_RDWR)
-    return _paths(path), (False, True) if both else (writes,)
-
-
-def _paths(*opened: Any) -> list[str]:
-    """Return the absolute paths of what is opened, unless it is open already."""
-    named = [path for path in opened if not isinstance(path, int)]
-    return [os.path.abspath(os.fsdecode(path)) for path in named]  # noqa: PTH100 - strings
+    return (path,), (False, True) if both else (writes,)
 
 
 def _source_of(path: str) -> str:

@@ -103,7 +103,10 @@ def is_users_file(file: str) -> bool:
 def holds_users_files(folder: str) -> bool:
     """Return whether files in a folder are the user's, by its path or by where links lead."""
     # Bytecode may be kept elsewhere, below there by the path of its source.
-    folder = folder.removeprefix(sys.pycache_prefix or "")
+    folder = os.path.normpath(folder.removeprefix(sys.pycache_prefix or ""))
+    above = os.path.dirname(folder)  # noqa: PTH120 - strings
+    if above != folder and not os.path.islink(folder) and not holds_users_files(above):  # noqa: PTH114
+        return False  # at little cost: a library has hundreds of folders
     return any(
         is_users_file(os.path.join(place, "any"))  # noqa: PTH118 - strings
         for place in (folder, os.path.realpath(folder))

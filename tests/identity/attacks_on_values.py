@@ -24,6 +24,61 @@ def _without_source(name: str, text: str, **others: str) -> Edit:
 
 RERUN: list[Edit] = [
     _v(
+        "a prompt below a key of a dict that looks like a secret's",
+        "PROMPTS = {'password': {'system': 'You are v1, and kind.'}}\n"
+        "def answer(q): return PROMPTS['password']['system'] + q\n",
+    ),
+    _v(
+        "a prompt deep below a key that looks like a secret's",
+        "P = {'credentials': [{'a': {'b': {'c': {'d': ['Reset it in v1 steps.']}}}}]}\n"
+        "def answer(q): return P['credentials'][0]['a']['b']['c']['d'][0] + q\n",
+    ),
+    _v(
+        "a constant with a secret's name that is prose",
+        "OUR_SECRET = 'We always say v1 first.'\ndef answer(q): return OUR_SECRET + q\n",
+    ),
+    _v(
+        "a prompt in an object of a library's, under a secret's name",
+        "from types import SimpleNamespace\n"
+        "TOPICS = SimpleNamespace(access_token='Explain tokens in v1 words.')\n"
+        "def answer(q): return TOPICS.access_token + q\n",
+    ),
+    _v(
+        "a name in a string that annotates a plain class",
+        "from typing import Literal, get_type_hints\nMood = Literal['v1', 'sad']\n"
+        "class Reply:\n    mood: 'Mood'\n"
+        "def answer(q): return str(get_type_hints(Reply)) + q\n",
+    ),
+    _v(
+        "a hint of a plain class with postponed annotations",
+        "from __future__ import annotations\nfrom typing import Literal, get_type_hints\n"
+        "class Reply:\n    mood: Literal['v1', 'sad']\n"
+        "def answer(q): return str(get_type_hints(Reply)) + q\n",
+    ),
+    _v(
+        "what a name in the hint of a plain class with postponed annotations stands for",
+        "from __future__ import annotations\nfrom typing import Literal, get_type_hints\n"
+        "Mood = Literal['v1', 'sad']\nclass Reply:\n    mood: Mood\n"
+        "def answer(q): return str(get_type_hints(Reply)) + q\n",
+    ),
+    Edit(
+        "prose in a variable with a secret's name",
+        {"app.py": "import os\ndef answer(q): return os.environ['GAME_SECRET'] + q\n"},
+        environment=({"GAME_SECRET": "the word is v1"}, {"GAME_SECRET": "the word is v2"}),
+    ),
+    *(
+        Edit(
+            f"a variable with a computed name: {name}",
+            {"app.py": f"import os\ndef answer(q): return os.environ.get({code}, '') + q\n"},
+            environment=({name: "v1"}, {name: "v2"}),
+        )
+        for name, code in (
+            ("bot_model", "f'bot_{q}'"),
+            ("Model_mine", "'Model_' + q"),
+            ("xmodel", "'x' + q"),
+        )
+    ),
+    _v(
         "a function whose name ends like a secret's",
         "def guess_password(q): return 'v1' + q\ndef answer(q): return guess_password(q)\n",
     ),
@@ -230,6 +285,16 @@ RERUN: list[Edit] = [
     ),
 ]
 KEEP: list[Edit] = [
+    _v(
+        "a key with many lines under a secret's name",
+        "CLIENT_SECRET = '-----BEGIN PRIVATE KEY-----\\nv1 x\\n'\n"
+        "def answer(q): return len(CLIENT_SECRET) * q\n",
+    ),
+    _v(
+        "a hint of a plain class that nobody reads",
+        "from typing import Literal\nclass Reply:\n    mood: Literal['v1', 'sad']\n"
+        "def answer(q): return Reply() and q\n",
+    ),
     Edit(
         "texts under a secret's name, in containers and in objects of a library's",
         {

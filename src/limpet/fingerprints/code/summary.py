@@ -19,6 +19,9 @@ NOTICED |= dict.fromkeys(["_getframe", "currentframe", "f_locals", "f_back"], FR
 NOTICED |= {"__subclasses__": SUBCLASSES}
 ENVIRONMENT = "environment"
 NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvars"], ENVIRONMENT)
+LOOKS = "looks"
+NOTICED |= dict.fromkeys(["exists", "lexists", "isfile", "isdir", "is_file", "is_dir"], LOOKS)
+NOTICED |= dict.fromkeys(["stat", "lstat", "getmtime", "getsize", "readlink", "access"], LOOKS)
 """Names that show what code inspects."""
 
 
@@ -80,10 +83,20 @@ def documentation_of(node: ast.AST) -> Any:
     return [text, hints] if text is not None or hints else None
 
 
+def fields_of(node: ast.AST) -> list[list[str]]:
+    """Return the names and type hints in the body of a class."""
+    return [[ast.unparse(field.target), ast.unparse(field.annotation)] for field in _fields(node)]
+
+
+def _fields(node: ast.AST) -> list[ast.AnnAssign]:
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    return [statement for statement in body if isinstance(statement, ast.AnnAssign)]
+
+
 def hints_of(node: ast.AST) -> list[ast.expr]:
-    """Return the type hints of a function's parameters and return value."""
+    """Return the type hints of a function, or those in the body of a class."""
     if not isinstance(node, FUNCTIONS):
-        return []
+        return [field.annotation for field in _fields(node)]
     hints = [
         parameter.annotation for parameter in _parameters(node) if parameter.annotation is not None
     ]

@@ -37,7 +37,6 @@ _READERS = {
     "dynaconf",
 }  # packages that only read the environment
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_SHORTEST = 2
 _SETTINGS = "pydantic_settings"
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
 _OF_THE_MACHINE |= {"HOSTNAME", "SHELL", "TERM", "LANG", "LC_ALL", "SHLVL", "EDITOR", "DISPLAY"}
@@ -54,10 +53,11 @@ class EnvironmentUse:
 
     Attributes:
         indirect: Whether it reads variables other than by literal names.
+        computes_names: Whether one of these names has no known beginning.
     """
 
     def __init__(self) -> None:
-        self.indirect = False
+        self.indirect = self.computes_names = False
         self._texts: list[str] = []
         self._begins: set[str] = set()
 
@@ -73,10 +73,9 @@ class EnvironmentUse:
         for chain, name in summary.looked_up:
             if chain[-1] in _BEGINNING or is_environment(chain, scope):
                 begin = _begin(name, scope)
-                if len(begin) >= _SHORTEST and (
-                    type(name) not in _WHOLE or chain[-1] in _BEGINNING
-                ):
+                if begin and (type(name) not in _WHOLE or chain[-1] in _BEGINNING):
                     self._begins.add(begin)
+                self.computes_names |= not begin
 
     def names(self, forms: Mapping[str, Any]) -> list[str]:
         """Return the variables that are set and may be read indirectly.
@@ -84,19 +83,21 @@ class EnvironmentUse:
         Args:
             forms: The forms of all parts.
         """
-        known = [
-            name for name in os.environ if _A_NAME.fullmatch(name) and not is_of_the_machine(name)
-        ]
-        if not self.indirect or not known:
+        if not self.indirect:
             return []
+        variables = [name for name in os.environ if not is_of_the_machine(name)]
+        begins = tuple(self._begins)
+        found = {name for name in variables if begins and name.startswith(begins)}
+        known = [name for name in variables if _A_NAME.fullmatch(name)]
+        if not known:
+            return sorted(found)
         any_name = "(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")"
         within = rf"\$\{{?{any_name}\b|\{{{any_name}[}}:!]|%{any_name}%"
-        found = {
+        found |= {
             *_matches(rf"=(?:str |bytes b)?['\"]{any_name}['\"](?:\x1f|$)|{within}", self._texts)
         }
         found |= {*_matches(rf"^{any_name}$|{within}", _texts_in([*forms.values()]))}
-        begins = tuple(self._begins)
-        return sorted(found | {name for name in known if begins and name.startswith(begins)})
+        return sorted(found)
 
 
 def is_handed(value: Any) -> bool:
@@ -216,9 +217,8 @@ def add_settings(walk: "Walk", cls: type) -> None:
                 walk.add_variable(name)
         for file, values in by_file.items():
             for name, value in values.items():
-                hit = name.lower() == field or name.lower().startswith(field + nested)
-                if hit and not walk.is_secret(name):
-                    walk.add_form(f"{name} in {Path(file).name}", walk.normalizer.string(value))
+                if name.lower() == field or name.lower().startswith(field + nested):
+                    walk.add_setting(name, f"{name} in {Path(file).name}", value)
 
 
 def _variables_of(cls: type, prefix: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.fingerprints.code import summary, syntax
 from limpet.fingerprints.walk import environment, scopes
 from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk.result import UNSEEN_FILE, UNSEEN_VARIABLE
 from limpet.fingerprints.walk.safe_access import plain_name
 
 if TYPE_CHECKING:
@@ -59,17 +60,16 @@ class Introspection:
         self, walk: "Walk", label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
     ) -> None:
         """Add a docstring and hints if they count; else remember them."""
-        text = summary.documentation_of(node)
-        if text is None:
-            return
-        hints = summary.hints_of(node) if text[1] else []
-        if counts:
-            walk.result.forms[f"{label}.__doc__"] = text
+        text, fields = summary.documentation_of(node), summary.fields_of(node)
+        hints = summary.hints_of(node)
+        if counts:  # the hints of a class are in the text of its body
+            walk.result.forms |= {} if text is None else {f"{label}.__doc__": text}
             _follow_hints(walk, hints, scope)
-        else:
-            self._documentation[f"{label}.__doc__"] = text
-            if hints:
-                self._hinted.append((hints, scope))
+            return
+        self._documentation |= {} if text is None else {f"{label}.__doc__": text}
+        self._documentation |= {f"{label}.__annotations__": fields} if fields else {}
+        if hints:
+            self._hinted.append((hints, scope))
 
     def finish(self, walk: "Walk") -> None:
         """Add what the visited code inspects. New objects go to the queue of the walk."""
@@ -91,9 +91,16 @@ class Introspection:
                 forms[f"{label}.__subclasses__"] = [
                     walk.form(plain_name(subclass), subclass) for subclass in below
                 ]
+        self._note_unseen(walk)
         named = {name for getter, name in self._calls if getter in self.getters}
         for name in sorted(named.union(self.environment.names(forms))):
             walk.add_variable(name)
+
+    def _note_unseen(self, walk: "Walk") -> None:
+        if summary.LOOKS in self._noticed:
+            walk.leave_out("exists, stat and the like", UNSEEN_FILE)
+        if self.environment.computes_names:
+            walk.leave_out("a variable with a computed name", UNSEEN_VARIABLE)
 
     def _follow_all_hints(self, walk: "Walk") -> None:
         hinted, self._hinted = self._hinted, []

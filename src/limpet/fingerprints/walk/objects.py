@@ -140,15 +140,15 @@ def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
         strings = (element for _, element in held if type(element) is str)
         return ["a", full_name(kind), sorted(map(repr, strings))]
     held += sorted(attributes_of(value).items())
-    return [
-        "a",
-        full_name(kind),
-        [
-            [name if type(name) is str else "…", _briefly(walk, path, element, depth + 1)]
-            for name, element in held
-            if type(name) is not str or not walk.is_secret(name)
-        ],
-    ]
+    forms = []
+    for name, element in held:
+        if type(name) is str and walk.is_secret(name):
+            form = hidden.form_behind_secret(walk, f"{path}.{name}", element)
+        else:
+            form = _briefly(walk, path, element, depth + 1)
+        if form is not hidden.NOTHING:
+            forms.append([name if type(name) is str else "…", form])
+    return ["a", full_name(kind), forms]
 
 
 def _attributes(

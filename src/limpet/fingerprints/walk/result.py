@@ -6,6 +6,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+UNSEEN_NAME = "has the name of a secret"
+UNSEEN_FILE = "what code learns of a file without opening it is not seen"
+UNSEEN_VARIABLE = "it is not seen which one"
+UNSEEN = frozenset({UNSEEN_NAME, UNSEEN_FILE, UNSEEN_VARIABLE})
+"""Why something does not count that may matter: a plan says so."""
+
 _write_text = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -94,7 +94,7 @@ class Walk:
         self._secrets = secrets | {
             value
             for name, value in os.environ.items()
-            if len(value) >= _SHORTEST_SECRET and is_secret(name)
+            if len(value) >= _SHORTEST_SECRET and is_secret(name) and not hidden.is_prose(value)
         }
         self.normalizer = Normalizer((), self._secrets)
         self.volatile: dict[int, set[str]] = {}
@@ -184,13 +184,19 @@ class Walk:
 
     def add_variable(self, name: str) -> None:
         """Add an environment variable as a part."""
-        if environment.is_of_the_machine(name) or self.is_secret(name):
-            self.leave_out(f"variable {name}", "a secret, or describes the machine")
+        if environment.is_of_the_machine(name):
+            self.leave_out(f"variable {name}", "describes the machine")
         else:
-            value = os.environ.get(name)
-            self.result.forms[f"variable {name}"] = (
-                None if value is None else self.normalizer.string(value)
-            )
+            self.add_setting(name, f"variable {name}", os.environ.get(name))
+
+    def add_setting(self, name: str, path: str, value: str | None) -> None:
+        """Add the value of a variable, in the environment or in a file; None: it is not set."""
+        if not self.is_secret(name):
+            form = None if value is None else self.normalizer.string(value)
+        else:
+            form = hidden.NOTHING if value is None else hidden.form_of_text(self, path, value)
+        if form is not hidden.NOTHING:
+            self.result.forms[path] = form
 
     # ---- values ---------------------------------------------------------------------------------
 

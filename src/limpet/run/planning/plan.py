@@ -116,6 +116,7 @@ class Plan:
         scales: What the scores of each evaluator mean, where that is not the usual.
         engine: Which steps run in other processes, in words; empty: none.
         stop_when: The half-width of each score at which it stops earlier; empty: it does not.
+        unseen: What the steps use that is not part of their identity, and could be declared.
     """
 
     items: int
@@ -127,6 +128,7 @@ class Plan:
     scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
     stop_when: Mapping[str, float] = field(default_factory=dict)
     engine: str = ""
+    unseen: tuple[str, ...] = ()
 
     @property
     def calls(self) -> int:
@@ -162,7 +164,12 @@ class Plan:
             text += f"; fewer if {goals} is reached before"
         if self.engine and self.calls:
             text += f"; {self.engine}"
-        return f"{text}; {_REDOS[self.redo]}" if self.redo else text
+        text = f"{text}; {_REDOS[self.redo]}" if self.redo else text
+        return f"{text}; not part of the identity: {self._unseen}" if self.unseen else text
+
+    @property
+    def _unseen(self) -> str:
+        return f"{named(self.unseen)} (declare with depends_on what matters)"
 
     def _repr_html_(self) -> str:
         rows = [_html_row(step) for step in (self.workflow, *self.evaluators)]

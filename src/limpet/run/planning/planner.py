@@ -119,7 +119,11 @@ class Planner:
             raise
         goals = {str(goal.name): goal.half_width for goal in self._request.goals}
         plan = replace(
-            lookup.plan, redo=self._redo, stop_when=goals, engine=words_of(self._request.engines)
+            lookup.plan,
+            redo=self._redo,
+            stop_when=goals,
+            engine=words_of(self._request.engines),
+            unseen=self.identities.unseen,
         )
         lookup.plan = with_expected_costs(plan, self._layout)
         return lookup

@@ -10,6 +10,7 @@ from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import Inspection
+from limpet.fingerprints.walk.result import UNSEEN
 from limpet.journal.journal import Journal
 from limpet.run.planning.identity_file import write_identity
 from limpet.run.run_file import RunFile
@@ -93,6 +94,12 @@ class StepIdentities:
         return any(_CACHES in part for part in self._parts[step]) or any(
             why.endswith(_OF_A_THREAD) for why in left_out.values()
         )
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What may matter and is not part of an identity, by name."""
+        found = (look.identity.left_out.items() for look in self._inspections.values())
+        return tuple(sorted({name for left in found for name, why in left if why in UNSEEN}))
 
     @property
     def objects(self) -> set[str]:

@@ -44,6 +44,9 @@ class Watcher:
     def planned(self, plan: Plan) -> None:
         """The plan is made. Nothing has been spent yet."""
 
+    def kept(self, step: str, record: Mapping[str, Any]) -> None:
+        """A score of an earlier session is kept. All are, before the first attempt starts."""
+
     def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
         """What limits a step's pace. Its `words` can be read at any time."""
 
@@ -109,7 +112,7 @@ class StepSnapshot:
         pace: What limits the pace; empty where no calls are made.
         tokens: The usage that the calls reported.
         errors: The same, by exception.
-        scores: Its scores so far, by name: of this session, or of all while others watch the run.
+        scores: Its scores so far, by name, with those that were on disk before.
     """
 
     name: str
@@ -200,6 +203,9 @@ class Tally(Watcher):
         }
         self._answering = self._steps[plan.workflow.name]
         self.plan = plan
+
+    def kept(self, step: str, record: Mapping[str, Any]) -> None:
+        self._steps[step].add_scores(record)
 
     def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
         self._steps[step].pace = pace

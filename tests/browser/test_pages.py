@@ -46,6 +46,8 @@ def test_a_live_run_goes_from_nothing_to_done(page, server):
         expect(page.get_by_role("table", name="Steps")).to_contain_text("10 of 30")
         expect(page.get_by_role("table", name="In flight")).to_contain_text("q010")
         expect(page.locator(".card")).to_contain_text("so far")
+        expect(page.locator(".card")).to_contain_text(" not scored yet")
+        expect(page.locator(".card")).not_to_contain_text("counted as worst")
         heading = page.locator("h1").element_handle()
         go_on.set()
         expect(page.locator("h1 + .state")).to_have_text("finished")

@@ -63,7 +63,7 @@ def _mean(numbers: Mapping[str, Any]) -> str:
 def _about_mean(numbers: Mapping[str, Any], part: str | None = None) -> Iterator[str]:
     """Yield what to know beside a mean: how many it is of, and why it has no interval."""
     if beside := of_completed(numbers, part):
-        yield f"mean {beside}"
+        yield beside
     value, *_ = claim_of(numbers, part)
     if numbers.get("interim") and value is not None:
         yield "so far"

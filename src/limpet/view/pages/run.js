@@ -71,7 +71,9 @@ function headline(about, run) {
 
 function notes(score) {
   const of = score.beside || plural(score.n, "score");
-  return [of, score.bounded ? `${count(score.missing)} missing counted as worst and as best` : score.method ? "95% interval" : null, ...score.notes].filter(Boolean).join(" · ");
+  const failed = score.missing ? `${count(score.missing)} failed, counted as worst and as best` : null;
+  const waiting = score.waiting ? `${count(score.waiting)} not scored yet, and the range allows for them` : null;
+  return [of, score.method && !score.bounded ? "95% interval" : null, failed, waiting, ...score.notes].filter(Boolean).join(" · ");
 }
 
 function labelLinks(score, run) {

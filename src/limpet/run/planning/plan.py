@@ -116,6 +116,7 @@ class Plan:
         scales: What the scores of each evaluator mean, where that is not the usual.
         engine: Which steps run in other processes, in words; empty: none.
         stop_when: The half-width of each score at which it stops earlier; empty: it does not.
+        skipped: How many rows of the dataset were skipped, because they are no items.
     """
 
     items: int
@@ -127,6 +128,7 @@ class Plan:
     scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
     stop_when: Mapping[str, float] = field(default_factory=dict)
     engine: str = ""
+    skipped: int = 0
 
     @property
     def calls(self) -> int:
@@ -152,6 +154,8 @@ class Plan:
         items = _count(self.items, "item")
         if self.of is not None:
             items = f"{self.items:,} of {_count(self.of, 'item')}"
+        if self.skipped:
+            items += f" ({_count(self.skipped, 'row')} skipped)"
         counts = [", ".join(self._workflow_counts())]
         for step in self.evaluators:
             counts += [f"{step.forced:,} {step.name} forced"] if step.forced else []

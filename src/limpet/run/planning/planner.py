@@ -119,7 +119,11 @@ class Planner:
             raise
         goals = {str(goal.name): goal.half_width for goal in self._request.goals}
         plan = replace(
-            lookup.plan, redo=self._redo, stop_when=goals, engine=words_of(self._request.engines)
+            lookup.plan,
+            redo=self._redo,
+            stop_when=goals,
+            engine=words_of(self._request.engines),
+            skipped=len(self._request.bad_rows),
         )
         lookup.plan = with_expected_costs(plan, self._layout)
         return lookup
@@ -133,7 +137,8 @@ class Planner:
         whole, items = len(request.items), len(request.selection.places(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
         of = whole if items < whole else None
-        return Plan(items, request.trials, workflow, tuple(evaluators), of)
+        skipped = len(request.bad_rows)
+        return Plan(items, request.trials, workflow, tuple(evaluators), of, skipped=skipped)
 
     # ---- a complete run -------------------------------------------------------------------------
     #

@@ -30,9 +30,10 @@ export function showRun(root, source, query) {
 
 function heading(about, run) {
   const trials = about.steps[0] && about.summary.n ? plural(about.summary.n, "answer asked", "answers asked") : null;
-  const facts = [trials, about.sessions > 1 ? plural(about.sessions, "session") : null,
-    about.began ? `began ${moment(about.began)}` : null, about.seconds ? `took ${seconds(about.seconds)}` : null];
-  if (about.state === "running") facts[3] = `for ${seconds(Math.round(about.seconds))}`;
+  const time = seconds(about.state === "running" ? Math.round(about.seconds) : about.seconds);
+  const took = `${about.state === "running" ? "for" : "took"} ${about.seconds_are_all ? "" : "at least "}${time}`;
+  const facts = [trials, about.began ? `began ${moment(about.began)}` : null,
+    about.seconds ? took + (about.sessions > 1 ? ` in ${plural(about.sessions, "session")}` : "") : null];
   return [
     el("div", { class: "title" }, el("h1", {}, about.run), stateWord(about.stopping ? "stopping" : about.state),
       (about.tags || []).map((tag) => el("span", { class: "tag" }, tag)),

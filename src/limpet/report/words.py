@@ -1,6 +1,7 @@
 """How are numbers, times and values written on one line?"""
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +37,9 @@ def latency(seconds: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """Return a p value: `0.63`, `0.018`, `<0.0001`."""
+    """Return a p value: `0.63`, `0.018`, `<0.0001`; a dash if there is none."""
+    if math.isnan(p):
+        return "–"
     return f"<{_LEAST_P}" if p < _LEAST_P else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.planning.plan import Plan
 from limpet.run.results.costs import add_counts, bounded
+from limpet.run.results.scale_data import counted
 from limpet.run.results.score_words import values_of
 from limpet.types import Cell, CellStatus, Outcome, Scale
 
@@ -289,7 +290,7 @@ class _StepTally:
         for part, value in values_of(record) if isinstance(record, Mapping) else ():
             if value is not None:
                 name = self.name if part is None else f"{self.name}.{part}"
-                self._sums[name] = self._sums.get(name, _NOTHING).plus(float(value))
+                self._sums[name] = self._sums.get(name, _NOTHING).plus(counted(float(value), self._scale))
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop goes on meanwhile.

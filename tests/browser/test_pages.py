@@ -46,6 +46,8 @@ def test_a_live_run_goes_from_nothing_to_done(page, server):
         expect(page.get_by_role("table", name="Steps")).to_contain_text("10 of 30")
         expect(page.get_by_role("table", name="In flight")).to_contain_text("q010")
         expect(page.locator(".card")).to_contain_text("so far")
+        expect(page.locator(".card")).to_contain_text(" not scored yet")
+        expect(page.locator(".card")).not_to_contain_text("counted as worst")
         heading = page.locator("h1").element_handle()
         go_on.set()
         expect(page.locator("h1 + .state")).to_have_text("finished")
@@ -58,6 +60,32 @@ def test_a_live_run_goes_from_nothing_to_done(page, server):
         thread.join()
     page.show("#/runs")
     expect(page.get_by_role("row", name=re.compile("live"))).to_contain_text("finished")
+
+
+def test_a_page_says_what_the_terminal_warns_of_and_the_time_of_all_sessions(page, server):
+    run, rows = server.directory / "mixed", [{"id": "q1", "question": "1", "answer": "1"}]
+    bad = [{"id": "q2", "answer": "2"}]
+
+    def session(rows, **options):
+        dataset = limpet.Dataset(rows, input="question", on_bad_row="skip")
+        scored = {"correct": limpet.exact_match()}
+        limpet.evaluate(dataset, lambda question: question, scored, run=run, show=False, **options)
+
+    session(rows, version="1")
+    more = [*rows, {"id": "q3", "question": "3", "answer": "3"}, *bad]
+    session(more, version="2", on_change="keep")
+    about = json.loads((run / "run.json").read_bytes())
+    about["sessions"][0]["began"] = "2026-01-01T00:00:00Z"  # the first one took two hours
+    about["sessions"][0]["ended"] = "2026-01-01T02:00:00Z"
+    (run / "run.json").write_text(json.dumps(about))
+    page.show("#/run?run=mixed")
+    head = page.locator("section.head")
+    expect(head).to_contain_text(re.compile(r"took 2\D.* in 2 sessions"))
+    expect(head).to_contain_text("1 of 2 answers are from the current version")
+    expect(head).to_contain_text("1 row skipped: ")
+    page.show("#/runs")
+    row = page.get_by_role("row", name=re.compile("mixed"))
+    expect(row).to_contain_text("1 of 2 answers current")
 
 
 def test_the_worst_item_is_found_and_its_link_shows_the_same(page, context, server, plain):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from e2e.nat_server import make as make_nat
 from e2e.nat_server import serving
-from e2e.project import COMMAND, answered, calls, make
+from e2e.project import COMMAND, answered, calls, make, run
 from e2e.terminal import Terminal
 
 RUN = [*COMMAND, "run", "eval.yml"]
@@ -54,6 +54,20 @@ def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
     assert re.search(r"^correct +20/20 +1.000 \(0.84–1.00\) *$", screen.said, re.M)
     assert lines[-1] == "see the results: limpet show runs/trial"
     assert "\x1b[?25l" not in screen.transcript  # the cursor was never hidden
+
+
+def test_the_mean_of_a_resumed_run_has_what_was_kept(tmp_path, terminal):
+    make(tmp_path, rows=10, workflow="app:answer_when_told", free=10, more="pace: 4\n")
+    rows = (tmp_path / "rows.jsonl").read_text(encoding="utf-8")
+    wrong = rows.replace('"answer": "1"', '"answer": "one"')
+    (tmp_path / "rows.jsonl").write_text(wrong, encoding="utf-8")
+    assert run(tmp_path, "--limit", "4").returncode == 0  # one of them is wrong
+    app = (tmp_path / "app.py").read_text(encoding="utf-8")
+    (tmp_path / "app.py").write_text(app.replace(">= 10", ">= 6"), encoding="utf-8")
+    screen = terminal([*RUN, "--keep"])
+    screen.wait_for(r"workflow .* 6/10 .*4 in flight", r"correct 0\.833 of 6 so far")
+    (tmp_path / "go").touch()
+    assert screen.wait() == 0
 
 
 def test_it_follows_the_terminal_when_that_gets_narrow(tmp_path, terminal):

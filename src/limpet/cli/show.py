@@ -65,6 +65,8 @@ def command(
     if limit is None and not as_json and stdout_console().is_terminal:
         limit = _SCREENFUL
     with open_run(run) as reader:
+        if run is None and not as_json:
+            say(f"run: {one_line(str(reader.path))}", "dim")
         if id_ is not None:
             _show_item(reader, id_, as_json=as_json)
             return DONE

@@ -59,7 +59,8 @@ def _score(score: ScoreComparison | LabelComparison) -> dict[str, Any]:
         both = {"base": dict(score.base), "new": dict(score.new)}
         return {"n": score.n, **both, "changes": changes, "missing": score.missing}
     more = {
-        "p_holm": score.p_holm,
+        "p_holm": _number(score.p_holm),
+        "why_not_known": score.why_not_known,
         "range": None if score.range is None else [*score.range],
         "higher_is_better": score.higher_is_better,
         "groups": score.groups,
@@ -70,7 +71,7 @@ def _score(score: ScoreComparison | LabelComparison) -> dict[str, Any]:
             {
                 "value": one.value,
                 **({"n": 0} if one.difference is None else _difference(one.difference)),
-                "p_bh": one.p_bh,
+                "p_bh": _number(one.p_bh),
             }
             for one in score.slices
         ]

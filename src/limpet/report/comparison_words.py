@@ -23,7 +23,12 @@ from limpet.text import count, money, one_line
 _LARGE = 1_000
 _BEFORE = 12
 """How many characters of two answers are shown before their first difference."""
-VERDICTS = {"better": "better", "worse": "worse", "no difference seen": "unclear"}
+VERDICTS = {
+    "better": "better",
+    "worse": "worse",
+    "no difference seen": "unclear",
+    "not known": "–",
+}
 
 
 def number(value: float, *, signed: bool = False) -> str:
@@ -37,7 +42,9 @@ def number(value: float, *, signed: bool = False) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Return the ends of an interval: `-0.012 to +0.034`."""
+    """Return the ends of an interval: `-0.012 to +0.034`; a dash if there is none."""
+    if not math.isfinite(high - low):
+        return "–"
     return f"{number(low, signed=True)} to {number(high, signed=True)}"
 
 
@@ -106,7 +113,9 @@ def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
     elif score.missing:
         words += f"; {score.missing:,} missing are left out: without a range they could be anything"
     yield words
-    if score.verdict == "no difference seen" and not score.low <= 0 <= score.high:
+    if score.verdict == "not known":
+        yield f"{name}: {score.why_not_known}"
+    elif score.verdict == "no difference seen" and not score.low <= 0 <= score.high:
         yield f"{name}: unclear because of what is missing, not because of too few items"
     elif score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
         seen = f"{name}: could only have seen a difference of {number(score.smallest_seen)} or more"

@@ -7,6 +7,7 @@ import numpy as np
 from limpet.report.comparison_files import comparison_markdown
 from limpet.report.failure_groups import grouped
 from limpet.report.markdown import bullets, code, document, escaped, folded, table
+from limpet.report.status import standing_lines
 from limpet.report.summary import SUMMARY_HEADS, summary_rows
 from limpet.report.words import shown
 from limpet.run.comparing.results import Comparison
@@ -40,7 +41,7 @@ def _lines(heads: Heads, comparison: Comparison | None) -> Iterator[str]:
     cells = ([code(step), *(escaped(row[name]) for name in used)] for step, row in rows)
     yield from table(["step", *used], cells)
     enough = stop_when_lines(reader.summary_written()) if reader.state == "enough" else []
-    yield from bullets([*reader.remarks, *enough])
+    yield from bullets([*reader.remarks, *enough, *standing_lines(reader)])
     yield from _failures(heads)
     for name in heads.table.scores:
         yield from _worst(heads, name)

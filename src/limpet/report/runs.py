@@ -39,6 +39,7 @@ class RunLine(NamedTuple):
     tags: Sequence[str] = ()
     intervals: Mapping[str, Mapping[str, Any]] = {}  # of the means
     bounds: Mapping[str, Mapping[str, Any]] = {}  # the same, with failures as worst and as best
+    earlier_on_disk: int = 0  # cells whose only answer is of an earlier version, and does not count
 
 
 def line_of(path: Path) -> RunLine:
@@ -62,6 +63,7 @@ def line_of(path: Path) -> RunLine:
                 tags=tags_of(reader.layout),
                 intervals=_with_ends(named(scores, "interval", "intervals")),
                 bounds=_with_ends(named(scores, "bounds", "bounds_by_score")),
+                earlier_on_disk=reader.earlier_on_disk,
             )
     except (OSError, LimpetError, ValueError) as error:
         # Without the run's path, which is named beside it and would leave no room for the reason.
@@ -125,10 +127,18 @@ def _note(line: RunLine) -> str:
     """Return what to know beside the means, or why there are none."""
     if line.why is not None:
         return one_line(line.why)
-    if line.by_current_version is None:
+    note = version_note(line.by_current_version, line.earlier_on_disk)
+    return f"({note})" if note else ""
+
+
+def version_note(by_current_version: tuple[int, int] | None, earlier_on_disk: int) -> str:
+    """Return what to know of versions beside a mean, in few words; empty if there is only one."""
+    if earlier_on_disk:
+        return f"{earlier_on_disk:,} of an earlier version on disk"
+    if by_current_version is None:
         return ""
-    current, of = line.by_current_version
-    return f"({current:,} of {of:,} answers current)"
+    current, of = by_current_version
+    return f"{current:,} of {of:,} answers current"
 
 
 def variant_lines(directory: Path) -> list[RunLine]:

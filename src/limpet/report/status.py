@@ -13,7 +13,14 @@ from limpet.report.runs import scores_of
 from limpet.report.score_table import wrapped
 from limpet.report.summary import claim_lines, masked_words, note_lines
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import ago, by_current, duration, moment, without_answer
+from limpet.report.words import (
+    ago,
+    by_current,
+    duration,
+    moment,
+    skipped_rows,
+    without_answer,
+)
 from limpet.run.planning.plan import HOW_TO_CANCEL
 from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
@@ -21,6 +28,7 @@ from limpet.run.reading import RunReader
 from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import people_notes, score_words
 from limpet.run.results.stop_words import stop_when_lines
+from limpet.run.results.version_counts import earlier_words
 from limpet.run.typed_json import to_data
 from limpet.text import count, harmless, one_line
 
@@ -149,9 +157,13 @@ def stop_reason(reader: RunReader) -> str | None:
 
 
 def standing_lines(reader: RunReader) -> Iterator[str]:
-    """Yield remarks on outdated results, steps to run again, and a selection of items."""
+    """Yield remarks on skipped rows, outdated results, steps to run again, and a selection."""
+    if reader.state not in ("running", "cut off"):  # what is written is from an earlier session
+        yield from skipped_rows(reader.summary_written().get("bad_rows", ()))
     if reader.by_current_version is not None:
         yield by_current(*reader.by_current_version)
+    if not reader.is_running:  # else they are being made again
+        yield from earlier_words(reader.earlier_on_disk)
     for redo in reader.redos.noted:
         steps = ", ".join(map(one_line, sorted(redo.steps)))
         items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
@@ -257,5 +269,6 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "selected": reader.session.selected,
         "redo": [to_data(redo) for redo in reader.redos.noted],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],
+        "earlier_on_disk": reader.earlier_on_disk,
         "remarks": _unlogged_remarks(reader),
     }

@@ -7,7 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import plain_table
-from limpet.report.words import by_current, by_error, duration, latency, without_answer
+from limpet.report.words import (
+    by_current,
+    by_error,
+    duration,
+    latency,
+    skipped_rows,
+    without_answer,
+)
 from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import (
     claim_of,
@@ -18,6 +25,7 @@ from limpet.run.results.score_words import (
     span,
 )
 from limpet.run.results.stop_words import stop_when_lines
+from limpet.run.results.version_counts import EARLIER_ON_DISK, current, earlier_words
 from limpet.text import count, money, one_line
 
 _MEAN = "mean (95%)"
@@ -63,7 +71,7 @@ def _mean(numbers: Mapping[str, Any]) -> str:
 def _about_mean(numbers: Mapping[str, Any], part: str | None = None) -> Iterator[str]:
     """Yield what to know beside a mean: how many it is of, and why it has no interval."""
     if beside := of_completed(numbers, part):
-        yield f"mean {beside}"
+        yield beside
     value, *_ = claim_of(numbers, part)
     if numbers.get("interim") and value is not None:
         yield "so far"
@@ -74,11 +82,11 @@ def _about_mean(numbers: Mapping[str, Any], part: str | None = None) -> Iterator
 
 def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, str]:
     """Return the counts of a step; `lost` items have no answer, so they get no score."""
-    failed, not_run = sum(numbers["failed"].values()), numbers["not_run"] - lost
+    done, failed, not_run = current(numbers)
     return {
-        "done": f"{numbers['completed']:,}/{asked - lost:,}",
+        "done": f"{done:,}/{asked - lost:,}",
         "failed": f"{failed:,}" if failed else "",
-        "not run": f"{not_run:,}" if not_run else "",
+        "not run": f"{not_run - lost:,}" if not_run - lost else "",
         _MEAN: "",
         "note": " · ".join(_notes(numbers, lost)),
     }
@@ -97,7 +105,7 @@ def _notes(numbers: Mapping[str, Any], lost: int) -> Iterator[str]:
     if cut_off := numbers.get("cut_off"):
         yield f"{cut_off:,} cut off"
     if left := sum(numbers.get("redo", {}).values()):
-        yield f"{left:,} still to run again"
+        yield f"{left:,} to run again, earlier results kept"
     yield from _about_judge(numbers)
 
 
@@ -221,8 +229,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         whole = count(selection["of"], "item")
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
     lines += stop_when_lines(summary)
-    if bad := summary.get("bad_rows"):
-        lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
+    lines += skipped_rows(summary.get("bad_rows", ()))
     if given_up := summary.get("given_up"):
         calls = count(given_up, "call")
         lines.append(f"gave up {calls} in flight, not recorded and perhaps paid for")
@@ -233,7 +240,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         if again := sum(n for kind, n in numbers.get("redo", {}).items() if kind != "pending"):
             kept = "the earlier results are kept"
             lines.append(f"{one_line(name)}: {again:,} failed when run again; {kept}")
-    return lines
+    return lines + earlier_words(summary["workflow"].get(EARLIER_ON_DISK, 0))
 
 
 def masked_words(summary: Mapping[str, Any]) -> list[str]:

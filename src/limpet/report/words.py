@@ -1,15 +1,17 @@
 """How are numbers, times and values written on one line?"""
 
 import json
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.json_values import encode
 from limpet.run.reading.progress import age_s, seconds_of
-from limpet.text import harmless, one_line
+from limpet.text import count, harmless, one_line
 
 _MOST_TEXT = 20_000
+_MOST_ROWS = 3
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _LEAST_P = 0.0001
 _AGES = ((90, 1, "s"), (90 * _MINUTE, _MINUTE, "min"), (36 * _HOUR, _HOUR, "h"))
@@ -35,7 +37,9 @@ def latency(seconds: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """Return a p value: `0.63`, `0.018`, `<0.0001`."""
+    """Return a p value: `0.63`, `0.018`, `<0.0001`; a dash if there is none."""
+    if math.isnan(p):
+        return "–"
     return f"<{_LEAST_P}" if p < _LEAST_P else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004
 
 
@@ -53,6 +57,14 @@ def by_current(current: int, of: int) -> str:
 def without_answer(items: int) -> str:
     """Return why an evaluator has fewer cells than the workflow: `2 without an answer`."""
     return f"{items:,} without an answer"
+
+
+def skipped_rows(rows: Sequence[str]) -> list[str]:
+    """Return how many rows were skipped, with the first three: empty if none were."""
+    if not rows:
+        return []
+    more = f" and {len(rows) - _MOST_ROWS:,} more" if len(rows) > _MOST_ROWS else ""
+    return [f"{count(len(rows), 'row')} skipped: {'; '.join(map(one_line, rows[:_MOST_ROWS]))}{more}"]
 
 
 def moment(text: str) -> str:

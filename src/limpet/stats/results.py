@@ -36,7 +36,7 @@ class Paired:
         low: The interval's lower end.
         high: Its upper end.
         p: How often a difference like this arises by chance. Under 1 - level exactly when 0 is
-            outside the interval.
+            outside the interval. NaN: there is no interval.
         mid_p: The mid-p of McNemar's exact test; None unless both are binary with one trial.
         method: The method's name, short enough for a table.
         n: How many items were compared.

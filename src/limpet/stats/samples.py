@@ -19,6 +19,8 @@ Range = tuple[float, float] | None
 FEWEST_GROUPS = 5
 ROUNDING = 1e-12
 """Values in 0..1 that are this near to each other differ by a rounding error."""
+NEAR = 1e-6
+"""A value this near outside of its range, as a share of its width, is the range's end."""
 _NUMBERS = int | float | np.number | np.bool_
 _LARGEST = 1e150  # the square of a larger number may be none
 
@@ -116,7 +118,8 @@ def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
             raise ScoresError(f"value {at} is {found[at]:g}: too large to sum up")
         return found
     low, high = limits(among)
-    outside = (found < low) | (found > high)
+    near = NEAR * (high - low)
+    outside = (found < low - near) | (found > high + near)
     if outside.any():
         at = int(outside.argmax())
         raise ScoresError(

@@ -42,7 +42,9 @@ def paired(
     Yes or no with one trial: Tango's score interval, whose test is McNemar's. Otherwise rule R on
     (d + 1)/2 of the items' differences d, by groups without pseudo-groups: they would hide a
     real loss of 10 points in 8 groups of 25 items nine times of ten. p is 1 - level of the interval
-    that just touches 0, so the two never disagree. Swapping a and b mirrors all of it.
+    that just touches 0, so the two never disagree. Where any interval is possible, because all
+    differences are equal and the range is not known, its ends are infinite and p is NaN. Swapping a
+    and b mirrors all of it.
 
     Args:
         a: The scores of the first run.
@@ -119,7 +121,8 @@ def _first_difference(d: Floats) -> float:
 def _student(difference: Sample, size: float, level: float) -> Paired:
     delta, error, freedom = moments(difference, size)
     half = float(quantile(freedom, (1 - level) / 2)) * error
-    p = float(2 * tail_of(freedom, abs(delta) / error))
+    # Without a spread there is no interval, and so no p.
+    p = float(2 * tail_of(freedom, abs(delta) / error)) if math.isfinite(error) else math.nan
     method = STUDENT if difference.group_of is None else f"{STUDENT} by groups"
     return _paired(difference, (delta, delta - half, delta + half), error, p, method, level)
 

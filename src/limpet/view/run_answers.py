@@ -10,8 +10,8 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.journal.layout import layout_at
 from limpet.report.failure_groups import grouped
-from limpet.report.runs import scores_of
-from limpet.report.status import stop_reason
+from limpet.report.runs import scores_of, version_note
+from limpet.report.status import standing_lines, stop_reason
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading.head_query import failed_rows
 from limpet.run.reading.progress import age_s
@@ -115,6 +115,7 @@ def _nothing(address: str) -> dict[str, Any]:
     return {
         "name": address, "path": address, "sessions": 0, "began": None, "last_at": None, "done": 0,
         "asked": 0, "failed": 0, "scores": [], "cost": None, "tokens": None, "tags": [],
+        "note": "",
     }  # fmt: skip
 
 
@@ -130,6 +131,7 @@ def _line(address: str, reader: RunReader, summary: Mapping[str, Any]) -> dict[s
         "asked": steps[0].total if steps else 0,
         "failed": sum(sum(step.failed.values()) for step in steps),
         "scores": score_claims(summary),
+        "note": version_note(reader.by_current_version, reader.earlier_on_disk),
         "cost": usage.get("cost"),
         "tokens": usage.get("tokens"),
         "tags": tags_of(reader.layout),
@@ -150,19 +152,21 @@ class RunAnswers:
         state, reason = reader.state, opened.why_no_labels()
         can_label = can_label and opened.can_label
         calls = [call for step in snapshot.steps for call in step.in_flight]
+        seconds, seconds_are_all = reader.worked_s
         return {
             "run": address,
             "state": state,
             "stopping": snapshot.stopping,
             "stop_reason": stop_reason(reader),
-            "began": reader.began_at or None,
+            "began": reader.run_file.sessions[0].began if reader.run_file.sessions else None,
             "last_at": reader.last_at or None,
             "sessions": len(reader.run_file.sessions),
             "trials": reader.trials,
-            "seconds": snapshot.seconds,
+            "seconds": seconds,
+            "seconds_are_all": seconds_are_all,
             "summary": summary,
             "scores": score_claims(summary),
-            "steps": [_step(step) for step in snapshot.steps],
+            "steps": [_step(step, reader) for step in snapshot.steps],
             "failures": self._grouped(opened),
             "in_flight": _in_flight(snapshot, summary),
             "time_left_s": snapshot.left_s if state == "running" else None,
@@ -170,7 +174,7 @@ class RunAnswers:
             "fields": fields_of(opened),
             "timeline": opened.timeline.data([call.seconds for call in calls]),
             "used": _used(summary),
-            "remarks": [*reader.remarks, *_enough(reader)],
+            "remarks": [*reader.remarks, *_enough(reader), *standing_lines(reader)],
             "tags": tags_of(reader.layout),
             "can_label": can_label and not reason,
             "cannot_label": reason if can_label and reason else None,
@@ -219,7 +223,8 @@ def fields_of(opened: OpenedRun) -> list[str]:
     return opened.fields[1]
 
 
-def _step(step: StepSnapshot) -> dict[str, Any]:
+def _step(step: StepSnapshot, reader: RunReader) -> dict[str, Any]:
+    earlier = (session.steps.get(step.name) for session in reader.run_file.sessions[:-1])
     return {
         "name": step.name,
         "done": step.kept + step.done,
@@ -229,7 +234,7 @@ def _step(step: StepSnapshot) -> dict[str, Any]:
         "rate": step.rate,
         "eta_s": step.left_s,
         "pace": step.pace,
-        "retries": step.retries,
+        "retries": step.retries + sum(one.retries or 0 for one in earlier if one is not None),
     }
 
 

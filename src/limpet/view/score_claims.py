@@ -29,6 +29,7 @@ def _claim(name: str, part: str | None, numbers: Mapping[str, Any]) -> dict[str,
     mean, interval, bounds = claim_of(numbers, part)
     is_bounded = bool(bounds and "low" in bounds)
     ends = (bounds if is_bounded else interval) or {}
+    waiting = (bounds or {}).get("in_flight", 0)
     labels = numbers.get("labels") if part is None else numbers.get("labels_by_score", {}).get(part)
     note = (
         numbers.get("interval_note")
@@ -43,7 +44,8 @@ def _claim(name: str, part: str | None, numbers: Mapping[str, Any]) -> dict[str,
         "words": headline(numbers, part),
         "beside": of_completed(numbers, part),
         "bounded": is_bounded,
-        "missing": (bounds or {}).get("missing", 0),
+        "missing": (bounds or {}).get("missing", 0) - waiting,
+        "waiting": waiting,
         "method": (interval or {}).get("method"),
         "range": numbers.get("range"),
         "higher_is_better": numbers.get("higher_is_better", True),

@@ -74,7 +74,7 @@ def test_a_result_says_what_may_be_claimed_as_the_summary_does(tmp_path):
     )  # fmt: skip
     said = (
         "<EvaluationResult: 87 of 90 completed (30 items × 3 trials); "
-        "correct 0.85–1.00 (1.000 of 87 completed), stars 2.40–3.54 (2.966 of 87 completed)>"
+        "correct 1.000 (0.85–1.00) of 87 completed, stars 2.966 (2.40–3.54) of 87 completed>"
     )
     assert repr(result) == said
     assert repr(limpet.load_run(tmp_path)) == said

@@ -1,10 +1,12 @@
 """Two runs, item by item: what is paired, what is left out and why, and what a gate says."""
 
 import json
+import math
+import re
 import shutil
 
 import pytest
-from scored_runs import make, rows, scored_by
+from scored_runs import command, make, rows, scored_by
 
 import limpet
 from limpet.errors import LimpetError
@@ -177,13 +179,38 @@ def test_lower_is_better_turns_the_counts_the_verdict_and_the_gate(tmp_path):
     assert (only(back).verdict, back.verdict) == ("better", "not worse")
 
 
+def test_a_score_just_outside_of_0_to_1_is_a_rounding_error_and_no_other_scale(tmp_path):
+    base = make(tmp_path / "a", [1.0000001, 0, 1, -0.0000001] * 5)
+    new = make(tmp_path / "b", [1, 0, 1, 0] * 5)
+    found = only(limpet.compare(base, new))
+    assert (found.range, found.delta, found.method) == ((0, 1), 0, "Tango")
+    numbers = json.loads((base / "summary.json").read_bytes())["evaluators"]["correct"]
+    assert (numbers["mean"], numbers["interval"]["method"]) == (0.5, "Wilson")
+    assert [score["score"] for score in scores_of(base)][:2] == [1.0000001, 0]  # as it was given
+    assert only(limpet.compare(make(tmp_path / "c", [1.00001, 0] * 10), new)).range is None
+
+
+def scores_of(run):
+    lines = (run / "correct_output.jsonl").read_text(encoding="utf-8").splitlines()
+    return sorted(map(json.loads, lines), key=lambda score: int(score["id"][1:]))
+
+
 def test_the_same_change_everywhere_without_a_range_decides_nothing(tmp_path):
     base, new = make(tmp_path / "base", [5, 7, 9]), make(tmp_path / "new", [6, 8, 10])
     found = limpet.compare(base, new, fail_if_worse={"correct": 0.5})
     (gate,) = found.gates
     assert gate.verdict == "inconclusive"
     assert "all items changed by the same" in gate.why
-    assert found.new[0].scores["correct"].verdict == "no difference seen"
+    score = found.new[0].scores["correct"]
+    assert score.verdict == "not known"
+    assert math.isnan(score.p_holm)
+    assert "inf" not in repr(found)
+    said = command("compare", base, new).out
+    assert re.search(r"correct +7.000 +8.000 +\+1.000 +– +– +–$", said, re.M)
+    assert "no interval: all 3 items changed by the same" in said
+    data = command("compare", base, new, "--json").json["new"][0]["scores"]["correct"]
+    assert (data["p"], data["p_holm"], data["low"]) == (None, None, None)
+    assert data["why_not_known"] in said
 
 
 def test_scores_without_a_range_have_no_bounds_and_a_gate_on_missing_ones_is_inconclusive(tmp_path):

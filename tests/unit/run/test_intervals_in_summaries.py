@@ -78,9 +78,9 @@ def test_what_failed_is_bounds_and_the_mean_of_what_completed_is_called_so(tmp_p
     assert bounds["low"] < numbers["interval"]["low"]
     assert bounds["high"] > numbers["interval"]["high"]
     assert numbers["mean"] == pytest.approx(12 / 17)
-    assert headline(numbers) == span(bounds["low"], bounds["high"])
-    assert of_completed(numbers) == "0.706 of 17 completed"
-    assert score_words(numbers) == {None: f"{headline(numbers)} (0.706 of 17 completed)"}
+    assert headline(numbers) == f"0.706 ({span(bounds['low'], bounds['high'])})"
+    assert of_completed(numbers) == "of 17 completed"
+    assert score_words(numbers) == {None: f"{headline(numbers)} of 17 completed"}
 
 
 def test_a_failure_is_the_highest_score_where_lower_is_better(tmp_path):

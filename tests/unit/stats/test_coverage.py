@@ -1,12 +1,15 @@
 """The proof of the intervals, in small, and the table of the docs."""
 
 import importlib.util
+import math
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from limpet import stats
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,3 +65,31 @@ def test_every_bar_is_reached_in_a_small_run(benchmark):
 def test_rare_large_losses_are_covered_with_30_items(benchmark):
     hits = benchmark.rare_losses(np.random.default_rng(1), 30, 1000)
     assert hits.mean() >= 0.9
+
+
+# ---- what the page says in words -----------------------------------------------------------------
+
+
+def test_wilson_near_one_covers_what_the_page_says():
+    def covered(share, n=100):
+        chances = (math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1))
+        ends = (stats.proportion(k, n) for k in range(n + 1))
+        held = zip(chances, ends, strict=True)
+        return 100 * sum(chance for chance, one in held if one.low <= share <= one.high)
+
+    assert [round(covered(share)) for share in (0.99, 0.995, 0.999)] == [92, 91, 90]
+    assert round(min(map(covered, np.linspace(0.99, 0.9999, 400)))) == 84
+
+
+def test_a_judge_that_guesses_widens_the_interval_as_the_page_says():
+    def wider(labels, right):
+        rng, found = np.random.default_rng(1), []
+        for _ in range(200):
+            people = rng.random(labels) < right
+            guessed = stats.ppi_mean(rng.random(2_000) < 0.6, rng.random(labels) < 0.6, people)
+            alone = stats.interval(people.astype(float))
+            found.append((guessed.high - guessed.low) / (alone.high - alone.low))
+        return 100 * (np.mean(found) - 1)
+
+    assert [round(wider(50, right)) for right in (0.5, 0.9)] == pytest.approx([7, 17], abs=1)
+    assert [round(wider(200, right)) for right in (0.5, 0.9)] == pytest.approx([2, 4], abs=1)

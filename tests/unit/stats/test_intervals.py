@@ -14,6 +14,13 @@ from limpet import ScoresError, stats
 proportion, reference = Later("statsmodels.stats.proportion"), Later("scipy.stats")
 
 
+def test_a_value_within_a_millionth_of_the_range_is_its_end():
+    assert stats.interval([1 + 9e-7, 0, -9e-7, 1]) == stats.interval([1, 0, 0, 1])
+    assert stats.interval([5.000003, 1], range=(1, 5)) == stats.interval([5, 1], range=(1, 5))
+    with pytest.raises(ScoresError, match="outside the range 0 to 1"):
+        stats.interval([1 + 2e-6, 0])
+
+
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (1, 10), (9, 10), (10, 10), (50, 100), (999, 1000)])
 def test_yes_or_no_is_wilson_s_interval(k, n):
     found = stats.interval([1] * k + [0] * (n - k))

@@ -1,7 +1,8 @@
 """Is the new run better? `limpet.compare`: runs against a base, item by item."""
 
+import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from typing import Any
@@ -153,7 +154,7 @@ def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) 
 def _slices(found: Sequence[tuple[Any, Difference | None]]) -> list[Slice]:
     """Return slices with their p corrected for their number."""
     known = [each for _, each in found if each is not None]
-    corrected = iter(stats.benjamini_hochberg([each.headline.p for each in known]) if known else ())
+    corrected = _adjusted(stats.benjamini_hochberg, [each.headline.p for each in known])
     slices = []
     for value, each in found:
         if each is None:
@@ -164,9 +165,19 @@ def _slices(found: Sequence[tuple[Any, Difference | None]]) -> list[Slice]:
     return slices
 
 
+def _adjusted(
+    adjust: Callable[[Sequence[float]], list[float]], ps: Sequence[float]
+) -> Iterator[float]:
+    """Yield p values corrected for the number of those that there are; NaN where there is none."""
+    known = [p for p in ps if not math.isnan(p)]
+    corrected = iter(adjust(known) if known else ())
+    for p in ps:
+        yield p if math.isnan(p) else next(corrected)
+
+
 def _doubted(found: Any, p: float) -> Any:
     """Return a difference that counts as seen only if its corrected p is small."""
-    if found.verdict == "no difference seen" or p < SIGNIFICANT:
+    if found.verdict in ("no difference seen", "not known") or p < SIGNIFICANT:
         return found
     verdict: Any = "no difference seen"
     decide = to_decide(found.n, found.delta, found.smallest_seen, verdict)
@@ -178,7 +189,7 @@ def _corrected(runs: Sequence[RunComparison]) -> list[RunComparison]:
     scores = [
         score for run in runs for score in run.scores.values() if isinstance(score, ScoreComparison)
     ]
-    corrected = iter(stats.holm([score.headline.p for score in scores]) if scores else ())
+    corrected = _adjusted(stats.holm, [score.headline.p for score in scores])
     results = []
     for run in runs:
         changed = dict(run.scores)

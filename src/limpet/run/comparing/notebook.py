@@ -1,5 +1,6 @@
 """What does a comparison look like in a notebook?"""
 
+import math
 from html import escape
 
 from limpet.run.comparing.results import Comparison, LabelComparison, ScoreComparison
@@ -35,7 +36,7 @@ def _row(name: str, score: ScoreComparison | LabelComparison) -> list[str]:
         f"{score.base_mean:.3f}",
         f"{score.new_mean:.3f}",
         f"{score.delta:+.3f}",
-        f"{low:+.3f} to {high:+.3f}",
+        f"{low:+.3f} to {high:+.3f}" if math.isfinite(high - low) else "–",
         score.verdict,
         f"{score.better:,} / {score.same:,} / {score.worse:,}{missing}",
     ]

@@ -1,12 +1,13 @@
 """What a comparison found."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from limpet.text import one_line
 
-Verdict = Literal["better", "worse", "no difference seen"]
+Verdict = Literal["better", "worse", "no difference seen", "not known"]
 GateVerdict = Literal["not worse", "worse", "inconclusive"]
 MOST_IDS = 10
 """So many ids are named where items are left out."""
@@ -37,7 +38,7 @@ class Difference:
         delta: `new_mean` minus `base_mean`.
         low: The lower end of its 95% interval.
         high: The upper end.
-        p: How often a difference like this arises by chance.
+        p: How often a difference like this arises by chance; NaN: there is no interval.
         mid_p: The mid-p of McNemar's exact test; None unless it is yes or no in one trial.
         method: The method of the interval.
         better: The number of items that the new run did better; a lower score may be.
@@ -47,7 +48,7 @@ class Difference:
         missing: The number of pairs in which a score is missing.
         bounds: The interval with what is missing as bounds; None: nothing is missing, or the score
             has no range.
-        verdict: Whether the new run is better.
+        verdict: Whether the new run is better. "not known": there is a difference, and no interval.
         items_to_decide: About how many items would show a difference of this size; None: it is
             seen, or there is none.
     """
@@ -74,6 +75,14 @@ class Difference:
     def headline(self) -> Bounds:
         """The ends and the p that count: with what is missing as bounds, if anything is."""
         return self.bounds or Bounds(self.low, self.high, self.p)
+
+    @property
+    def why_not_known(self) -> str:
+        """Why there is no interval and no p, although the runs differ; empty: there is one."""
+        if self.verdict != "not known":
+            return ""
+        all_items = f"all {self.n:,} items changed by the same, which" if self.n > 1 else "one item"
+        return f"no interval: {all_items} says nothing of others without a range; declare it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,5 +357,5 @@ def _words(score: ScoreComparison | LabelComparison) -> str:
         changed = sum(score.changes.values())
         return f"{changed:,} of {score.n:,} labels changed"
     low, high, _ = score.headline
-    ends = f"{low:+.3g} to {high:+.3g}"
+    ends = f"{low:+.3g} to {high:+.3g}" if math.isfinite(high - low) else "–"
     return f"{score.delta:+.3g} ({ends}, {score.verdict}, n={score.n:,})"

@@ -106,7 +106,7 @@ def difference(scores: PairedScores, *, these_questions: bool = False) -> Differ
     if missing.any() and scores.range is not None:
         bounds = _bounds(flat, scores.range, found, these_questions=these_questions)
     low, high, _ = bounds or (found.low, found.high, found.p)
-    verdict = _verdict(low, high, higher_is_better=scores.higher_is_better)
+    verdict = _verdict(found.delta, low, high, higher_is_better=scores.higher_is_better)
     counts = (found.better, found.same, found.worse)
     better, same, worse = counts if scores.higher_is_better else counts[::-1]
     return Difference(
@@ -170,7 +170,9 @@ def _means(scores: PairedScores) -> tuple[float, float]:
     return float(base.mean()), float(new.mean())
 
 
-def _verdict(low: float, high: float, *, higher_is_better: bool) -> Verdict:
+def _verdict(delta: float, low: float, high: float, *, higher_is_better: bool) -> Verdict:
+    if math.isinf(low) and abs(delta) > _SAME:
+        return "not known"
     if low <= 0 <= high or math.isnan(low) or math.isnan(high):
         return "no difference seen"
     return "better" if (low > 0) == higher_is_better else "worse"

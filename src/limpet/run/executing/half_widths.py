@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.errors import ScoresError
 from limpet.run.goals import Goal
 from limpet.run.results.score_names import ScoreName
+from limpet.run.results.scale_data import counted
 from limpet.run.results.score_words import values_of
 from limpet.text import count, one_line
 from limpet.types import Scale
@@ -70,6 +71,7 @@ class ScoreSoFar:
             self._parts |= dict.fromkeys(part for part in values if part is not None)
             self._states[cell] = _NO_NUMBER
         else:
+            value = counted(value, self._scale)
             low, high = self._scale.range or (-math.inf, math.inf)
             if not low <= value <= high:
                 self._outside = f"gives {value:g}, outside its range {low:g} to {high:g}"

@@ -115,6 +115,9 @@ class EvaluationSession:
                 self._taking.note_earlier(reader.items(whole=False))
         if request.watcher is not None:
             request.watcher.planned(self.plan)
+            if self._lookup is not None and self.plan.calls:
+                for step, record in self._lookup.kept_scores():
+                    request.watcher.kept(step, record)
 
     def _make_plan(self, journal: Journal, run_file: RunFile) -> Mapping[str, int]:
         """Find what is missing; return how many cells of each step are done."""

@@ -163,6 +163,7 @@ class SessionResults:
         summary = numbers.summary()
         if reader is not None:
             add_calibrations(summary, reader, None)
+            reader.add_earlier(summary)
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
         if self._taking is not None and self._taking.is_over:

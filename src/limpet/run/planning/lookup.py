@@ -7,6 +7,7 @@ import functools
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import calls_of
@@ -15,7 +16,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
-from limpet.journal.lines import Entry
+from limpet.journal.lines import KEY_BYTES, Entry
 from limpet.run.planning.counting_answers import CountingAnswers
 from limpet.run.planning.kept_replies import KeptReplies
 from limpet.run.planning.plan import Plan, StepPlan
@@ -84,6 +85,7 @@ class Lookup:
         self._calls_each = {step.name: calls_of(step) for step in request.evaluators}
         self._replies = KeptReplies(layout)
         self._missing, self._unscored = array("Q"), array("Q")
+        self._scored = {step.name: bytearray() for step in request.evaluators}
         self._divide()
         self.plan = self._planned()
         self.answers.raise_question(self.plan)
@@ -114,6 +116,12 @@ class Lookup:
             }
             for key, entry in self._column.read_many(places):
                 yield self.answers.work_items[places[key]], entry
+
+    def kept_scores(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the records of the scores on disk that this session keeps, with their steps."""
+        for step, keys in self._scored.items():
+            texts = keys.hex(" ", KEY_BYTES).split()
+            yield from ((step, entry.record) for _, entry in self._columns[step].read_many(texts))
 
     @functools.cached_property
     def _by_item(self) -> tuple[dict[int, "array[int]"], dict[int, "array[int]"]]:
@@ -199,6 +207,7 @@ class Lookup:
         count.done += is_there
         if is_selected:
             count.kept += is_there
+            self._scored[name] += bytes.fromhex(key) if is_there else b""
             count.missing += lacks
             if lacks:
                 count.asks += self._replies.calls(evaluator, scoring, needed)

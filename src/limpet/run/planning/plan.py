@@ -117,6 +117,7 @@ class Plan:
         engine: Which steps run in other processes, in words; empty: none.
         stop_when: The half-width of each score at which it stops earlier; empty: it does not.
         unseen: What the steps use that is not part of their identity, and could be declared.
+        skipped: How many rows of the dataset were skipped, because they are no items.
     """
 
     items: int
@@ -129,6 +130,7 @@ class Plan:
     stop_when: Mapping[str, float] = field(default_factory=dict)
     engine: str = ""
     unseen: tuple[str, ...] = ()
+    skipped: int = 0
 
     @property
     def calls(self) -> int:
@@ -154,6 +156,8 @@ class Plan:
         items = _count(self.items, "item")
         if self.of is not None:
             items = f"{self.items:,} of {_count(self.of, 'item')}"
+        if self.skipped:
+            items += f" ({_count(self.skipped, 'row')} skipped)"
         counts = [", ".join(self._workflow_counts())]
         for step in self.evaluators:
             counts += [f"{step.forced:,} {step.name} forced"] if step.forced else []

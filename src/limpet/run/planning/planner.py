@@ -124,6 +124,7 @@ class Planner:
             stop_when=goals,
             engine=words_of(self._request.engines),
             unseen=self.identities.unseen,
+            skipped=len(self._request.bad_rows),
         )
         lookup.plan = with_expected_costs(plan, self._layout)
         return lookup
@@ -137,7 +138,8 @@ class Planner:
         whole, items = len(request.items), len(request.selection.places(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
         of = whole if items < whole else None
-        return Plan(items, request.trials, workflow, tuple(evaluators), of)
+        skipped = len(request.bad_rows)
+        return Plan(items, request.trials, workflow, tuple(evaluators), of, skipped=skipped)
 
     # ---- a complete run -------------------------------------------------------------------------
     #

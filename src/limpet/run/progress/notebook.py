@@ -16,6 +16,7 @@ from limpet.run.progress.session_view import SessionView
 from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.results.score_words import people_notes, score_words
+from limpet.run.results.version_counts import current
 
 _EVERY_S = 0.5
 
@@ -92,8 +93,9 @@ def summary_html(summary: Mapping[str, Any]) -> str:
 def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 0) -> list[str]:
     """Return a step's counts; `lost` items have no answer, so they get no score."""
     failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
-    not_run = f"{left:,}" if (left := numbers["not_run"] - lost) else ""
-    done = f"{numbers['completed']:,}/{asked - lost:,}"
+    far = current(numbers)
+    not_run = f"{left:,}" if (left := far.not_run - lost) else ""
+    done = f"{far.done:,}/{asked - lost:,}"
     words = score_words(numbers) if "mean" in numbers and numbers["completed"] else {}
     mean = escape(words.get(None, ""))
     if note := numbers.get("interval_note"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.planning.plan import Plan
 from limpet.run.results.costs import add_counts, bounded
+from limpet.run.results.scale_data import counted
 from limpet.run.results.score_words import values_of
 from limpet.types import Cell, CellStatus, Outcome, Scale
 
@@ -43,6 +44,9 @@ class Watcher:
 
     def planned(self, plan: Plan) -> None:
         """The plan is made. Nothing has been spent yet."""
+
+    def kept(self, step: str, record: Mapping[str, Any]) -> None:
+        """A score of an earlier session is kept. All are, before the first attempt starts."""
 
     def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
         """What limits a step's pace. Its `words` can be read at any time."""
@@ -109,7 +113,7 @@ class StepSnapshot:
         pace: What limits the pace; empty where no calls are made.
         tokens: The usage that the calls reported.
         errors: The same, by exception.
-        scores: Its scores so far, by name: of this session, or of all while others watch the run.
+        scores: Its scores so far, by name, with those that were on disk before.
     """
 
     name: str
@@ -201,6 +205,9 @@ class Tally(Watcher):
         self._answering = self._steps[plan.workflow.name]
         self.plan = plan
 
+    def kept(self, step: str, record: Mapping[str, Any]) -> None:
+        self._steps[step].add_scores(record)
+
     def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
         self._steps[step].pace = pace
 
@@ -283,7 +290,7 @@ class _StepTally:
         for part, value in values_of(record) if isinstance(record, Mapping) else ():
             if value is not None:
                 name = self.name if part is None else f"{self.name}.{part}"
-                self._sums[name] = self._sums.get(name, _NOTHING).plus(float(value))
+                self._sums[name] = self._sums.get(name, _NOTHING).plus(counted(float(value), self._scale))
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop goes on meanwhile.

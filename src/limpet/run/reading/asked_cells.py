@@ -141,6 +141,16 @@ class AskedCells:
             return cell._replace(version=EARLIER_FILES)
         return cell
 
+    def earlier_on_disk(self, versions: Collection[str]) -> int:
+        """Return how many cells have no answer that counts, but one of these versions."""
+        if not self.have_keys:
+            return 0
+        lacking = [cell for cell in self.cells() if not self.column.has(cell.counting)]
+        return sum(
+            any(self.column.has(OutputKeys(one, cell.trial).key(cell.identity)) for one in versions)
+            for cell in lacking
+        )
+
     def is_outdated(self, key: bytes) -> bool:
         """Return whether an answer was made from files that have changed since."""
         needed = self.outdated.get(key.hex()) if self.outdated else None

@@ -55,6 +55,7 @@ class Progress:
         numbers: Returns the numbers of all results; None: `run.json` knows them.
         used: By step, the offset up to which its column was counted, and the usage so far.
         needed: Returns the generation that a step's record of a key must have.
+        is_redo: Whether a redo is unfinished.
     """
 
     session: Session
@@ -66,6 +67,7 @@ class Progress:
     numbers: Callable[[], Numbers | None]
     used: dict[str, tuple[int, dict[str, float]]]
     needed: Callable[[str, bytes], int]
+    is_redo: bool
 
     def steps(self, *, tokens: bool = True) -> tuple[StepSnapshot, ...]:
         """Return the progress of each step.
@@ -81,6 +83,9 @@ class Progress:
             shots.append(shot)
             if number == 0:  # an item without an answer gets no score
                 lost = sum(shot.failed.values())
+                if lost and self.is_redo:  # what failed again has its earlier answer
+                    column = self.columns[name]
+                    lost = min(lost, sum(not column.has(key) for key in self.counting()[0]))
         return tuple(shots)
 
     @property

@@ -32,11 +32,12 @@ from limpet.run.reading.recorded import (
 from limpet.run.reading.run_results import RunResults
 from limpet.run.reading.totals import scores_so_far
 from limpet.run.results.summary import Numbers
+from limpet.run.results.version_counts import EARLIER_ON_DISK
 
 State = Literal["running", "finished", "enough", "limited", "stopped", "cut off"]
 _CACHED = (
-    "counts", "by_current_version", "has_newer_items", "is_as_recorded", "_numbers", "_items",
-    "_counting",
+    "counts", "by_current_version", "earlier_on_disk", "has_newer_items", "is_as_recorded",
+    "_numbers", "_items", "_counting",
 )  # fmt: skip
 _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
@@ -185,6 +186,18 @@ class RunReader(RunResults):
         last = time.time() if self.is_running else seconds_of(self.last_at)
         return max(0.0, last - began) if began is not None and last is not None else 0.0
 
+    @property
+    def worked_s(self) -> tuple[float, bool]:
+        """How long all sessions took, and whether that is all: of one cut off it is not known."""
+        known, is_all = self._seconds, self.state != "cut off"
+        for session in self.run_file.sessions[:-1]:
+            began, ended = seconds_of(session.began), seconds_of(session.ended)
+            if began is None or ended is None:
+                is_all = False
+            else:
+                known += max(0.0, ended - began)
+        return known, is_all
+
     def read_events(self, *, calls: bool = True) -> EventLog:
         """Return the events of the last session.
 
@@ -216,6 +229,7 @@ class RunReader(RunResults):
             lambda: self._numbers,
             self._used,
             self._needed,
+            bool(self.redos.noted),
         )
 
     def _needed(self, step: str, key: bytes) -> int:
@@ -244,6 +258,13 @@ class RunReader(RunResults):
         current = sum(not cell.version for cell in answered)
         return (current, len(answered)) if current < len(answered) else None
 
+    @cached_property
+    def earlier_on_disk(self) -> int:
+        """How many cells have no answer that counts, but one of an earlier version."""
+        if self.kind == "map" or len(self.run_file.functions) < 2:  # noqa: PLR2004 - one version
+            return 0
+        return self._items.asked.earlier_on_disk(self.run_file.functions)
+
     # ---- results --------------------------------------------------------------------------------
 
     def item(self, id_: str) -> list[WholeItem]:
@@ -269,7 +290,13 @@ class RunReader(RunResults):
         else:
             summary = noted
         add_calibrations(summary, self, inputs)
+        self.add_earlier(summary)
         return summary
+
+    def add_earlier(self, summary: dict[str, Any]) -> None:
+        """Add to a summary how many answers of earlier versions are on disk and do not count."""
+        if self.earlier_on_disk:
+            summary["workflow"][EARLIER_ON_DISK] = self.earlier_on_disk
 
     def _in_flight(self) -> int | None:
         """Return how many calls of the workflow are in flight; None: it is not running."""

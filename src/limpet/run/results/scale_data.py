@@ -5,6 +5,10 @@ from typing import Any
 
 from limpet.types import Scale
 
+_UNIT = (0.0, 1.0)
+_NEAR = 1e-6
+"""A score this near outside of its range, as a share of its width, is a rounding error."""
+
 
 def scale_data(scale: Scale) -> dict[str, Any]:
     """Return what is declared of scores, as JSON data."""
@@ -31,3 +35,10 @@ def range_words(scale: Scale) -> str:
     assert scale.range is not None
     low, high = scale.range
     return f"{low:g} to {high:g}" if low < 0 else f"{low:g}–{high:g}"
+
+
+def counted(value: float, scale: Scale) -> float:
+    """Return a score as it counts in numbers: one just outside of its range, or of 0 to 1, is its end."""
+    low, high = scale.range or _UNIT
+    near = _NEAR * (high - low)
+    return low if low - near <= value < low else high if high < value <= high + near else value

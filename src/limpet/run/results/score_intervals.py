@@ -102,6 +102,7 @@ class _Sample:
         lost_items = _items_of(lost, cell_items)
         self._lost: list[int] = (lost if lost_items is None else lost_items).tolist()
         self._lost += range(-in_flight, 0)  # whichever items they are
+        self._in_flight = in_flight
         lost_groups = _groups_of(lost, cell_items, scale)
         self._lost_groups: list[int | None] | None = None
         if lost_groups is not None:
@@ -182,6 +183,8 @@ class _Sample:
         found: dict[str, Any] = {
             "missing": len(self._lost), "worst": self._with(worst), "best": self._with(best)
         }  # fmt: skip
+        if self._in_flight:
+            found["in_flight"] = self._in_flight
         try:
             interval = stats.bounds(
                 self._values,

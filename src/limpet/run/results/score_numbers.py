@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.failure_counts import FailureCounts
+from limpet.run.results.scale_data import counted
 from limpet.run.results.score_words import values_of
 from limpet.run.results.table import mean
 from limpet.run.results.usage_totals import Used
@@ -64,7 +65,7 @@ class ScoreNumbers:
             if value is not None:
                 scores = self.parts[part]
                 scores.cells.extend(cells)
-                scores.values.extend([float(value)] * times)
+                scores.values.extend([counted(float(value), self.scale)] * times)
         for part, record in (score.get("scores") or {None: score}).items():
             if label := record.get("label"):
                 self.labels[part][label].extend(cells)

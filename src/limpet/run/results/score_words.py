@@ -62,30 +62,27 @@ def claim_of(numbers: Mapping[str, Any], part: str | None) -> tuple[float | None
 def headline(numbers: Mapping[str, Any], part: str | None = None) -> str:
     """Return what may be claimed of a mean: `0.842 (0.79–0.88)`.
 
-    If something is missing, it is the interval with that as worst and as best: `0.74–0.93`.
+    If something is missing, the mean is over what completed, and the interval is the one with what
+    is missing as worst and as best.
     """
     value, interval, bounds = claim_of(numbers, part)
-    if bounds and "low" in bounds:
-        return span(bounds["low"], bounds["high"])
-    if value is None or not interval:
+    ends = bounds if bounds and "low" in bounds else interval
+    if value is None or not ends:
         return mean(value)
-    low, high = interval["low"], interval["high"]
+    low, high = ends["low"], ends["high"]
     return f"{_fixed(value, _decimals(low, high) + 1)} ({span(low, high)})"
 
 
 def of_completed(numbers: Mapping[str, Any], part: str | None = None) -> str:
-    """Return the mean over completed cells, where it is not the headline; else an empty string."""
+    """Return how many cells a mean is of, where others are missing; else an empty string."""
     value, _, bounds = claim_of(numbers, part)
-    if not bounds or value is None:
-        return ""
-    decimals = _decimals(bounds["low"], bounds["high"]) + 1 if "low" in bounds else 3
-    return f"{_fixed(value, decimals)} of {numbers['completed']:,} completed"
+    return f"of {numbers['completed']:,} completed" if bounds and value is not None else ""
 
 
 def whole_claim(numbers: Mapping[str, Any], part: str | None = None) -> str:
     """Return the headline with all that must be said beside it."""
-    first, beside = headline(numbers, part), of_completed(numbers, part)
-    words = f"{first} ({beside})" if beside and first != mean(claim_of(numbers, part)[0]) else first
+    first = headline(numbers, part)
+    words = f"{first} {of_completed(numbers, part)}".rstrip()
     return f"{words} so far" if numbers.get("interim") and first != NO_MEAN else words
 
 

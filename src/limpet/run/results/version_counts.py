@@ -2,11 +2,15 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.run.results.failure_counts import class_and_exception
+from limpet.text import count
 
 PENDING = "pending"
+EARLIER_ON_DISK = "earlier_on_disk"
+"""In a summary: how many cells have no answer that counts, but one of an earlier version."""
+_WAY_BACK = 'undo the edit, or keep them with --keep (in Python: on_change="keep")'
 PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
 
@@ -54,3 +58,36 @@ class VersionCounts:
         """
         found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
         return found | ({"redo": dict(self.redo)} if self.redo else {})
+
+
+class Current(NamedTuple):
+    """How far a step is: what is to be made again is not done, although its result counts.
+
+    Attributes:
+        done: How many cells are done.
+        failed: How many failed, also when made again.
+        not_run: How many are still to run, also again.
+    """
+
+    done: int
+    failed: int
+    not_run: int
+
+
+def current(numbers: Mapping[str, Any]) -> Current:
+    """Return how far a step is, given what `summary.json` has of it."""
+    again = Counter(numbers.get("redo", {}))
+    pending = again.pop(PENDING, 0)
+    return Current(
+        numbers["completed"] - pending - again.total(),
+        sum(numbers["failed"].values()) + again.total(),
+        numbers["not_run"] + pending,
+    )
+
+
+def earlier_words(number: int) -> list[str]:
+    """Return how many answers of earlier versions are on disk and do not count, and the way back."""
+    if not number:
+        return []
+    answers = count(number, "answer of an earlier version is", "answers of an earlier version are")
+    return [f"{answers} on disk and {'does' if number == 1 else 'do'} not count: {_WAY_BACK}"]

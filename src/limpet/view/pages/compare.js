@@ -57,7 +57,7 @@ function scoreTable(one) {
     el("td", {}, isNumber(endsOf(score).low) ? differenceBar({ ...score, ...endsOf(score) }) : null),
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
     el("td", { class: "right nowrap" }, !isNumber(score.p_holm) ? "–" : score.p_holm < 0.001 ? "< 0.001" : number(Number(score.p_holm.toPrecision(2)))),
-    el("td", { class: "dim message" }, [score.verdict, score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
+    el("td", { class: "dim message" }, [score.why_not_known || score.verdict, score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
       score.verdict === "no difference seen" && isNumber(score.smallest_seen) ? `could have seen ≥ ${number(Number(score.smallest_seen.toPrecision(2)))}` : null].filter(Boolean).join(" · ")))));
 }
 

@@ -30,9 +30,10 @@ export function showRun(root, source, query) {
 
 function heading(about, run) {
   const trials = about.steps[0] && about.summary.n ? plural(about.summary.n, "answer asked", "answers asked") : null;
-  const facts = [trials, about.sessions > 1 ? plural(about.sessions, "session") : null,
-    about.began ? `began ${moment(about.began)}` : null, about.seconds ? `took ${seconds(about.seconds)}` : null];
-  if (about.state === "running") facts[3] = `for ${seconds(Math.round(about.seconds))}`;
+  const time = seconds(about.state === "running" ? Math.round(about.seconds) : about.seconds);
+  const took = `${about.state === "running" ? "for" : "took"} ${about.seconds_are_all ? "" : "at least "}${time}`;
+  const facts = [trials, about.began ? `began ${moment(about.began)}` : null,
+    about.seconds ? took + (about.sessions > 1 ? ` in ${plural(about.sessions, "session")}` : "") : null];
   return [
     el("div", { class: "title" }, el("h1", {}, about.run), stateWord(about.stopping ? "stopping" : about.state),
       (about.tags || []).map((tag) => el("span", { class: "tag" }, tag)),
@@ -71,7 +72,9 @@ function headline(about, run) {
 
 function notes(score) {
   const of = score.beside || plural(score.n, "score");
-  return [of, score.bounded ? `${count(score.missing)} missing counted as worst and as best` : score.method ? "95% interval" : null, ...score.notes].filter(Boolean).join(" · ");
+  const failed = score.missing ? `${count(score.missing)} failed, counted as worst and as best` : null;
+  const waiting = score.waiting ? `${count(score.waiting)} not scored yet, and the range allows for them` : null;
+  return [of, score.method && !score.bounded ? "95% interval" : null, failed, waiting, ...score.notes].filter(Boolean).join(" · ");
 }
 
 function labelLinks(score, run) {

@@ -27,7 +27,7 @@ function runsTable(runs, since) {
     el("th", { scope: "row" }, el("a", { href: to("run", { run: run.path }) }, run.name),
       (run.tags || []).map((tag) => el("span", { class: "tag" }, tag))),
     el("td", {}, stateWord(run.state), run.why ? el("div", { class: "bad message" }, run.why) : null),
-    el("td", { class: "right" }, doneOf(run)),
+    el("td", { class: "right" }, doneOf(run), run.note ? el("div", { class: "warn small" }, run.note) : null),
     columns ? columns.map((name) => el("td", {}, scoreIn(run.scores.find((score) => score.name === name))))
       : el("td", {}, run.scores.map((score) => el("div", {}, el("span", { class: "dim" }, score.name, " "), scoreIn(score)))),
     costs ? el("td", { class: "right" }, money(run.cost)) : null,

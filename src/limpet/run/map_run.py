@@ -1,6 +1,6 @@
 """A map, and how its function gets its inputs."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from limpet.copies import own_containers
@@ -8,6 +8,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import ExecutionDetails, Finished
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
+from limpet.json_values import exception_in
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.results.map_result import MapResult
 
@@ -58,7 +59,19 @@ class MapRun:
             return None if own is None else own(finished)
 
         options: ExecutorOptions = {**self._options, "on_complete": note}
-        self.executor = AsyncExecutor(self._threads.as_async(with_own_input(self._fn)), **options)
+        self.executor = AsyncExecutor(self._as_cell(), **options)
+
+    def _as_cell(self) -> Callable[[Any], Awaitable[Any]]:
+        """Return the function as an executor calls it: an exception that it returns is raised."""
+        run = self._threads.as_async(with_own_input(self._fn))
+
+        async def call(value: Any) -> Any:
+            output = await run(value)
+            if (failure := exception_in(output)) is not None:
+                raise failure
+            return output
+
+        return call
 
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         """Return the result, from what the executor returned."""

@@ -11,7 +11,7 @@ import dataclasses
 import datetime as dt
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from enum import Enum
@@ -177,6 +177,7 @@ def _unmarked(text: str) -> Any:
 
 _SOME, _MANY = 100, 1000
 _ATOMS = frozenset({int, bool, type(None)})
+_SCALARS = _ATOMS | {str, float, bytes}
 _CONTAINERS = frozenset({dict, list, tuple})
 _PLAIN_ONLY = (
     orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -295,6 +296,35 @@ def kept_form(value: Any) -> Any:
     """
     encoded, marked = encode(value)
     return decode(encoded, marked=marked)
+
+
+def exception_in(value: Any) -> BaseException | None:
+    """Return the first exception in a value, however deep in its containers and dataclasses."""
+    parts: list[Any] = [value]  # grows; it also keeps what was opened, so that ids are unique
+    opened: set[int] = set()
+    for part in parts:
+        kind = type(part)
+        if kind in _SCALARS:
+            continue
+        if issubclass(kind, BaseException):
+            found: BaseException = part
+            return found
+        if id(part) not in opened:  # it may contain itself
+            opened.add(id(part))
+            parts.extend(_parts_of(part, kind))
+    return None
+
+
+def _parts_of(value: Any, kind: type) -> Iterable[Any]:
+    if issubclass(kind, dict):
+        return dict.values(value)
+    if issubclass(kind, (list, tuple, set, frozenset)):
+        return list(value)
+    if dataclasses.is_dataclass(kind):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(kind)]
+    if hasattr(kind, "model_fields"):  # pydantic
+        return vars(value).values()
+    return ()
 
 
 def decode(encoded: bytes, *, marked: bool) -> Any:

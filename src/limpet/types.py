@@ -168,7 +168,7 @@ class Score:
         metadata: Anything else to keep with it, as plain data.
     """
 
-    value: float | bool | None
+    value: float | bool | None = None
     label: str | None = None
     explanation: str | None = None
     metadata: Any = None

@@ -211,6 +211,12 @@ async def answer_async(item):
     raise_it(item)
 
 
+async def returning(item):
+    """Return the exception: `gather(…, return_exceptions=True)` makes that easy."""
+    note(item)
+    return {"answers": [ERRORS[item.id]()]}
+
+
 def fine(item):
     return "said"
 
@@ -278,6 +284,21 @@ def test_an_error_says_and_decides_what_it_does_in_one_process(runs, engine, kin
     assert other[name].attempts == base[name].attempts
     assert unnumbered(frames(second["traceback"])) == unnumbered(frames(first["traceback"]))
     assert unnumbered(attempts(folder, name)) == unnumbered(attempts(base_folder, name))
+
+
+@both_engines
+def test_an_exception_in_an_answer_is_the_failure_that_raising_it_is(runs, engine):
+    raised, returned = runs["base", "answer_async"][0], runs[engine, "returning"][0]
+    assert {
+        name: (item.error["type"], item.error["class"], unnumbered(item.error["message"]))
+        for name, item in returned.items()
+    } == {
+        name: (item.error["type"], item.error["class"], unnumbered(item.error["message"]))
+        for name, item in raised.items()
+    }
+    assert [item.attempts for item in returned.values()] == [
+        item.attempts for item in raised.values()
+    ]
 
 
 def unnumbered(said):

@@ -2,7 +2,8 @@
 
 The answer is what was paid for. It is copied at once, in the form in which it will be read back, so
 that later changes to the object do not reach it. If usage, trace or metadata are unusable, that
-part is dropped with a warning, and the answer is kept.
+part is dropped with a warning, and the answer is kept. An exception in an answer is raised: a
+failure is never an answer.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 from limpet.evaluators.score_values import as_scores
 from limpet.foreign import is_interrupt
-from limpet.json_values import kept_form
+from limpet.json_values import exception_in, kept_form
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
 from limpet.usage import usage_of
@@ -31,7 +32,11 @@ class Omissions(Protocol):
 
 
 def read_output(returned: Any, omissions: Omissions) -> Output:
-    """Return the answer with its usage, trace and metadata, in any supported form."""
+    """Return the answer with its usage, trace and metadata, in any supported form.
+
+    Raises:
+        BaseException: The answer is, or contains, this exception.
+    """
     if type(returned) is Output and type(returned.value) in _ATOMS and _is_bare(returned):
         return Output(returned.value, None, [])  # as most are, and three times as fast
     usage: Any = None
@@ -90,11 +95,15 @@ def _read_value(value: Any) -> Any:
     if type(value) in _ATOMS:
         return value
     try:
-        return kept_form(value)
+        failure = exception_in(value)
+        kept = value if failure is not None else kept_form(value)
     except BaseException as error:  # appending the record reports why it cannot be kept
         if is_interrupt(error):
             raise
         return value
+    if failure is not None:
+        raise failure
+    return kept
 
 
 def _read_usage(value: Any, omissions: Omissions, what: str) -> Usage | None:

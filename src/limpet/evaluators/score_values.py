@@ -1,7 +1,8 @@
 """How does what an evaluator returned become scores?
 
 A number or a bool is a score, a string is a label, a dict holds several of them. Anything else is
-an error, never a score: a NaN would poison a mean, and a forgotten `return` would be a zero.
+an error, never a score: a NaN would poison a mean, a forgotten `return` would be a zero, and "0.9"
+would be a label beside which there is no mean.
 """
 
 import dataclasses
@@ -59,8 +60,21 @@ def _as_score(value: Any, who: str) -> Score:
     if isinstance(value, str):
         if not value:
             raise PermanentError(f"{who} returned an empty string, which is not a label; {_DO}")
+        if _is_number(value):
+            raise PermanentError(
+                f"{who} returned the string {value!r}; return a number, or Score(label={value!r})"
+            )
         return Score(None, label=base_value(str, value))
     return Score(_number(value, who))
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a string is a number: a label that nobody wanted."""
+    try:
+        float(base_value(str, text))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_usual(score: Score) -> bool:

@@ -12,11 +12,13 @@ from limpet.models.forms import TOOL
 from limpet.models.protocol import Reply
 from limpet.models.schema import Schema, misfit, parse_reply
 from limpet.transport.failures import said_error, status_error
+from limpet.transport.parsing import parse_json
 from limpet.types import Usage
 from limpet.usage import usage_of_body
 
 Show = Callable[[object], str]
 _ERROR_STATUSES = range(400, 600)
+_MORE_TOKENS = "allow more tokens, with params={'max_tokens': …}"
 
 
 class Reading:
@@ -51,19 +53,23 @@ class Reading:
             raise self.invalid("the reply has no message", "", usage)
         text, finish = _text_of(message.get("content")), choice.get("finish_reason")
         finish = finish if isinstance(finish, str) else None
-        called = _arguments_of(message)
+        calls = _calls_of(message)
         if refusal := message.get("refusal"):
             raise self.invalid(f"the model refuses: {self._show(refusal)}", str(refusal), usage)
         if finish == "content_filter":
             raise self.invalid("a content filter stopped the reply", text or "", usage)
         parsed = None
         if schema is not None:
+            # Some servers send the arguments as a value.
+            called = [_as_text(call["arguments"]) for call in calls if call["name"] == TOOL]
+            calls = [call for call in calls if call["name"] != TOOL]
             if len(set(called)) > 1:
                 raise self.invalid(f"{len(called)} replies at once", "\n".join(called), usage)
             given = called[0] if called else text
             parsed = self.parsed(given or "", schema, usage, finish)
-        elif text is None and finish != "length" and not message.get("tool_calls"):
-            raise self.invalid("the reply has no text", "", usage)
+        elif text is None and not calls:
+            hint = _MORE_TOKENS if finish == "length" else None
+            raise self.invalid(f"the reply has no text (finish_reason: {finish})", "", usage, hint)
         model = body.get("model")
         return Reply(
             text or "",
@@ -73,6 +79,7 @@ class Reading:
             model if isinstance(model, str) else None,
             headers,
             first_token_s=first_token_s,
+            tool_calls=[{**call, "arguments": _parsed(call["arguments"])} for call in calls],
         )
 
     def _choice(
@@ -113,7 +120,7 @@ class Reading:
                 f"the reply is cut off (finish_reason: length): {self._show(text)}",
                 text,
                 usage,
-                hint="allow more tokens, with params={'max_tokens': …}",
+                hint=_MORE_TOKENS,
             )
         try:
             value = parse_reply(text)
@@ -148,18 +155,28 @@ def _text_of(content: Any) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _arguments_of(message: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of each call of our tool."""
+def _calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the name and the arguments of each tool call, and its id if it has one."""
+    found: list[dict[str, Any]] = []
     calls = message.get("tool_calls")
-    functions = [
-        call.get("function")
-        for call in (calls if isinstance(calls, list) else ())
-        if isinstance(call, Mapping)
-    ]
-    given = [
-        function.get("arguments")
-        for function in functions
-        if isinstance(function, Mapping) and function.get("name") == TOOL
-    ]
-    # Some servers send the value itself.
-    return [value if isinstance(value, str) else json.dumps(value) for value in given]
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if isinstance(name, str) and name:
+            id_ = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
+            found.append({"name": name, "arguments": function.get("arguments"), **id_})
+    return found
+
+
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _parsed(arguments: Any) -> Any:
+    """Return the value of a call's arguments; the text itself if it is not JSON."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return parse_json(arguments.encode())
+    except ValueError:
+        return arguments

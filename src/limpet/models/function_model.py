@@ -71,16 +71,7 @@ class FunctionModel(OwnCode, Model):
             parsed = self._reading.parsed(reply.text, schema, reply.usage, reply.finish)
         else:
             self._reading.check(parsed, schema, reply.text, reply.usage)
-        return Reply(
-            reply.text,
-            parsed,
-            reply.usage,
-            reply.finish,
-            reply.model,
-            reply.headers,
-            reply.probabilities,
-            reply.first_token_s,
-        )
+        return replace(reply, parsed=parsed)
 
 
 def _as_json(value: dict[str, Any]) -> str:

@@ -25,6 +25,8 @@ class Reply:
         headers: The response's headers, with lower-case names.
         probabilities: The probability of each option, from a decision endpoint.
         first_token_s: Seconds until the first token, if the reply was streamed.
+        tool_calls: The `name` and the `arguments` of each tool that it calls, with its `id` if it
+            has one. Arguments are parsed; text if they are not JSON.
     """
 
     text: str
@@ -35,6 +37,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     probabilities: Mapping[str, float] | None = None
     first_token_s: float | None = None
+    tool_calls: Sequence[Mapping[str, Any]] = ()
 
 
 @runtime_checkable

@@ -119,7 +119,8 @@ class _Stream:
         index, function = piece.get("index", 0), piece.get("function")
         if not isinstance(index, int) or not 0 <= index < _MOST_CALLS:
             return
-        call = self._calls.setdefault(index, {"name": "", "arguments": []})
+        call = self._calls.setdefault(index, {"id": None, "name": "", "arguments": []})
+        call["id"] = piece.get("id") or call["id"]
         for name in ("name", "arguments"):
             value = function.get(name) if isinstance(function, dict) else None
             if isinstance(value, str):
@@ -140,7 +141,10 @@ class _Stream:
                 "[DONE] nor a finish_reason)"
             )
         calls = [
-            {"function": {"name": call["name"], "arguments": "".join(call["arguments"])}}
+            {
+                "id": call["id"],
+                "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
+            }
             for _, call in sorted(self._calls.items())
         ]
         content = "".join(self._texts["content"])

@@ -19,7 +19,7 @@ from limpet.json_values import encode
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.map_run import MapRun, with_own_input
+from limpet.run.map_run import MapRun
 from limpet.run.options import MapOptions, Run, secrets_in
 from limpet.run.planning.changes import StaleRecords, settle_change
 from limpet.run.planning.explanation import Explainer
@@ -124,7 +124,7 @@ class JournaledMap(MapRun):
             generation_of=lambda cell, _: self._column.next_generation(cell.key),
             files=watched,
         )
-        run = self._threads.as_async(with_own_input(self._fn))
+        run = self._as_cell()
 
         async def call(value: Any) -> Any:
             # A copy: the function may change later what it returned.
@@ -172,7 +172,7 @@ class JournaledMap(MapRun):
             [UNSET] * len(self._all),
             [ExecutionDetails() for _ in self._all],
             kept=len(self._kept),
-            stop_reason=self.executor.stop_reason,
+            stop_reason=self._recorder.error or self._stop_reason,
         )
         for index, entry in self._kept.items():
             _restore(result, index, entry)
@@ -184,8 +184,6 @@ class JournaledMap(MapRun):
                 result.outputs[index] = read[index].record["output"]
             else:
                 self._note_failure(result, index)
-        if self._recorder.error is not None:
-            raise self._recorder.error
         return result
 
     def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:

@@ -147,10 +147,10 @@ class OpenaiWorkflow(Workflow):
         sent = await self._with_files(shown)
         started = time.time()
         reply = await self._model.ask(sent, schema=self._schema, **self._params)
-        value = reply.text if self._schema is None else reply.parsed
+        value = _answer(reply) if self._schema is None else reply.parsed
         event = _event(reply, self._model.name, shown, value, started)
         metadata = {"finish": reply.finish} if reply.finish == "length" else None
-        return Output(value, reply.usage, [event], metadata)
+        return Output(value, reply.usage, [event, *map(_call, reply.tool_calls)], metadata)
 
     async def _with_files(self, messages: Rendered) -> Rendered:
         if not self._conversation.may_have_files:
@@ -159,6 +159,20 @@ class OpenaiWorkflow(Workflow):
             return await asyncio.to_thread(self._conversation.with_files, messages)
         except DatasetError as error:  # it was there when the run was planned
             raise PermanentError(str(error), hint=error.hint) from error
+
+
+def _answer(reply: Reply) -> Any:
+    """Return the text of a reply; of one that only calls tools, the calls."""
+    if reply.text or not reply.tool_calls:
+        return reply.text
+    calls = [{name: call[name] for name in ("name", "arguments")} for call in reply.tool_calls]
+    return {"tool_calls": calls}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool call as an event of a trace; nobody made it, so it has no output."""
+    id_ = {"id": call["id"]} if "id" in call else {}
+    return {"kind": "tool", "name": call["name"], "input": call["arguments"], **id_}
 
 
 def _event(

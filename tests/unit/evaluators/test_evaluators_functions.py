@@ -55,7 +55,7 @@ def test_one_parameter_by_another_name_gets_the_output():
 
 
 def test_a_default_is_replaced_by_the_field_of_its_name_and_kept_otherwise():
-    assert call(lambda output, expected="no", least=2: f"{expected}{least}")["score"].label == "42"
+    assert call(lambda output, expected="no", least=2: f"{expected}x{least}")["score"].label == "4x2"
 
 
 def test_keyword_arguments_get_all_five():
@@ -93,13 +93,13 @@ def test_methods_and_objects_are_functions_too():
     class Slow:
         async def __call__(self, output, expected):
             await asyncio.sleep(0)
-            return expected
+            return f"of {expected}"
 
     assert call(Length(4).long, name=None) == {"score": Score(value=True)}
     assert as_evaluator(Length(5).long).name == "long"
     assert as_evaluator(Length(5)).name == "Length"
     assert call(Length(5))["score"].value is False
-    assert call(Slow())["score"].label == "4"
+    assert call(Slow())["score"].label == "of 4"
 
 
 class Unreadable:
@@ -198,6 +198,7 @@ class Points(Enum):
         (Score(0.5, explanation="so so"), Score(0.5, explanation="so so")),
         (Score(0.5, explanation=["so", "so"]), Score(0.5, explanation=["so", "so"])),
         (Score(None, label="good"), Score(None, label="good")),
+        (Score(label="0.9"), Score(None, label="0.9")),
         (np.float64(0.25), Score(0.25)),
         (np.float32(0.25), Score(0.25)),
         (np.int64(3), Score(3)),
@@ -240,6 +241,10 @@ def test_a_dict_is_several_scores_in_its_order():
         (Decimal("sNaN"), "NaN"),
         (10**400, "not a score"),
         ("", "empty string"),
+        ("0.9", r"mine returned the string '0.9'; return a number, or Score\(label='0.9'\)"),
+        (" 1e3 ", "returned the string ' 1e3 '"),
+        ("NaN", "returned the string 'NaN'"),
+        ({"a": "1"}, "mine, under 'a', returned the string '1'"),
         ([1, 2], r"returned a list \(\[1, 2\]\)"),
         (np.array([1.0]), "returned a ndarray"),
         (1j, "returned a complex"),

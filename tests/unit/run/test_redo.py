@@ -5,6 +5,7 @@ import json
 import shutil
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet import LimpetError, PermanentError, exact_match
@@ -209,7 +210,7 @@ def test_a_redo_of_a_new_run_is_its_first_run(tmp_path):
 @pytest.mark.parametrize("again", [{"redo": True}, {}])
 def test_an_interrupted_redo_is_finished_by_the_same_and_by_a_plain_run(bench, again):
     stop_after(bench, 2)
-    stopped = bench.evaluate(redo=True)
+    stopped = cut_short(bench.evaluate, redo=True)
     assert stopped.stop_reason is not None
     assert stopped.summary["workflow"]["redo"] == {"pending": 4}
     assert bench.outputs() == ["new 0", "new 1", "2", "3", "4", "5"]

@@ -4,7 +4,9 @@ import asyncio
 import base64
 
 import pytest
+from model_server import calling, completion, model_server
 
+import limpet
 from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply
@@ -162,6 +164,73 @@ def test_an_answer_that_was_cut_off_says_so():
     assert call(openai(model=Recorder("4", finish="length"), prompt="a"), item()).metadata == {
         "finish": "length"
     }
+
+
+# ---- tool calls ---------------------------------------------------------------------------------
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+CALLS = [
+    {"id": "a", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}},
+    {"id": "b", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}},
+]
+
+
+def asked_of(reply, run, evaluators=(), **more):
+    """Ask a server that replies so, with a tool that it may call."""
+    with model_server(reply) as server:
+        workflow = openai(
+            server.url, model="m", key=None, prompt="{{question}}", params={"tools": [WEATHER]}, **more
+        )
+        rows = [{"question": "Rain?", "tools": ["weather", "weather"]}]
+        return limpet.evaluate(rows, workflow, evaluators, run=run, retry=0).items[0]
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_reply_that_only_calls_tools_has_the_calls_as_its_answer(tmp_path, content):
+    reply = completion(content, finish="tool_calls", tool_calls=CALLS)
+    tools = limpet.trajectory(expected_column="tools", mode="exact")
+    item = asked_of(reply, tmp_path, [tools])
+    assert item.output == {
+        "tool_calls": [
+            {"name": "weather", "arguments": {"city": "Rome"}},
+            {"name": "weather", "arguments": {"city": "Paris"}},
+        ]
+    }
+    assert item.trace[0]["output"] == item.output
+    assert item.trace[1:] == [
+        {"kind": "tool", "name": "weather", "input": {"city": "Rome"}, "id": "a"},
+        {"kind": "tool", "name": "weather", "input": {"city": "Paris"}, "id": "b"},
+    ]
+    assert item.scores["trajectory"]["score"] is True
+
+
+def test_a_streamed_call_is_the_same(tmp_path):
+    item = asked_of(calling("weather", {"city": "Rome"}), tmp_path, stream=True)
+    assert item.output == {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
+    assert [event.get("id") for event in item.trace] == [None, "call_1"]
+
+
+def test_text_is_the_answer_and_the_calls_beside_it_are_in_the_trace(tmp_path):
+    item = asked_of(completion("Let me look.", finish="tool_calls", tool_calls=CALLS), tmp_path)
+    assert item.output == "Let me look."
+    assert [event["name"] for event in item.trace] == ["m", "weather", "weather"]
+
+
+def test_arguments_that_are_not_json_stay_text(tmp_path):
+    item = asked_of(calling("weather", '{"city": '), tmp_path)
+    assert item.output == {"tool_calls": [{"name": "weather", "arguments": '{"city": '}]}
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
+@pytest.mark.parametrize("calls", [None, [], [None, {"function": None}]])
+def test_no_text_and_no_call_is_a_failure(tmp_path, finish, calls):
+    item = asked_of(completion(None, finish=finish, tool_calls=calls), tmp_path)
+    assert item.error["class"] == "invalid_reply"
+    assert f"the reply has no text (finish_reason: {finish})" in item.error["message"]
+
+
+def test_an_empty_text_is_an_answer(tmp_path):
+    assert asked_of(completion("", tool_calls=[]), tmp_path).output == ""
 
 
 # ---- images and files ---------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def _score(returned: Any) -> Any:
         if isinstance(value, str):
             return Score(None, label=value, explanation=reason)
         return Score(value, explanation=reason)
-    return returned
+    return Score(None, label=returned) if isinstance(returned, str) else returned
 
 
 def _model_of(theirs: Any) -> Any:

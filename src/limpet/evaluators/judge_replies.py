@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError
 from limpet.evaluators.builtin import brief
-from limpet.evaluators.judge_prompt import Values, fenced, fresh_key
+from limpet.evaluators.judge_prompt import KEY, Values, fenced, fresh_key
 from limpet.models.protocol import Message, Model, Reply
 from limpet.templates import value_as_text
 from limpet.text import text_of
@@ -143,7 +143,7 @@ def _complaint(error: InvalidReplyError) -> list[Message]:
     again: list[Message] = []
     if error.reply:
         again.append({"role": "assistant", "content": error.reply[:_LONGEST_ECHO]})
-    content = f"Key of the data: {key}\n\nYour reply cannot be used: {why}\nReply again, as told."
+    content = f"Your reply cannot be used. Reply again, as told.\n\n{KEY}{key}\n\nWhy:\n{why}"
     again.append({"role": "user", "content": content})
     return again
 

@@ -126,8 +126,9 @@ class Usage:
         cost: Cost in the currency of the prices.
         cached_tokens: Input tokens read from a cache.
         reasoning_tokens: Output tokens that are not part of the answer.
-        models: The same counts by model, if several were called.
+        models: The same counts by model, as the server calls it.
         times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
+        asked: The name that was asked for, where the server calls the model by another.
     """
 
     prompt_tokens: int = 0
@@ -138,6 +139,7 @@ class Usage:
     reasoning_tokens: int | None = None
     models: Mapping[str, Mapping[str, int]] | None = None
     times: Mapping[str, float] | None = None
+    asked: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

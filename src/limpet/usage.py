@@ -8,15 +8,20 @@ costs only that count. The names of the times are those of the NeMo Agent Toolki
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+from limpet.errors import InvalidReplyError
 from limpet.foreign import is_interrupt
-from limpet.types import Usage
+from limpet.types import USAGE_COUNTS, Usage
 
 Counts = dict[str, int]
+Plain = dict[str, Any]
+"""What calls used, as plain data; see `plain_usage`."""
 _LARGEST = 2**53
+_BY_MODEL = ("models", "asked")
 # Where clients report each count.
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "inputTokens"),
@@ -44,7 +49,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     ),
     "total_tokens": ("total_tokens", "total_token_count", "totalTokens"),
 }
-_BESIDE = frozenset({"cost", "models", "times"})
+_BESIDE = frozenset({"cost", "models", "asked", "times"})
 _OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
 # Counts that these clients do not include in the first, as the others do.
 _ADDED: Mapping[str, tuple[str, ...]] = {
@@ -67,7 +72,7 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
     known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     counts, wrong = _counts_in(reported)
     more: dict[str, Any] = {}
-    for name, read in (("cost", _cost), ("models", _models), ("times", _times)):
+    for name, read in (("cost", _cost), ("models", _models), ("asked", _names), ("times", _times)):
         value = known.get(name) if known is not None else _value_at(reported, name, wrong)
         if value is not None:
             try:
@@ -174,6 +179,10 @@ def _models(value: Any) -> dict[str, Counts]:
     return models
 
 
+def _names(value: Any) -> dict[str, str]:
+    return {str(served): str(asked) for served, asked in value.items()}
+
+
 def _times(value: Any) -> dict[str, float]:
     times = {str(name): float(seconds) for name, seconds in value.items()}
     if not all(map(math.isfinite, times.values())):
@@ -184,17 +193,25 @@ def _times(value: Any) -> dict[str, float]:
 # ---- of a server --------------------------------------------------------------------------------
 
 
-def usage_of_body(body: Any) -> Usage | None:
-    """Return the usage in a response's `usage`; None if it has none."""
+def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
+    """Return the usage in a response's `usage`; None if it has none.
+
+    Args:
+        body: The response.
+        asked: The name of the model that was asked for. The server may use another.
+    """
     reported = body.get("usage") if isinstance(body, Mapping) else None
     if not isinstance(reported, Mapping):
         return None
     counts = _all_counts(reported)
     if not any(counts.values()):
         return None
-    model = body.get("model")
-    models = {model: counts} if isinstance(model, str) else None
-    return Usage(**counts, models=models, times=None)
+    served = body.get("model")
+    served = served if isinstance(served, str) else asked
+    if served is None:
+        return Usage(**counts)
+    renamed = {served: asked} if asked is not None and asked != served else None
+    return Usage(**counts, models={served: counts}, asked=renamed)
 
 
 def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
@@ -260,3 +277,103 @@ def _p95(seconds: list[float]) -> float:
     if len(seconds) == 1:
         return seconds[0]
     return statistics.quantiles(seconds, n=100, method="inclusive")[94]
+
+
+# ---- as plain data, and together ----------------------------------------------------------------
+
+
+def plain_usage(reported: Any, model: str | None = None) -> Plain | None:
+    """Return what a call used as plain data: token counts, the cost if known, and both by model.
+
+    Args:
+        reported: A `Usage`, or a client's own mapping or object. What is not a count is left out:
+            a reply that is paid for must not be lost for it.
+        model: The name of the model that was called, if the usage does not tell.
+    """
+    usage, _ = usage_of(reported)
+    if usage is None:
+        return None
+    counts = {name: count for name in USAGE_COUNTS if (count := getattr(usage, name)) is not None}
+    counts.setdefault("total_tokens", usage.prompt_tokens + usage.completion_tokens)
+    plain: Plain = dict(counts)
+    if usage.cost is not None:
+        plain["cost"] = usage.cost
+    if models := usage.models or ({} if model is None else {model: counts}):
+        plain["models"] = models
+    if usage.asked:
+        plain["asked"] = dict(usage.asked)
+    return plain
+
+
+def total_usage(usages: Iterable[Plain | None]) -> Plain | None:
+    """Return the sum of what several calls used; None if all are unknown."""
+    known = [usage for usage in usages if usage is not None]
+    if len(known) <= 1:
+        return known[0] if known else None
+    total: Plain = {}
+    models: dict[str, dict[str, Any]] = {}
+    asked: dict[str, str] = {}
+    for usage in known:
+        _add_to(total, {name: count for name, count in usage.items() if name not in _BY_MODEL})
+        for model, counts in (usage.get("models") or {}).items():
+            _add_to(models.setdefault(model, {}), counts)
+        asked |= usage.get("asked") or {}
+    total |= {"models": models} if models else {}
+    return total | ({"asked": asked} if asked else {})
+
+
+def _add_to(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
+    for name, count in counts.items():
+        total[name] = total.get(name, 0) + count
+
+
+# ---- paid for, whatever becomes of it -----------------------------------------------------------
+
+Receipts = list[Plain]
+"""What each of some replies used."""
+_receipts: ContextVar[Receipts | None] = ContextVar("limpet_receipts", default=None)
+
+
+def note_paid(usage: Plain | None) -> None:
+    """Note what a reply used, the moment it is there: it is paid for, whatever becomes of it."""
+    receipts = _receipts.get()
+    if receipts is not None and usage is not None and _is_something(usage):
+        receipts.append(usage)
+
+
+def _is_something(usage: Plain) -> bool:
+    return bool(usage.get("total_tokens") or usage.get("cost"))
+
+
+def current_receipts() -> Receipts:
+    """Return where what replies used is collected here."""
+    receipts = _receipts.get()
+    return [] if receipts is None else receipts
+
+
+class receipts_in:  # noqa: N801 - used like a function; a generator would take three times as long
+    """Collect what the replies within the block used.
+
+    If the block ends well, it returns what they used. If it fails, it returns nothing, and they
+    count outside of it. An `InvalidReplyError` tells of a reply that nobody noted.
+
+    Args:
+        receipts: Where to collect them.
+    """
+
+    __slots__ = ("_outside", "_receipts", "_token")
+
+    def __init__(self, receipts: Receipts) -> None:
+        self._receipts = receipts
+
+    def __enter__(self) -> Receipts:
+        self._outside = _receipts.get()
+        self._token = _receipts.set(self._receipts)
+        return self._receipts
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, InvalidReplyError) and not self._receipts:
+            note_paid(plain_usage(error.usage))
+        _receipts.reset(self._token)
+        if error is not None and self._outside is not None:
+            self._outside += self._receipts

@@ -49,6 +49,7 @@ from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.registry import pacing_with
 from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
+from limpet.usage import Receipts, receipts_in
 
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _HUNG_S = 1.0  # how long the thread of an abandoned call may keep running
@@ -259,6 +260,7 @@ class Bench:
             cell.set(number)
             attribute(self._reports, number)
             observation, leave, omissions = Observation(), Leave(), _Omissions()
+            receipts: Receipts = []
             observe_into(observation)
             take_leave(leave)
             value, error = None, None
@@ -266,14 +268,15 @@ class Bench:
             try:
                 item = unpacked_argument(argument)
                 read = functools.partial(step.read, omissions=omissions)
-                value = await run_cell(step.who, step.step.call, item, read)
+                with receipts_in(receipts):
+                    value = await run_cell(step.who, step.step.call, item, read)
             except BaseException as raised:  # noqa: BLE001 - the driver raises it
                 error = readable(raised)
             end_if_forked(self._home, error)
             if self._limits_memory and _is_memory_error(error):
                 self._give_up(number)
                 return
-            more, now = _more(observation, leave, omissions), self._loop.time()
+            more, now = _more(observation, leave, omissions, receipts), self._loop.time()
             own_s = now - begun_at - leave.waited_s(now)
             ended = (value, None if error is None else packed_error(error), more, own_s)
             del self._cells[number]
@@ -290,7 +293,7 @@ class Bench:
 
 
 def _more(
-    observation: Observation, leave: Leave, omissions: _Omissions
+    observation: Observation, leave: Leave, omissions: _Omissions, receipts: Receipts
 ) -> Mapping[str, Any] | None:
     more: dict[str, Any] = {}
     if observation.headers is not None or observation.usage is not None:
@@ -303,6 +306,8 @@ def _more(
         more["makes_own"] = True
     if omissions.said:
         more["omissions"] = omissions.said
+    if receipts:
+        more["receipts"] = receipts
     return more or None
 
 

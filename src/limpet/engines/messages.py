@@ -41,7 +41,8 @@ class Returned(NamedTuple):
     Attributes:
         value: What its function returned, read and packed; None if it failed.
         error: What it raised, packed; None if it returned.
-        more: What else it observed, by name: `headers`, `usage`, `omissions`, `makes_own`.
+        more: What else it observed, by name: `headers`, `usage`, `omissions`, `makes_own`,
+            `receipts`.
         seconds: How long it ran, without waits for leave.
     """
 

@@ -21,6 +21,7 @@ from limpet.fingerprints.files.audit_hook import unattributed
 from limpet.pacing.leave import asks_for_each_call
 from limpet.pacing.ticket import observe
 from limpet.types import Item, Output
+from limpet.usage import note_paid, plain_usage
 from limpet.workflows.protocol import Workflow
 
 _SEND_CODE = (
@@ -131,6 +132,8 @@ class Elsewhere:
                 asks_for_each_call()
             for what, why in more.get("omissions", ()):
                 self._omissions.say(what, why)
+            for receipt in more.get("receipts", ()):
+                note_paid(plain_usage(receipt))
         if returned.error is not None:
             raise unpacked_error(returned.error)
         return unpacked_output(returned.value)

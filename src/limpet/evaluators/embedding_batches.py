@@ -7,12 +7,12 @@ vectors and its share of the usage.
 import asyncio
 import contextvars
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from limpet.errors import InvalidReplyError, PermanentError
-from limpet.evaluators.judge_usage import plain_usage
 from limpet.pacing.leave import Leave, current_leave, take_leave
+from limpet.usage import Plain, Receipts, current_receipts, plain_usage, receipts_in, total_usage
 
 Vector = Sequence[float]
 _MOST_CALLS = 64
@@ -38,14 +38,18 @@ class Embedded(NamedTuple):
     """
 
     vectors: list[Vector]
-    usage: dict[str, Any] | None
+    usage: Plain | None
 
 
 @dataclass(slots=True)
 class _Call:
+    """A call, with what its cell paid for so far."""
+
     texts: tuple[str, ...]
     done: asyncio.Future[Embedded]
     leave: Leave
+    cell: Receipts
+    lost: Receipts = field(default_factory=list)
 
 
 class EmbeddingBatches:
@@ -60,7 +64,7 @@ class EmbeddingBatches:
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """Return the vectors of some texts."""
         loop = asyncio.get_running_loop()
-        call = _Call(tuple(texts), loop.create_future(), current_leave())
+        call = _Call(tuple(texts), loop.create_future(), current_leave(), current_receipts())
         self._calls.append(call)
         if len(self._calls) >= _MOST_CALLS:
             self._flush()
@@ -92,20 +96,23 @@ class EmbeddingBatches:
         take_leave(leave := Leave())  # the request belongs to no single cell
         for call in calls:
             call.leave.share(leave)
-        try:
-            await self._answer(calls)
-        except PermanentError as error:
-            if len(calls) == 1:
+        with receipts_in([]) as receipts:  # nor does what it uses
+            try:
+                await self._answer(calls)
+            except PermanentError as error:
+                _charge(calls, receipts)
+                if len(calls) == 1:
+                    _fail(calls, error)
+                    return
+                for call in calls:  # the fault of one text must not be that of the others
+                    await self._send([call])
+            except Exception as error:  # noqa: BLE001 - each call raises it
+                _charge(calls, receipts)
                 _fail(calls, error)
-                return
-            for call in calls:  # the fault of one text must not be that of the others
-                await self._send([call])
-        except Exception as error:  # noqa: BLE001 - each call raises it
-            _fail(calls, error)
-        except BaseException:
-            for call in calls:
-                call.done.cancel()
-            raise
+            except BaseException:
+                for call in calls:
+                    call.done.cancel()
+                raise
 
     async def _answer(self, calls: Sequence[_Call]) -> None:
         texts = list(dict.fromkeys(text for call in calls for text in call.texts))
@@ -118,27 +125,37 @@ class EmbeddingBatches:
         usages = _shares(plain_usage(getattr(vectors, "usage", None), self._model.name), calls)
         for call, usage in zip(calls, usages, strict=True):
             if not call.done.done():
-                call.done.set_result(Embedded([by_text[text] for text in call.texts], usage))
+                used = total_usage([*call.lost, usage])
+                call.done.set_result(Embedded([by_text[text] for text in call.texts], used))
+
+
+def _charge(calls: Sequence[_Call], receipts: Receipts) -> None:
+    """Share what a request used that failed."""
+    for call, share in zip(calls, _shares(total_usage(receipts), calls), strict=True):
+        call.lost += [] if share is None else [share]
 
 
 def _fail(calls: Sequence[_Call], error: Exception) -> None:
     for call in calls:
+        call.cell += call.lost
         if not call.done.done():
             call.done.set_exception(error)
 
 
-def _shares(usage: dict[str, Any] | None, calls: Sequence[_Call]) -> list[dict[str, Any] | None]:
+def _shares(usage: Plain | None, calls: Sequence[_Call]) -> list[Plain | None]:
     """Return the usage of each call, by the length of its texts. Together they are the whole."""
     if usage is None:
         return [None] * len(calls)
     tokens = usage["total_tokens"]
     sizes = [sum(len(text) + 1 for text in call.texts) for call in calls]
-    shares: list[dict[str, Any] | None] = []
+    shares: list[Plain | None] = []
     seen = given = 0
     for size in sizes:
         seen += size
         share = round(tokens * seen / sum(sizes)) - given
         given += share
         counts = {"prompt_tokens": share, "total_tokens": share}
-        shares.append({**counts, "models": dict.fromkeys(usage["models"], counts)})
+        by_model = {name: usage[name] for name in ("asked",) if name in usage}
+        by_model["models"] = dict.fromkeys(usage.get("models") or (), counts)
+        shares.append({**counts, **by_model})
     return shares

@@ -10,11 +10,11 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError
 from limpet.evaluators.builtin import brief
-from limpet.evaluators.judge_prompt import Values, fenced, fresh_key
-from limpet.evaluators.judge_usage import plain_usage, total_usage
+from limpet.evaluators.judge_prompt import KEY, Values, fenced, fresh_key
 from limpet.models.protocol import Message, Model, Reply
 from limpet.templates import value_as_text
 from limpet.text import text_of
+from limpet.usage import note_paid, plain_usage, receipts_in, total_usage
 
 Read = Callable[[Reply], dict[str, Any]]
 """Returns what a reply says, as plain data, or raises `InvalidReplyError`."""
@@ -61,13 +61,16 @@ async def _ask_once(
     read: Read,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    try:
-        reply = await model.ask(messages, schema=schema, **params)
-    except InvalidReplyError as error:
-        error.usage = plain_usage(error.usage, model.name)
-        raise
+    with receipts_in([]) as receipts:
+        try:
+            reply = await model.ask(messages, schema=schema, **params)
+        except InvalidReplyError as error:
+            error.usage = plain_usage(error.usage, model.name)
+            raise
     name = reply.model or model.name
     usage = plain_usage(reply.usage, name)
+    for receipt in receipts or [usage]:  # a model of the user's notes none
+        note_paid(receipt)
     try:
         said = _read(reply, read)
     except InvalidReplyError as error:
@@ -140,7 +143,7 @@ def _complaint(error: InvalidReplyError) -> list[Message]:
     again: list[Message] = []
     if error.reply:
         again.append({"role": "assistant", "content": error.reply[:_LONGEST_ECHO]})
-    content = f"Key of the data: {key}\n\nYour reply cannot be used: {why}\nReply again, as told."
+    content = f"Your reply cannot be used. Reply again, as told.\n\n{KEY}{key}\n\nWhy:\n{why}"
     again.append({"role": "user", "content": content})
     return again
 

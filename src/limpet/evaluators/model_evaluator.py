@@ -16,7 +16,6 @@ from limpet import arguments
 from limpet.evaluators.ballots import ballot
 from limpet.evaluators.judge_prompt import Prompt, Values
 from limpet.evaluators.judge_replies import ask_for_reply
-from limpet.evaluators.judge_usage import total_usage
 from limpet.evaluators.judge_votes import all_of
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
@@ -25,6 +24,7 @@ from limpet.json_values import NotPlainError, to_plain
 from limpet.models import Model, Reply, as_model
 from limpet.secrets.names import secrets_under_names
 from limpet.types import Output
+from limpet.usage import total_usage
 
 Ballot = Mapping[str, Any]
 """What one reply says, with `model` and `usage`."""

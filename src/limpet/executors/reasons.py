@@ -15,9 +15,11 @@ from limpet.errors import (
 from limpet.text import one_line
 
 
-def overdue(index: int, number: int, timeout_s: float) -> TimeoutError:
-    """Return the error of an attempt that took too long."""
-    return TimeoutError(f"input {index}: no answer within {timeout_s:g} s (attempt {number})")
+def overdue(index: int, number: int, timeout_s: float, *, last: bool = False) -> TimeoutError:
+    """Return the error of an attempt that took too long, and the last one's with what to do."""
+    what = f"input {index}: no answer within {timeout_s:g} s (attempt {number})"
+    more = "; a higher timeout gives it more time, a higher max_timeouts more attempts"
+    return TimeoutError(what + (more if last else ""))
 
 
 def cancelled_on_request(index: int) -> CallCancelledError:

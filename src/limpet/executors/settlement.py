@@ -137,6 +137,8 @@ class Settlement:
         most = settings.max_timeouts
         spent, most = (call.timeouts, most) if most is not None else self._retries(call)
         if charged and spent >= most:
+            if settings.max_timeouts is not None:
+                error = reasons.overdue(call.index, attempt.number, settings.timeout_s, last=True)
             return Decision(Action.FAIL, error)
         call.timeouts += charged
         # If nothing has worked so far, the failure should show soon.

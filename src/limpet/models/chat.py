@@ -4,15 +4,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from limpet.errors import InvalidReplyError, LimpetError
+from limpet.errors import LimpetError
 from limpet.models.completion import Reading
 from limpet.models.failures import BadRequestError
 from limpet.models.forms import AUTO, FORMS, asked_in
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema
-from limpet.pacing import observe
 from limpet.pacing.registry import endpoint
-from limpet.types import Usage
 
 _working_form: dict[str, str] = {}
 """What `auto` has found for each endpoint: the form it accepts, for the rest of the process."""
@@ -81,18 +79,6 @@ class ChatModel(Model):
             response = await self._send(request)
             if form is not None and self.form == AUTO:
                 _working_form.setdefault(self.endpoint, form)
-            try:
-                reply = self._reading.reply(
-                    response.body, response.headers, schema, response.first_token_s
-                )
-            except InvalidReplyError as error:
-                observe_usage(error.usage)
-                raise
-            observe_usage(reply.usage)
-            return reply
-
-
-def observe_usage(usage: Usage | None) -> None:
-    """Tell the pacer how many tokens the current call used."""
-    if usage is not None and usage.total_tokens:
-        observe(usage={"total_tokens": usage.total_tokens})
+            return self._reading.reply(
+                response.body, response.headers, schema, response.first_token_s
+            )

@@ -42,7 +42,7 @@ class ClientModel(ChatModel):
         key = getattr(client, "api_key", None)
         keys = [key] if isinstance(key, str) and key else []
         self._secrets = Secrets({}, [*keys, *(() if address is None else address.secrets)], keys)
-        self._reading = Reading(self._where, self._secrets.show)
+        self._reading = Reading(self._where, self._secrets.show, model)
         if callable(getattr(client, "with_options", None)):
             client = client.with_options(max_retries=0)
         completions = client.chat.completions

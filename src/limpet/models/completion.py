@@ -11,10 +11,11 @@ from limpet.errors import InvalidReplyError, LimpetError, TransientError
 from limpet.models.forms import TOOL
 from limpet.models.protocol import Reply
 from limpet.models.schema import Schema, misfit, parse_reply
+from limpet.pacing import observe
 from limpet.transport.failures import said_error, status_error
 from limpet.transport.parsing import parse_json
 from limpet.types import Usage
-from limpet.usage import usage_of_body
+from limpet.usage import note_paid, plain_usage, usage_of_body
 
 Show = Callable[[object], str]
 _ERROR_STATUSES = range(400, 600)
@@ -27,11 +28,13 @@ class Reading:
     Args:
         where: The model's name and address, for messages.
         show: Formats text of the server.
+        model: The model's name in requests.
     """
 
-    def __init__(self, where: str, show: Show) -> None:
+    def __init__(self, where: str, show: Show, model: str) -> None:
         self._where = where
         self._show = show
+        self._model = model
 
     def reply(
         self,
@@ -46,7 +49,7 @@ class Reading:
             InvalidReplyError: It cannot be used.
             LimpetError: It reports an error.
         """
-        usage = usage_of_body(body)
+        usage = self.usage(body)
         choice = self._choice(body, headers, usage)
         message = choice.get("message")
         if not isinstance(message, Mapping):
@@ -81,6 +84,12 @@ class Reading:
             first_token_s=first_token_s,
             tool_calls=[{**call, "arguments": _parsed(call["arguments"])} for call in calls],
         )
+
+    def usage(self, body: Any) -> Usage | None:
+        """Return what a response used, and note it: it is paid for, whatever it says."""
+        usage = usage_of_body(body, self._model)
+        note_usage(usage)
+        return usage
 
     def _choice(
         self, body: Any, headers: Mapping[str, str], usage: Usage | None
@@ -142,6 +151,18 @@ class Reading:
         error = InvalidReplyError(f"{self._where}: {why}", hint=hint)
         error.reply, error.usage = text, usage
         return error
+
+
+def note_usage(usage: Usage | None, model: str | None = None) -> None:
+    """Tell the pacer how many tokens the current call used, and the cell that it pays for them.
+
+    Args:
+        usage: What it used.
+        model: The name of the model that was called, if the usage does not tell.
+    """
+    if usage is not None and usage.total_tokens:
+        observe(usage={"total_tokens": usage.total_tokens})
+    note_paid(plain_usage(usage, model))
 
 
 def _text_of(content: Any) -> str | None:

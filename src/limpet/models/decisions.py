@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from limpet.errors import SetupError
-from limpet.models.chat import Response, observe_usage
-from limpet.models.completion import Reading
+from limpet.models.chat import Response
 from limpet.models.failures import PathMissingError
 from limpet.models.protocol import Message, Reply
 from limpet.models.schema import Schema, check_schema
 from limpet.models.server import Server
 from limpet.pacing.registry import endpoint
-from limpet.usage import usage_of_body
 
 _OPENAI, _SYSTEM_ONE = "/decisions", "/systemone"
 _PARTS = {"text": "input_text", "image_url": "input_image"}
@@ -179,9 +177,8 @@ def _for_system_one(messages: Sequence[Message], questions: Sequence[Question]) 
 
 
 def _reply(server: Server, response: Response, questions: Sequence[Question]) -> Reply:
-    body, usage = response.body, usage_of_body(response.body)
-    observe_usage(usage)
-    reading = Reading(server.where, server.show)
+    body, reading = response.body, server.reading
+    usage = reading.usage(body)
     if (error := reading.error_in(body, response.headers)) is not None:
         raise error
     answers = _answers_by_name(body)

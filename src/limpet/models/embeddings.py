@@ -3,12 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from limpet.models.chat import observe_usage
-from limpet.models.completion import Reading
 from limpet.models.server import Server
 from limpet.pacing.registry import endpoint
 from limpet.types import Usage
-from limpet.usage import usage_of_body
 
 _PATH = "/embeddings"
 _LARGEST = 1e300
@@ -43,9 +40,8 @@ async def embedded(
     request = {"encoding_format": "float", **constant, "input": list(texts)}
     async with endpoint(pace):
         response = await server.post(server.url(_PATH), request)
-        usage = usage_of_body(response.body)
-        observe_usage(usage)
-        reading = Reading(server.where, server.show)
+        reading = server.reading
+        usage = reading.usage(response.body)
         if (error := reading.error_in(response.body, response.headers)) is not None:
             raise error
         try:

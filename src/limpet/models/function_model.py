@@ -8,8 +8,7 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.fingerprints.steps import OwnCode
-from limpet.models.chat import observe_usage
-from limpet.models.completion import Reading
+from limpet.models.completion import Reading, note_usage
 from limpet.models.forms import with_instruction
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema
@@ -27,7 +26,7 @@ class FunctionModel(OwnCode, Model):
         self.name = own if name is None else name
         self.endpoint = self.name
         self._function = function
-        self._reading = Reading(self.name, one_line)
+        self._reading = Reading(self.name, one_line, self.name)
         self._takes_schema = _takes_schema(function)
 
     def __repr__(self) -> str:
@@ -43,14 +42,13 @@ class FunctionModel(OwnCode, Model):
             else:
                 messages = with_instruction(messages, schema)
         async with endpoint(self.endpoint):
-            reply = self._reply(await self._function(messages, **params), schema)
-            observe_usage(reply.usage)
-            return reply
+            return self._reply(await self._function(messages, **params), schema)
 
     def _reply(self, returned: Any, schema: Schema | None) -> Reply:
         if isinstance(returned, Reply):
             # As a client reports it, it may be a dict or an object of the client's own.
             usage, _ = usage_of(returned.usage)
+            note_usage(usage, returned.model or self.name)
             return self._checked(replace(returned, usage=usage), schema)
         if isinstance(returned, str):
             return self._checked(Reply(returned), schema)

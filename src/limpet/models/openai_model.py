@@ -10,7 +10,6 @@ from limpet.arguments import string, true_or_false
 from limpet.errors import LimpetError
 from limpet.fingerprints.keys import digest
 from limpet.models.chat import ChatModel, Response
-from limpet.models.completion import Reading
 from limpet.models.decisions import decide
 from limpet.models.embeddings import Vectors, embedded
 from limpet.models.forms import AUTO, FORMS
@@ -131,7 +130,7 @@ class OpenAIModel(ChatModel):
         self._constant = {"model": model, **counted["params"]}
         self._stream = stream
         self._url = server.url(_CHAT)
-        self._reading = Reading(server.where, server.show)
+        self._reading = server.reading
 
     def __repr__(self) -> str:
         return f"<model {self._server.where}>"

@@ -11,6 +11,7 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.models.chat import Response
+from limpet.models.completion import Reading
 from limpet.models.connections import SharedClient, opened
 from limpet.models.failures import ModelMissingError, refusal, said_in
 from limpet.models.keys import Key
@@ -41,6 +42,7 @@ class Server:
 
     Attributes:
         where: The model's name and the address, for messages.
+        reading: Reads its replies.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Server:
         self._query = "&".join([*filter(None, [query]), *versions])
         path = "" if address.path == "/" else address.path.rstrip("/")
         self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
+        self.reading = Reading(self.where, self.show, model)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[SharedClient]]
         self._clients = WeakKeyDictionary()
         self._answered = False

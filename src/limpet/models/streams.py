@@ -9,7 +9,6 @@ from typing import Any
 
 from limpet.errors import LimpetError, TransientError
 from limpet.models.chat import Response
-from limpet.models.completion import Reading
 from limpet.models.server import Server, lower_cased
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
@@ -34,8 +33,12 @@ async def read_stream(server: Server, started: float, reply: HttpReply) -> Respo
     if reply.content_type == "application/json":  # the server does not stream
         return await server.json(reply)
     stream = _Stream(server, lower_cased(reply.headers), started)
-    await reply.pour(stream.feed)
-    return stream.response()
+    try:
+        await reply.pour(stream.feed)
+        return stream.response()
+    except BaseException:
+        server.reading.usage(stream.facts)  # its last event may have told
+        raise
 
 
 class _Stream:
@@ -51,7 +54,7 @@ class _Stream:
         self._texts: dict[str, list[str]] = {"content": [], "refusal": []}
         self._calls: dict[int, dict[str, Any]] = {}
         self._finish: str | None = None
-        self._facts: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
 
     def feed(self, chunk: bytes) -> None:
         """Read the next bytes, which may end anywhere."""
@@ -89,7 +92,7 @@ class _Stream:
             return
         for name in ("model", "usage"):
             if event.get(name) is not None:
-                self._facts[name] = event[name]
+                self.facts[name] = event[name]
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict) or choice.get("index", 0) != 0:
@@ -100,7 +103,7 @@ class _Stream:
             self._add_delta(choice["delta"])
 
     def _error_in(self, event: Any) -> LimpetError | None:
-        return Reading(self._server.where, self._server.show).error_in(event, self._headers)
+        return self._server.reading.error_in(event, self._headers)
 
     def _add_delta(self, delta: dict[str, Any]) -> None:
         calls = delta.get("tool_calls")
@@ -154,5 +157,5 @@ class _Stream:
             "tool_calls": calls,
         }
         choice = {"message": message, "finish_reason": self._finish}
-        body = {**self._facts, "choices": [choice]}
+        body = {**self.facts, "choices": [choice]}
         return Response(body, self._headers, self._first_token_s)

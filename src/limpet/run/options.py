@@ -22,6 +22,7 @@ from limpet.text import did_you_mean
 
 TIMEOUT_S = 600
 MAX_RETRIES = 10
+_TIMEOUTS = 2
 _OTHER_NAMES = {
     "concurrency": "pace",
     "max_concurrency": "pace",
@@ -67,8 +68,8 @@ class Retry:
     Attributes:
         max_retries: How often a call is tried again: N retries are N + 1 attempts.
         backoff: The waits between attempts, unless the server names one.
-        max_timeouts: How often a call is tried again after a timeout, beside the retries; None: a
-            timeout counts as a retry.
+        max_timeouts: How often a call is tried again after a timeout, beside the retries; None: 2
+            times, or `max_retries` if that is less.
         classify: Returns what an error means: a `FailureKind` (or its name), a `Signal`, or None to
             leave it to Limpet.
         failed: Whether cells that failed in an earlier session are tried again.
@@ -192,13 +193,20 @@ def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:
         "pacer": pace.pacer,
         "cost": pace.cost,
         "max_retries": retry.max_retries,
-        "max_timeouts": retry.max_timeouts,
+        "max_timeouts": _max_timeouts(retry),
         "backoff": retry.backoff,
         "classify": retry.classify,
         "timeout": positive_number(timeout=options.get("timeout", TIMEOUT_S)),
         "exit_on_error": False,
         "enable_dynamic_concurrency": False,  # a number is a number
     }
+
+
+def _max_timeouts(retry: Retry) -> int:
+    if retry.max_timeouts is not None:
+        return retry.max_timeouts
+    # What hung three times for ten minutes will hang again: eleven times would take two hours.
+    return min(_TIMEOUTS, retry.max_retries)
 
 
 def as_pace(pace: Any) -> Pace:

@@ -14,7 +14,7 @@ from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
 from limpet.types import Item, Output
-from limpet.usage import usage_of_body
+from limpet.usage import note_paid, plain_usage, usage_of_body
 from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow
@@ -134,6 +134,8 @@ class HttpWorkflow(RemoteWorkflow):
             body = parse_json(raw)
         except ValueError as error:
             raise self._not_json(reply, raw, str(error)) from None
+        usage = usage_of_body(body)
+        note_paid(plain_usage(usage))
         if not reply.framed and isinstance(body, (int, float)):
             raise TransientError(
                 f"{self._where}: the response is a bare number of unknown length: perhaps truncated"
@@ -142,7 +144,7 @@ class HttpWorkflow(RemoteWorkflow):
             shown = self._client.show(said_error(body))
             raise TransientError(f"{self._where}: the response is an error: {shown}")
         value = self._path.find(body, self._where, self._client.show)
-        return Output(value, usage_of_body(body))
+        return Output(value, usage)
 
     def _status_error(self, reply: HttpReply, raw: bytes, body: Any) -> LimpetError:
         error = super()._status_error(reply, raw, body)

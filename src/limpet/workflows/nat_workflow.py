@@ -12,7 +12,7 @@ from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
 from limpet.types import Item, Output
-from limpet.usage import usage_of_body, usage_of_trace
+from limpet.usage import note_paid, plain_usage, usage_of_body, usage_of_trace
 from limpet.workflows.nat_errors import agent_failure, is_agent_error
 from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.protocol import Workflow
@@ -113,8 +113,12 @@ class NatWorkflow(RemoteWorkflow):
 
     async def _read_stream(self, reply: HttpReply) -> Output:
         stream = AgentStream(self._where, self._client.show)
-        await reply.pour(stream.feed)
-        value = stream.answer(framed=reply.framed)
+        try:
+            await reply.pour(stream.feed)
+            value = stream.answer(framed=reply.framed)
+        except BaseException:
+            note_paid(plain_usage(usage_of_trace(stream.trace)))
+            raise
         return Output(value, usage_of_trace(stream.trace), stream.trace)
 
     def _read_whole(self, raw: bytes) -> Output:
@@ -123,6 +127,7 @@ class NatWorkflow(RemoteWorkflow):
         except ValueError as error:
             what = f"{error}: {self._shown(raw)}" if raw.strip() else "empty"
             raise TransientError(f"{self._where}: the response is {what}") from None
+        note_paid(plain_usage(usage_of_body(body)))
         if is_agent_error(body):
             raise agent_failure(self._where, body, self._client.show)
         if not isinstance(body, dict) or not body:

@@ -216,7 +216,7 @@ def test_a_rubric_gives_several_scores(tmp_path):
 def test_two_runs_are_compared_in_both_orders(tmp_path):
     def answer(request, number):
         shown = request["messages"][-1]["content"]
-        first = shown.partition("The first answer:")[2].partition("The second answer:")[0]
+        first = shown.partition("{{first}}:")[2].partition("{{second}}:")[0]
         return {"reason": "it is louder", "label": "first" if "QUESTION" in first else "second"}
 
     async def whisper(question):
@@ -341,7 +341,7 @@ def test_an_attack_in_an_answer_reaches_the_judge_as_data(tmp_path):
         limpet.evaluate(ROWS, hostile, [limpet.judge(grader(server), PROMPT)], show=False)
     for asked in server.asked:
         content = asked["messages"][-1]["content"]
-        key = content.splitlines()[0].removeprefix("Key of the data: ")
+        key = content.partition("Key of the data: ")[2].partition("\n")[0]
         assert f"<data-{key}>{attack}</data-{key}>" in content
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from limpet.errors import InvalidReplyError, PermanentError
 from limpet.evaluators.inputs import Inputs
-from limpet.evaluators.libraries.clients import Clients, usage_of
+from limpet.evaluators.libraries.clients import Clients
 from limpet.evaluators.libraries.shapes import endpoint_of, get, plain, valid_name, version_of
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.score_values import as_scores
@@ -24,7 +24,8 @@ from limpet.pacing.signals import recognised
 from limpet.pacing.ticket import observe
 from limpet.secrets.known import maskable
 from limpet.text import one_line, text_of
-from limpet.types import Output, Score, Usage
+from limpet.types import Output, Score
+from limpet.usage import plain_usage, total_usage, usage_of
 
 USUAL_FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("input", "inputs", "question", "query", "user_input"), "{{input}}"),
@@ -162,21 +163,22 @@ class Adapter(CodeStep, Evaluator):
     async def call(self, scored: Scored) -> Scores | Output:
         values = self._inputs.values(scored)
         try:
-            with self._clients.counting() as counts:
-                returned = await self.score(values)
+            with self._clients.counting() as receipts:
+                scores = as_scores(await self.score(values), self.name)
         except Exception as error:
             is_bad_reply = any(kind.__name__ in self.bad_replies for kind in type(error).__mro__)
             if not is_bad_reply or recognised(error) is not None:
                 raise
-            raise _invalid_reply(self.name, error, usage_of(counts)) from error
-        scores = as_scores(returned, self.name)
+            raise _invalid_reply(self.name, error) from error
         if not isinstance(scores, Output):
             scores = Output(scores)
-        if scores.usage is None:
-            scores = dataclasses.replace(scores, usage=usage_of(counts))
-        if isinstance(scores.usage, Usage) and not counts:
-            observe(usage={"total_tokens": _tokens_of(scores.usage)})
-        return scores
+        told = plain_usage(scores.usage)
+        if receipts:  # which libraries do not always add up
+            cost = {} if told is None or "cost" not in told else {"cost": told["cost"]}
+            told = {**(total_usage(receipts) or {}), **cost}
+        elif told is not None:
+            observe(usage={"total_tokens": told["total_tokens"]})
+        return dataclasses.replace(scores, usage=usage_of(told)[0])
 
     def _filled(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return a template for each field that it needs.
@@ -236,14 +238,6 @@ def scores_by_name(scores: Iterable[tuple[str, Score]]) -> dict[str, Score]:
     return by_name
 
 
-def _invalid_reply(name: str, error: Exception, usage: Usage | None) -> InvalidReplyError:
+def _invalid_reply(name: str, error: Exception) -> InvalidReplyError:
     what = f"{type(error).__name__}: {one_line(text_of(error))}"
-    failure = InvalidReplyError(f"{name}: the model's reply cannot be used: {what}")
-    failure.usage = usage
-    return failure
-
-
-def _tokens_of(usage: Usage) -> int:
-    """Return all tokens of a usage."""
-    total = usage.total_tokens
-    return usage.prompt_tokens + usage.completion_tokens if total is None else total
+    return InvalidReplyError(f"{name}: the model's reply cannot be used: {what}")

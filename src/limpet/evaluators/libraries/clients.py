@@ -7,7 +7,7 @@ another kind are left alone: then the score is paced as one call.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -16,12 +16,10 @@ from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get
 from limpet.pacing.registry import endpoint
 from limpet.pacing.ticket import observe
-from limpet.types import Usage
+from limpet.usage import Receipts, note_paid, plain_usage, receipts_in, usage_of_body
 
-_Counts = list[Mapping[str, Any]]
-_current: ContextVar[tuple[str | None, _Counts] | None] = ContextVar(
-    "limpet_requests", default=None
-)
+_NO_EVALUATOR = object()
+_current: ContextVar[Any] = ContextVar("limpet_requests", default=_NO_EVALUATOR)
 
 
 class Clients:
@@ -55,12 +53,12 @@ class Clients:
             await _close_idle(http)
 
     @contextmanager
-    def counting(self) -> Iterator[_Counts]:
+    def counting(self) -> Iterator[Receipts]:
         """Pace the requests of this task within the block, and collect the usage of each."""
-        counts: _Counts = []
-        token = _current.set((self._key, counts))
+        token = _current.set(self._key)
         try:
-            yield counts
+            with receipts_in([]) as receipts:
+                yield receipts
         finally:
             _current.reset(token)
 
@@ -79,14 +77,13 @@ def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
         return send  # for another evaluator with the same client
 
     async def paced(*args: Any, **options: Any) -> Any:
-        current = _current.get()
-        if current is None:
+        key = _current.get()
+        if key is _NO_EVALUATOR:
             return await send(*args, **options)
-        key, counts = current
         try:
             async with nullcontext() if key is None else endpoint(key):
                 response = await send(*args, **options)
-                await _note(response, counts)
+                await _note(response)
         except _UnsuccessfulError as error:
             return error.response
         return response
@@ -95,7 +92,7 @@ def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
     return paced
 
 
-async def _note(response: Any, counts: _Counts) -> None:
+async def _note(response: Any) -> None:
     if not response.is_success:
         raise _UnsuccessfulError(response)
     observe(headers=response.headers)
@@ -105,33 +102,19 @@ async def _note(response: Any, counts: _Counts) -> None:
         body = json.loads(await response.aread())
     except (ValueError, RecursionError):  # the library will say so
         return
-    usage = body.get("usage") if isinstance(body, dict) else None
-    if isinstance(usage, dict):
-        counts.append(usage)
-        observe(usage={"total_tokens": _tokens(usage)})
+    usage = plain_usage(usage_of_body(body, _model_in(response)))
+    if usage is not None:
+        observe(usage={"total_tokens": usage["total_tokens"]})
+        note_paid(usage)
 
 
-def usage_of(counts: _Counts) -> Usage | None:
-    """Return the sum of several calls; None if there is none."""
-    if not counts:
+def _model_in(response: Any) -> str | None:
+    """Return the model that a request asked for; None if it does not say."""
+    try:
+        model = json.loads(response.request.content)["model"]
+    except Exception:  # noqa: BLE001 - it may be of any shape, or streamed
         return None
-
-    def total(*names: str) -> int:
-        return sum(_number(count, *names) for count in counts)
-
-    prompt = total("prompt_tokens", "input_tokens")
-    completion = total("completion_tokens", "output_tokens")
-    return Usage(prompt, completion, sum(map(_tokens, counts)))
-
-
-def _tokens(count: Mapping[str, Any]) -> int:
-    parts = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
-    return _number(count, "total_tokens") or sum(_number(count, *names) for names in parts)
-
-
-def _number(count: Mapping[str, Any], *names: str) -> int:
-    numbers = [count[name] for name in names if type(count.get(name)) is int]
-    return numbers[0] if numbers else 0
+    return model if isinstance(model, str) else None
 
 
 def _http_client(client: Any) -> Any:

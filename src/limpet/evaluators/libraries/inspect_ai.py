@@ -22,6 +22,7 @@ from limpet.evaluators.libraries.shapes import get, has, loaded
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
+from limpet.usage import current_receipts, note_paid, plain_usage
 
 _INFO, _PARAMS = "__registry_info__", "__registry_params__"
 _MODELS, _CONFIG = "inspect_ai.model._model", "inspect_ai.model._generate_config"
@@ -128,11 +129,13 @@ class InspectScorer(Adapter):
         _prepare(self._roles)
         try:
             returned = await self._scorer(*_state_and_target(values))
+            return Output(self._read(returned, values["output"]), usage=_usage())
         except Exception as error:
+            if not current_receipts():  # of a client that we do not know
+                note_paid(plain_usage(_usage()))
             if type(error).__name__ == "RetryError" and error.__cause__ is not None:
                 raise error.__cause__ from None  # tenacity's, which says nothing
             raise
-        return Output(self._read(returned, values["output"]), usage=_usage())
 
     def _read(self, returned: Any, output: Any) -> Any:
         if returned is None:

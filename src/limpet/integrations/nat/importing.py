@@ -36,7 +36,7 @@ from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
-from limpet.types import Cell, Item, Outcome, Output, Usage
+from limpet.types import Cell, Item, Outcome, Usage
 from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
 
@@ -226,7 +226,7 @@ async def _append(
         digests = digests_of(record[names.answer], record[names.trace]) | names.facts
         record, masking = masked_record(mask, record, (names.answer, names.trace))
         cell = Cell(WORKFLOW, item.id, work_item.trial, key)
-        usage = usage_facts(Output(answer, _usage_of(row, trace)), target.prices) or {}
+        usage = usage_facts(_usage_of(row, trace), target.prices)
         facts = {"imported": name, **digests, **masking, **usage}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:

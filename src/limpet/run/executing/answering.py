@@ -17,6 +17,7 @@ from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import cell_status
 from limpet.run.executing.omissions import Omissions
 from limpet.run.executing.outcomes import message_of
+from limpet.run.executing.paid import Paid
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.work_items import Call
@@ -62,6 +63,7 @@ class AnsweringStep:
         self._trace_filter = request.trace_filter
         self._names = request.names
         self._prices = request.prices
+        self._paid = Paid()
         self._on_complete = request.options.get("on_complete")
         self._on_item_complete = request.on_item_complete
         self._lost: Mapping[int, Exception] = {}
@@ -89,7 +91,8 @@ class AnsweringStep:
 
     async def _answer(self, call: Call) -> Output:
         item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
-        return await self.place.call(item, self._runner.taken(call[1]))
+        with self._paid.attempt(call[1].key):
+            return await self.place.call(item, self._runner.taken(call[1]))
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._omissions)
@@ -130,7 +133,8 @@ class AnsweringStep:
                 self._digests[finished.index] = facts
         if output is not None and is_cut_off(output.metadata):
             facts = {**facts, CUT_OFF: True}
-        return facts | (usage_facts(output, self._prices) or {})
+        used = self._paid.settle(finished.input[1].key, output)
+        return facts | usage_facts(used, self._prices)
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         work_item, output = finished.input[0], output_of(finished)

@@ -17,6 +17,7 @@ from limpet.run.planning.scorings import Scoring, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, Outcome
+from limpet.usage import Plain, receipts_in
 
 
 class StepBallots:
@@ -29,14 +30,17 @@ class StepBallots:
         self._column: Column | None = None
         self._opening = asyncio.Lock()
 
-    def of(self, scoring: Scoring, generation: int) -> "ScoreBallots":
+    def of(
+        self, scoring: Scoring, generation: int, used: dict[str, Plain | None]
+    ) -> "ScoreBallots":
         """Return the ballots of one score.
 
         Args:
             scoring: What is scored.
             generation: The generation that its ballots must have; 0: any.
+            used: Gets what each ballot used, by its key.
         """
-        return ScoreBallots(self, scoring, generation)
+        return ScoreBallots(self, scoring, generation, used)
 
     async def column(self) -> Column:
         """Return their column.
@@ -84,10 +88,17 @@ class ScoreBallots:
         keys: The keys of those that were cast, in the order of the questions.
     """
 
-    def __init__(self, step: StepBallots, scoring: Scoring, generation: int) -> None:
+    def __init__(
+        self,
+        step: StepBallots,
+        scoring: Scoring,
+        generation: int,
+        used: dict[str, Plain | None],
+    ) -> None:
         self._step = step
         self._scoring = scoring
         self._generation = generation
+        self._used = used
         self.keys: list[str] = []
 
     async def cast(self, identity: Any, ask: Ask) -> Mapping[str, Any]:
@@ -101,8 +112,11 @@ class ScoreBallots:
             entry = await asyncio.to_thread(column.read, key)
             if entry is not None:
                 kept: Mapping[str, Any] = entry.record
+                self._used[key] = kept.get("usage")
                 return kept
-        said = await ask()
-        cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
-        await self._step.record(cell, said, self._generation)
+        with receipts_in([]):  # once it is on disk, they are in the ballot
+            said = await ask()
+            cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
+            await self._step.record(cell, said, self._generation)
+        self._used[key] = said.get("usage")
         return said

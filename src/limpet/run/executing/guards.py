@@ -53,7 +53,7 @@ class Spent:
         self._usage: Counter[str] = Counter()
 
     def see(self, outcome: Outcome) -> None:
-        if outcome.facts and outcome.failure is None and "usage" in outcome.facts:
+        if outcome.facts and "usage" in outcome.facts:
             self._usage.update(outcome.facts["usage"])
 
     def __str__(self) -> str:

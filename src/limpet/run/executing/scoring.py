@@ -8,7 +8,6 @@ from typing import Any
 
 from limpet.engines.places import Places
 from limpet.engines.returned_values import read_scores
-from limpet.errors import InvalidReplyError
 from limpet.evaluators.ballots import casting_into
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
@@ -17,6 +16,7 @@ from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import score_record
 from limpet.run.executing.omissions import Omissions
+from limpet.run.executing.paid import Paid
 from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.scorings import Scoring, scoring_of
@@ -25,7 +25,6 @@ from limpet.run.record_fields import MADE_OF, SAW_MASKED, SCORED
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.text import one_line
 from limpet.types import Output
-from limpet.usage import usage_of
 
 _QUEUE_SIZE = 256
 
@@ -75,6 +74,7 @@ class ScoringStep:
         self._omissions = omissions
         self._not_retried = not_retried
         self._prices = prices
+        self._paid = Paid()
         self._ballots = runner.ballots(evaluator.name)
         self._column = runner.journal.column(evaluator.name)
 
@@ -121,9 +121,10 @@ class ScoringStep:
         reads, item = self.target.reads, scoring.work_item.item
         scored = given(item, scoring.output, scoring.trace, reads)
         needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
-        ballots = self._ballots.of(scoring, needed)
-        with casting_into(ballots):
-            output = await self.place.call(scored, self._runner.taken(scoring.cell))
+        with self._paid.attempt(key := scoring.cell.key):
+            ballots = self._ballots.of(scoring, needed, self._paid.ballots(key))
+            with casting_into(ballots):
+                output = await self.place.call(scored, self._runner.taken(scoring.cell))
         if len(ballots.keys) > 1:
             scoring.facts[MADE_OF] = ballots.keys
         return output
@@ -132,16 +133,8 @@ class ScoringStep:
         return read_scores(returned, self.name, self._omissions)
 
     def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
-        used = usage_facts(output_of(done) or _paid_for_nothing(done.error), self._prices)
-        return {**done.input.facts, **(used or {})}
-
-
-def _paid_for_nothing(error: Exception | None) -> Output | None:
-    """Return what replies used that could not be used: they are paid for all the same."""
-    if not isinstance(error, InvalidReplyError):
-        return None
-    usage, _ = usage_of(error.usage)
-    return Output(None, usage)
+        used = self._paid.settle(done.input.cell.key, output_of(done))
+        return {**done.input.facts, **usage_facts(used, self._prices)}
 
 
 def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:

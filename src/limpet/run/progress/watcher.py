@@ -222,6 +222,7 @@ class Tally(Watcher):
     def finished(self, outcome: Outcome) -> None:
         step = self._steps[outcome.cell.step]
         step.in_flight.pop(outcome.cell.key, None)
+        add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
         if outcome.failure is not None and outcome.status is CellStatus.FAILED:
             step.failed[outcome.failure.kind] += 1
             step.errors[outcome.failure.type or outcome.failure.kind] += 1
@@ -229,7 +230,6 @@ class Tally(Watcher):
             step.done += 1
             if step is not self._answering:
                 step.add_scores(outcome.record)
-            add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
 
     def stopping(self, reason: Exception) -> None:
         self.stop_reason = self.stop_reason or reason

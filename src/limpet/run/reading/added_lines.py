@@ -53,6 +53,7 @@ class AddedLines:
 
     def _add_failed_answer(self, failed: Failed, number: int) -> None:
         self.numbers.failures.add(failed.facts, number)
+        self.numbers.add_usage([failed.facts])
         self.numbers.masked += bool(failed.facts.get(MASKED))
 
     def _add_scores(

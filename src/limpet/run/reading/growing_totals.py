@@ -213,11 +213,11 @@ class GrowingTotals(AddedLines):
         if failed is None:
             return
         self.numbers.masked -= bool(failed.facts.get(MASKED))
+        self._is_simple &= "usage" not in failed.facts  # which cannot be taken away
         if step in self.numbers.scores:
             scores = self.numbers.scores[step]
             scores.failures.forget(failed.facts, number)
             scores.saw_masked -= bool(failed.facts.get(SAW_MASKED))
-            self._is_simple &= "usage" not in failed.facts  # which cannot be taken away
         else:
             self.numbers.failures.forget(failed.facts, number)
 

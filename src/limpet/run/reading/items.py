@@ -115,6 +115,7 @@ class ItemsReader:
         record = self.failures.record(failed)
         item.status, item.error = CellStatus.FAILED, record.get("error") or {}
         item.note(self.asked.step, failed.facts)
+        item.failed = failed.facts
         if self.asked.step == "map":
             item.input = record.get("input")
 

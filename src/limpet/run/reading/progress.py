@@ -18,7 +18,7 @@ from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.watcher import InFlight, StepSnapshot
 from limpet.run.reading.facts_reader import FactsReader
 from limpet.run.reading.failures_reader import Failed, FailuresReader
-from limpet.run.results.costs import add_all_counts, bounded
+from limpet.run.results.costs import add_all_counts, add_counts, bounded
 from limpet.run.results.summary import Numbers, StepNumbers
 from limpet.run.run_file import Session
 
@@ -226,4 +226,7 @@ class Progress:
         for usages in column.usages(counted):
             add_all_counts(used, usages)
         self.used[name] = (column.end, used)
-        return bounded(used)
+        total = dict(used)
+        for _, failed in self.failures.of(name, self.session.failures_at):
+            add_counts(total, failed.facts.get("usage") or {})
+        return bounded(total)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from limpet.types import USAGE_COUNTS, Output, Usage
+from limpet.types import USAGE_COUNTS, Usage
 
 Prices = Mapping[str, Mapping[str, float]]
 """By model, the price of a million tokens: `prompt`, `completion`, and `cached` if that is less."""
@@ -39,11 +39,10 @@ def check_prices(prices: Prices) -> None:
                 raise ValueError(f"{where}[{kind!r}]={price!r}: must be a number from 0")
 
 
-def usage_facts(output: Output | None, prices: Prices | None) -> dict[str, Any] | None:
-    """Return a cell's usage as facts for its line; None if it is not known."""
-    usage = None if output is None else output.usage
-    if not isinstance(usage, Usage):
-        return None
+def usage_facts(usage: Usage | None, prices: Prices | None) -> dict[str, Any]:
+    """Return a cell's usage as facts for its line; empty if it is not known."""
+    if usage is None:
+        return {}
     counts = {name: getattr(usage, name) for name in USAGE_COUNTS}
     if counts["total_tokens"] is None:
         counts["total_tokens"] = usage.prompt_tokens + usage.completion_tokens

@@ -63,6 +63,7 @@ class ItemResult:
         redo: The steps whose forced redo is pending, with the error if it failed. Their results
             here are the earlier ones.
         entry: The line of its answer; None if there is none.
+        failed: The facts about its failure; empty if it did not fail.
     """
 
     id: str
@@ -89,6 +90,7 @@ class ItemResult:
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry | None = field(default=None, repr=False)
+    failed: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         trial = f" trial {self.trial}" if self.trial else ""

@@ -92,6 +92,7 @@ class Numbers:
         self.masked += len(item.masked)
         if item.error is not None:
             self.failures.add(item.error, cell)
+            self.add_usage([item.failed])
         if item.entry is not None:
             self.add_answers([item.entry.facts], [cell])
             self.versions.add(item.version, item.redo)
@@ -111,10 +112,14 @@ class Numbers:
         self.seconds.extend([facts.get("seconds", nan) for facts in answers])
         used = [facts.get("usage", _NOTHING) for facts in answers]
         self.costs.extend([_cost(some["cost"]) if "cost" in some else nan for some in used])
-        self._used.add([facts for facts in answers if "usage" in facts])
+        self.add_usage(answers)
         self._cut_off += sum(bool(facts[CUT_OFF]) for facts in answers if CUT_OFF in facts)
         times = [facts["times"] for facts in answers if "times" in facts]
         self._latencies.extend(numbers_in([some.get("llm_latency") for some in times]))
+
+    def add_usage(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Add what answers used, and calls that failed, by the facts about them."""
+        self._used.add([facts for facts in answers if "usage" in facts])
 
     def of_step(self, step: str) -> StepNumbers:
         """Return the numbers of a step that say how far it is."""

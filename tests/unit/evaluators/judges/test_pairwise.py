@@ -23,7 +23,7 @@ def prefers(text, **options):
 
     def reply(messages):
         shown = messages[-1]["content"]
-        first = shown.partition("The first answer:")[2].partition("The second answer:")[0]
+        first = shown.partition("{{first}}:")[2].partition("{{second}}:")[0]
         return said("first" if text in first else "second", f"it is {text}")
 
     return ScriptedModel(reply, **options)
@@ -65,7 +65,7 @@ def test_both_answers_are_data():
     model = prefers(OTHER)
     compared(model, scored(attack))
     for messages in model.asked:
-        key = messages[-1]["content"].splitlines()[0].removeprefix("Key of the data: ")
+        key = messages[-1]["content"].partition("Key of the data: ")[2].partition("\n")[0]
         assert f"<data-{key}>{attack}</data-{key}>" in messages[-1]["content"]
 
 

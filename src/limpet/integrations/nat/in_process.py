@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from enum import Enum
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -175,8 +176,17 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
         if isinstance(value, BaseModel):
             value = value.model_dump_json(indent=2)  # what `nat eval` scores
     value, metadata = _plain(value)
-    trace = trace_of(steps)
+    trace = trace_of(_without_members(steps))
     return Output(value, usage_of_trace(trace), trace, metadata)
+
+
+def _without_members(value: Any) -> Any:
+    """Return steps with the names of enum members, as the toolkit writes and shows them."""
+    if isinstance(value, dict):
+        return {key: _without_members(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_members(part) for part in value]
+    return str(value) if isinstance(value, Enum) and not isinstance(value, (str, int)) else value
 
 
 def _plain(value: Any) -> tuple[Any, Any]:

@@ -44,9 +44,11 @@ class LimpetError(Exception):
     Attributes:
         details: More about it, in several lines, like a program's stderr. Recorded and shown in the
             place of a traceback.
+        result: What came out of the run that it stopped; None if it stopped none.
     """
 
     details: str = ""
+    result: Any = None
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         # Only the message goes into args: pickling rebuilds with cls(*args) and restores the
@@ -55,6 +57,11 @@ class LimpetError(Exception):
         self.hint = hint
         if hint is not None:
             self.add_note(f"hint: {hint}")
+
+    def __reduce__(self) -> Any:
+        made, arguments, *state = super().__reduce__()
+        # Without the result, which reads files of this process.
+        return made, arguments, {k: v for part in state for k, v in part.items() if k != "result"}
 
 
 class RateLimitError(LimpetError):

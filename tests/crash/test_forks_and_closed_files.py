@@ -185,8 +185,8 @@ def told(item):
     print("acknowledged", item.id, flush=True)
 
 try:
-    result = limpet.evaluate(rows, fn, (), RUN, watcher=told, **options)
-    reason = result.stop_reason
+    limpet.evaluate(rows, fn, (), RUN, watcher=told, **options)
+    reason = None
 except limpet.LimpetError as error:
     reason = error
 print("reason", reason, "|", getattr(reason, "hint", None), flush=True)

@@ -76,8 +76,10 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
     for _ in range(100):
         process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=100)
     assert "stopping:" in err
+    assert "done" not in out
+    assert process.returncode == -signal.SIGINT
     out, _ = start(tmp_path).communicate(timeout=250)
     word, kept, ran, _ = out.splitlines()[-1].split()
     assert word == "done"

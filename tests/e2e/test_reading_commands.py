@@ -14,6 +14,7 @@ import textwrap
 import time
 
 import pytest
+from cut_short import cut_short
 from e2e import ready_limpet
 
 import limpet
@@ -79,7 +80,7 @@ def test_status_and_list_say_that_the_last_session_was_limited(tmp_path):
         return question.split()[-1]
 
     run = tmp_path / "runs/first"
-    limpet.evaluate(ROWS, out_of_quota, [correct], run=run, version="1", pace=1)
+    cut_short(limpet.evaluate, ROWS, out_of_quota, [correct], run=run, version="1", pace=1)
     assert command("status", cwd=tmp_path).stdout.startswith("runs/first: stopped")
     limited = limpet.Dataset(ROWS, limit=3)
     limpet.evaluate(limited, lambda question: "1", [correct], run=run, version="1")

@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from cut_short import ended
 from aiohttp import web
 from e2e.servers import (
     AGENT_ERROR,
@@ -36,7 +37,7 @@ def no_proxies(monkeypatch):
 def ask(workflow, count=1, row=None, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}", **(row or {})} for n in range(count)]
     options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "run": False}
-    return limpet.evaluate(rows, workflow, **(options | more))
+    return ended(limpet.evaluate, rows, workflow, **(options | more))
 
 
 def failure(workflow):

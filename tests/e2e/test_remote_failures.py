@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from cut_short import ended
 from aiohttp import web
 from e2e.servers import (
     AGENT_ERROR,
@@ -53,7 +54,7 @@ def ask(workflow, count=1, **more):
     tries = Tries()
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
     options = {"pace": 1, "retry": limpet.Retry(2, NO_WAIT), "run": False, "watcher": tries}
-    result = limpet.evaluate(rows, workflow, **(options | more))
+    result = ended(limpet.evaluate, rows, workflow, **(options | more))
     result.tries = tries.count
     return result
 

@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+from cut_short import ended
 from e2e.servers import answering, on_a_thread, reset, server_tls, site
 
 import limpet
@@ -233,7 +234,7 @@ async def pumped(reader, writer):
 def ask(workflow, count=1, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
     options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "run": False}
-    return limpet.evaluate(rows, workflow, **(options | more))
+    return ended(limpet.evaluate, rows, workflow, **(options | more))
 
 
 def through(monkeypatch, proxy):

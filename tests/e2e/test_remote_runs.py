@@ -11,6 +11,7 @@ import sys
 import textwrap
 
 import pytest
+from cut_short import ended
 from aiohttp import web
 from e2e import ready_limpet
 from e2e.servers import (
@@ -41,7 +42,7 @@ def no_proxies(monkeypatch):
 
 def ask(workflow, rows=(ROW,), **more):
     options = {"pace": 4, "retry": 0, "run": False}
-    return limpet.evaluate(list(rows), workflow, **(options | more))
+    return ended(limpet.evaluate, list(rows), workflow, **(options | more))
 
 
 async def called(workflow, item):

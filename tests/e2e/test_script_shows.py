@@ -1,5 +1,6 @@
 """A script that calls `limpet.evaluate()` shows its run on a terminal, and little in a pipe."""
 
+import signal
 import subprocess
 import sys
 
@@ -114,7 +115,9 @@ def test_ctrl_c_says_that_it_stops_and_how_to_resume(script, tmp_path):
     terminal.wait_for("in flight, press again to stop now")
     terminal.press_ctrl_c()
     terminal.wait_for("run the script again to resume")
-    terminal.close()
+    assert terminal.wait() == -signal.SIGINT
+    assert "KeyboardInterrupt: the run was interrupted; run it again to resume" in terminal.said
+    assert "the script goes on" not in terminal.said
 
 
 @pytest.mark.slow  # in a pipe they are tested too
@@ -136,12 +139,31 @@ def test_in_a_pipe_failures_say_nothing_and_a_stop_is_one_line(script, tmp_path)
     assert done.stderr == ""
     stopped = script("evaluate('runs/two', workflow=fail, retry=0)")
     done = ready_limpet.run_python(
-        stopped, cwd=tmp_path, capture_output=True, text=True, check=True
+        stopped, cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    first, *_, last = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    first, *_, hint = done.stderr.splitlines()
     assert first == "the first failure, for q0:"
-    assert done.stderr.count("stopping") == 1
-    assert last.startswith("stopping: the workflow failed 5 times for the same reason: ValueError")
+    assert done.stderr.count("\nstopping: the workflow failed 5 times for the same reason: Val") == 1
+    assert hint.startswith("hint: fix it and run again: finished results are kept")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_script_and_one_line_says_how_to_go_on(script, tmp_path, signum):
+    command = script("evaluate(), evaluate('runs/two')")
+    with ready_limpet.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stderr.readline()  # it runs
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 128 + signum
+    assert "the script goes on" not in out
+    assert [line for line in err.splitlines() if "resume" in line] == [
+        "stopping: the run was interrupted; run it again to resume"
+    ]
+    assert (tmp_path / "runs/one/summary.json").exists()
+    assert not (tmp_path / "runs/two").exists()
 
 
 @pytest.mark.slow  # one run is shown in other tests

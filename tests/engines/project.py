@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cut_short import ended
 from e2e import ready_limpet
 
 import limpet
@@ -139,7 +140,8 @@ class Project:
         """Evaluate in this process. `"APP:name"` among the evaluators is one of the module."""
         options = {"show": False, "retry": 0, "early_stop": False} | chosen(engine) | options
         with self.importable():
-            return limpet.evaluate(
+            return ended(
+                limpet.evaluate,
                 self.folder / "rows.jsonl",
                 self.workflow if workflow is None else workflow,
                 {name: self.imported(one) for name, one in dict(evaluators).items()},

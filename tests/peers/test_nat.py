@@ -12,6 +12,7 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
+from cut_short import ended
 from e2e.nat_server import column, output
 from e2e.project import run
 from peers.nat_environment import (
@@ -284,7 +285,7 @@ def ask(server, folder, data, **options):
     """Evaluate what the server answers, without waiting between attempts."""
     workflow = nat(server.url, **options)
     evaluators = {"correct": limpet.exact_match()}
-    return limpet.evaluate(data, workflow, evaluators, run=folder / "out", retry=0)
+    return ended(limpet.evaluate, data, workflow, evaluators, run=folder / "out", retry=0)
 
 
 def test_the_real_server_is_asked_once_for_each_item_and_its_answers_are_right(server, tmp_path):

@@ -9,6 +9,7 @@ import traceback
 from decimal import Decimal
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet.copies import own_copy
@@ -177,7 +178,7 @@ def test_a_real_ctrl_c_is_heard_while_a_foreign_repr_runs(tmp_path):
     async def answer(question):
         raise Slow
 
-    result = limpet.evaluate(ROWS, answer, (), tmp_path / "run", retry=0, pace=1)
+    result = cut_short(limpet.evaluate, ROWS, answer, (), tmp_path / "run", retry=0, pace=1)
     assert isinstance(result.stop_reason, InterruptedRunError)
 
 

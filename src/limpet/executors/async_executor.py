@@ -316,6 +316,10 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """Continue after `pause`."""
         self._latest.pause(paused=False)
 
+    def interrupt(self) -> None:
+        """Stop the latest run as its signal would. Safe in any thread or signal handler."""
+        self._latest.interrupt()
+
     def stop(self, reason: Exception, *, grace_s: float = STOP_GRACE_S) -> None:
         """Stop the latest run as a signal would; `reason` becomes its `stop_reason`.
 

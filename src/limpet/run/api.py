@@ -41,6 +41,7 @@ from limpet.run.progress.session_view import SessionView, view_on_stderr
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import Extras, Request
 from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.stopped import whole
 from limpet.workflows import as_workflow
 
 _MOST_ANSWERS = 100_000_000  # planning more takes hours and all memory
@@ -118,13 +119,17 @@ def evaluate(
               or in a notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
 
     Raises:
+        LimpetError: The run stopped before it was done, for this reason: a quota, an outage, an
+            early stop, a full disk. Everything finished is on disk, and in the error's `result`.
+        KeyboardInterrupt: SIGINT stopped it; with the same `result`.
+        SystemExit: SIGTERM or SIGHUP stopped it; with the same `result`.
         DatasetError: The dataset cannot be read, or is invalid.
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
         JournalError: The run's directory cannot be read or written, or is damaged.
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    return evaluate_prepared(Arguments(dataset, workflow, evaluators, run, trials, options))
+    return whole(evaluate_prepared(Arguments(dataset, workflow, evaluators, run, trials, options)))
 
 
 async def aevaluate(
@@ -156,10 +161,11 @@ async def aevaluate(
                     # What is finished is still written to the output files.
                     await uninterrupted(threads.run(lambda _: end(), None))
                     raise
-                return await uninterrupted(threads.run(lambda _: end(), None))
+                result = await uninterrupted(threads.run(lambda _: end(), None))
         finally:
             await uninterrupted(threads.run(lambda _: session.close(), None))
             threads.close()
+    return whole(_with_late_signal(result, session))
 
 
 def plan(
@@ -178,7 +184,7 @@ def plan(
 
 
 def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
-    """Do what `evaluate` does."""
+    """Do what `evaluate` does, but return the result of a run that stopped, too."""
     with (
         _view(prepared) as view,
         closing(EvaluationSession(_request(prepared, view))) as session,
@@ -193,7 +199,13 @@ def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
             result = session.finish()
         session.publish(result)
         view.ended(result)
-        return result
+    return _with_late_signal(result, session)
+
+
+def _with_late_signal(result: EvaluationResult, session: EvaluationSession) -> EvaluationResult:
+    """Return the result with a signal that came when all cells were done: it was meant, too."""
+    result.stop_reason = result.stop_reason or session.interruption
+    return result
 
 
 def plan_prepared(prepared: Arguments) -> Plan:

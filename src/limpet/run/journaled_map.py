@@ -172,7 +172,7 @@ class JournaledMap(MapRun):
             [UNSET] * len(self._all),
             [ExecutionDetails() for _ in self._all],
             kept=len(self._kept),
-            stop_reason=self.executor.stop_reason,
+            stop_reason=self._recorder.error or self._stop_reason,
         )
         for index, entry in self._kept.items():
             _restore(result, index, entry)
@@ -184,8 +184,6 @@ class JournaledMap(MapRun):
                 result.outputs[index] = read[index].record["output"]
             else:
                 self._note_failure(result, index)
-        if self._recorder.error is not None:
-            raise self._recorder.error
         return result
 
     def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:

@@ -15,6 +15,7 @@ from limpet.run.journaled_map import JournaledMap
 from limpet.run.map_run import MapRun
 from limpet.run.options import MapOptions, Run, as_retry, as_run, check_options, executor_options
 from limpet.run.results.map_result import MapResult
+from limpet.run.stopped import whole
 
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
@@ -74,6 +75,10 @@ def map(  # noqa: A001 - like the builtin
         is what JSON keeps of it: a tuple becomes a list, a dataclass a dict.
 
     Raises:
+        LimpetError: It stopped before all inputs were done, for this reason: a quota, an outage, a
+            full disk. What is finished is in the error's `result`, and in the journal.
+        KeyboardInterrupt: SIGINT stopped it; with the same `result`.
+        SystemExit: SIGTERM or SIGHUP stopped it; with the same `result`.
         FunctionChangedError: `fn` changed, and `on_change` does not say what to do.
         RunLockedError: Another process writes to this journal.
         JournalError: The journal could not be read or written; what was finished is in it.
@@ -85,9 +90,11 @@ def map(  # noqa: A001 - like the builtin
     mapping = _mapping(fn, inputs, journal, key, watcher, options)
     try:
         mapping.open()
-        return mapping.finish(*mapping.executor.run(mapping.inputs))
+        with mapping.handling_signals():
+            result = mapping.finish(*mapping.executor.run(mapping.inputs))
     finally:
         mapping.close()
+    return whole(result)
 
 
 @overload
@@ -130,11 +137,13 @@ async def amap(
     threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
         await uninterrupted(threads.run(lambda _: mapping.open(), None))
-        results = await mapping.executor.execute(mapping.inputs)
-        return await uninterrupted(threads.run(lambda _: mapping.finish(*results), None))
+        with mapping.handling_signals():
+            results = await mapping.executor.execute(mapping.inputs)
+            result = await uninterrupted(threads.run(lambda _: mapping.finish(*results), None))
     finally:
         await uninterrupted(threads.run(lambda _: mapping.close(), None))
         threads.close()
+    return whole(result)
 
 
 def _mapping(

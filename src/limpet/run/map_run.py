@@ -1,15 +1,21 @@
 """A map, and how its function gets its inputs."""
 
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from limpet.copies import own_containers
+from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import ExecutionDetails, Finished
+from limpet.executors.interrupts import on_signal
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
 from limpet.json_values import exception_in
 from limpet.run.executing.failure_kinds import mistakes_once
+from limpet.run.executing.stopping import interrupted
 from limpet.run.results.map_result import MapResult
 
 
@@ -48,6 +54,7 @@ class MapRun:
         self._options["classify"] = mistakes_once(options.get("classify"))
         self._threads = Threads()
         self._failures: dict[int, Finished[Any, Any]] = {}
+        self._signum: int | None = None
 
     def open(self) -> None:
         """Prepare the executor. May read and write files."""
@@ -76,7 +83,26 @@ class MapRun:
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         """Return the result, from what the executor returned."""
         failures = [self._failures[index] for index in sorted(self._failures)]
-        return MapResult(outputs, details, failures, stop_reason=self.executor.stop_reason)
+        return MapResult(outputs, details, failures, stop_reason=self._stop_reason)
+
+    @property
+    def _stop_reason(self) -> Exception | None:
+        reason = self.executor.stop_reason
+        if self._signum is not None and (reason is None or isinstance(reason, InterruptedRunError)):
+            reason = interrupted(self._signum)
+        return reason
+
+    @contextmanager
+    def handling_signals(self) -> Iterator[None]:
+        """Stop at SIGTERM and SIGHUP as at SIGINT, which the executor handles itself."""
+        with ExitStack() as stack:
+            for signum in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+                stack.enter_context(on_signal(signum, partial(self._stop, signum)))
+            yield
+
+    def _stop(self, signum: int | None) -> None:
+        self._signum = self._signum or signum
+        self.executor.interrupt()
 
     def close(self) -> None:
         """Release everything. May write files."""

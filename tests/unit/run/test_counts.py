@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from cut_short import cut_short
 from e2e import ready_limpet
 
 import limpet
@@ -143,7 +144,7 @@ def out_of_quota(question):
 
 def test_a_session_that_finished_what_it_selected_was_limited_and_not_stopped(tmp_path):
     run = tmp_path / "run"
-    evaluate(run, workflow=out_of_quota, pace=1)
+    cut_short(evaluate, run, workflow=out_of_quota, pace=1)
     assert state(run) == "stopped"
     evaluate(run, limit=4)
     assert state(run) == line_of(run).state == "limited"
@@ -156,8 +157,8 @@ def test_a_session_that_finished_what_it_selected_was_limited_and_not_stopped(tm
 
 
 def test_a_limited_session_that_was_stopped_is_stopped(tmp_path):
-    evaluate(tmp_path / "run", workflow=out_of_quota, pace=1)
-    evaluate(tmp_path / "run", workflow=out_of_quota, pace=1, limit=4)
+    cut_short(evaluate, tmp_path / "run", workflow=out_of_quota, pace=1)
+    cut_short(evaluate, tmp_path / "run", workflow=out_of_quota, pace=1, limit=4)
     assert state(tmp_path / "run") == "stopped"
 
 

@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from cut_short import cut_short
 from virtual_time import in_virtual_time
 
 import limpet
@@ -55,7 +56,7 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
         return slip(question)
 
     workflow = slip if in_threads else slip_async
-    result = evaluated(tmp_path, workflow, 2_000, pace=concurrency)
+    result = cut_short(evaluated, tmp_path, workflow, 2_000, pace=concurrency)
     assert 10 <= len(called) <= MOST_CALLS
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
@@ -73,7 +74,7 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
 
 
 def test_the_traceback_is_logged_when_it_stops(tmp_path, caplog):
-    evaluated(tmp_path, lambda question: {}["choices"])
+    cut_short(evaluated, tmp_path, lambda question: {}["choices"])
     (said,) = [one.message for one in caplog.records if one.levelname == "ERROR"]
     assert said.startswith("the first failure, for q")
     assert said.endswith("KeyError: 'choices'")
@@ -83,14 +84,16 @@ def test_messages_may_differ_by_their_numbers_and_quoted_parts(tmp_path):
     def workflow(question):
         raise limpet.PermanentError(f"no answer to {question!r} after {len(question)} tries")
 
-    assert isinstance(evaluated(tmp_path, workflow).stop_reason, limpet.EarlyStopError)
+    with pytest.raises(limpet.EarlyStopError):
+        evaluated(tmp_path, workflow)
 
 
 def test_two_mistakes_in_turns_stop_it_too_when_nothing_is_done(tmp_path):
     def workflow(question):
         raise (KeyError if int(question.split()[1]) % 2 else TypeError)("x")
 
-    assert isinstance(evaluated(tmp_path, workflow).stop_reason, limpet.EarlyStopError)
+    with pytest.raises(limpet.EarlyStopError):
+        evaluated(tmp_path, workflow)
 
 
 def test_an_output_that_cannot_be_stored_stops_it_too(tmp_path):
@@ -104,8 +107,8 @@ def test_an_output_that_cannot_be_stored_stops_it_too(tmp_path):
         called.append(question)
         return Unreadable(a=1)
 
-    result = evaluated(tmp_path, workflow, 2_000, pace=500)
-    assert isinstance(result.stop_reason, limpet.EarlyStopError)
+    with pytest.raises(limpet.EarlyStopError):
+        evaluated(tmp_path, workflow, 2_000, pace=500)
     assert len(called) <= 21
 
 
@@ -121,7 +124,7 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
         return limpet.Output(question, usage=limpet.Usage(10, 1))
 
     options = {"evaluators": [limpet.evaluators.as_evaluator(judge, version="1")]}
-    result = evaluated(tmp_path, workflow, 150, pace=16, **options)
+    result = cut_short(evaluated, tmp_path, workflow, 150, pace=16, **options)
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
     assert str(reason).startswith(
@@ -170,7 +173,8 @@ def test_mended_and_run_again_it_goes_on_to_the_end(tmp_path):
     def workflow(question):
         return {}["choices"] if broken else "x"
 
-    assert evaluated(tmp_path, workflow).stop_reason is not None
+    with pytest.raises(limpet.EarlyStopError):
+        evaluated(tmp_path, workflow)
     broken = False
     result = evaluated(tmp_path, workflow)
     assert result.stop_reason is None

@@ -4,6 +4,8 @@ import asyncio
 import json
 import signal
 
+from cut_short import cut_short
+
 import limpet
 
 
@@ -31,7 +33,7 @@ def last_event(path):
 def test_an_evaluation_says_it_in_its_summary_and_its_last_event(tmp_path):
     rows, calls = [{"id": f"q{n}", "question": f"q{n}"} for n in range(5)], Calls()
     options = {"pace": 5, "version": "1", "early_stop": False}
-    result = limpet.evaluate(rows, calls.answer, (), tmp_path / "run", **options)
+    result = cut_short(limpet.evaluate, rows, calls.answer, (), tmp_path / "run", **options)
     assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert result.summary["given_up"] == 4
     assert last_event(tmp_path / "run" / "events.jsonl")["given_up"] == 4
@@ -42,6 +44,6 @@ def test_an_evaluation_says_it_in_its_summary_and_its_last_event(tmp_path):
 
 def test_a_map_says_it_in_its_last_event(tmp_path):
     inputs, calls = [f"q{n}" for n in range(5)], Calls()
-    result = limpet.map(calls.answer, inputs, journal=tmp_path / "out", pace=5, version="1")
+    result = cut_short(limpet.map, calls.answer, inputs, journal=tmp_path / "out", pace=5, version="1")
     assert result.not_run == 4
     assert last_event(tmp_path / "out" / "events.jsonl")["given_up"] == 4

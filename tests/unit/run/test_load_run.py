@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet.run.reading import items_asked
@@ -66,7 +67,7 @@ def test_a_stopped_run_says_why(tmp_path):
 
     rows = [{"id": f"q{n}", "question": "x"} for n in range(20)]
     # One call at a time: with all of them in flight there is nothing left to stop.
-    result = limpet.evaluate(rows, workflow, run=tmp_path / "run", retry=0, pace=1)
+    result = cut_short(limpet.evaluate, rows, workflow, run=tmp_path / "run", retry=0, pace=1)
     loaded = limpet.load_run(tmp_path / "run")
     assert loaded.state == "stopped"
     assert str(loaded.stop_reason) == str(result.stop_reason)

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet import ExecutionStatus, MapResult, PermanentError, TransientError
@@ -668,7 +669,7 @@ def test_an_exhausted_quota_stops_it_and_the_next_run_goes_on(tmp_path):
         return x
 
     counting, path = Counting(pay), tmp_path / "out.jsonl"
-    stopped = counting.map(range(6), path, pace=1)
+    stopped = cut_short(counting.map, range(6), path, pace=1)
     assert stopped.outputs == [0, 1, 2, *[limpet.UNSET] * 3]
     assert (stopped.kept, stopped.ran, stopped.not_run, stopped.failures) == (0, 3, 3, [])
     assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)

@@ -9,6 +9,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet import Output, PermanentError, Score, exact_match
@@ -525,7 +526,8 @@ def test_a_fingerprint_of_a_users_own_holds_no_secret_on_disk(tmp_path, monkeypa
 
 def test_a_reason_to_stop_is_shown_and_kept_without_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
-    result = evaluate(limpet.QuotaExhaustedError(f"no more for {KEY}"), tmp_path / "run")
+    no_more = limpet.QuotaExhaustedError(f"no more for {KEY}")
+    result = cut_short(evaluate, no_more, tmp_path / "run")
     assert result.summary["stop_reason"] == f"no more for {MASK}"
     assert "Planted" not in result._repr_html_()
     assert found_in(tmp_path, "Planted") == []

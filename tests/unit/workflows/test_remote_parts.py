@@ -5,6 +5,7 @@ import pickle
 import re
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet import Item
@@ -272,7 +273,7 @@ def test_a_setup_error_stops_the_run_and_no_item_is_to_blame():
         return question
 
     rows = [{"id": str(n), "question": str(n)} for n in range(6)]
-    result = limpet.evaluate(rows, answer, pace=1, run=False)
+    result = cut_short(limpet.evaluate, rows, answer, pace=1, run=False)
     assert isinstance(result.stop_reason, limpet.SetupError)
     assert result.stop_reason.hint == "set it"
     assert [one.status for one in result.items] == ["completed"] * 2 + ["not_run"] * 4

@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet.engines.opened_step import OpenedStep
@@ -85,7 +86,7 @@ def test_an_interrupted_opening_is_closed_in_the_same_task(tmp_path, caplog):
         await asyncio.sleep(600)
 
     workflow = Echo(wait)
-    result = limpet.evaluate(ROWS, workflow, run=tmp_path / "run")
+    result = cut_short(limpet.evaluate, ROWS, workflow, run=tmp_path / "run")
     assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert result.summary["workflow"]["not_run"] == 6
     assert workflow.story == ["closed"]
@@ -191,7 +192,7 @@ def test_a_closing_that_raises_after_an_interrupt_leaves_the_files(tmp_path, cap
     async def fail():
         raise ValueError("half open")
 
-    result = limpet.evaluate(ROWS, Echo(wait, fail), run=tmp_path / "run")
+    result = cut_short(limpet.evaluate, ROWS, Echo(wait, fail), run=tmp_path / "run")
     assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert (tmp_path / "run/summary.json").exists()
     assert "half open" in caplog.text
@@ -247,7 +248,7 @@ class Connected:
 
 def test_a_set_up_that_breaks_down_stops_the_run_and_loses_nothing(tmp_path, caplog):
     run = tmp_path / "run"
-    result = limpet.evaluate(ROWS, Connected, [exact], run, pace=1)
+    result = cut_short(limpet.evaluate, ROWS, Connected, [exact], run, pace=1)
     assert "the workflow stopped working" in str(result.stop_reason)
     workflow, scores = result.summary["workflow"], result.summary["evaluators"]["exact"]
     assert (workflow["completed"], workflow["failed"], workflow["not_run"]) == (3, {}, 3)
@@ -287,6 +288,6 @@ def test_what_breaks_down_at_once_stops_it_before_anything_is_asked(tmp_path):
         async def __call__(self, question):
             raise AssertionError("it is dead")
 
-    result = limpet.evaluate(ROWS, Dead, run=tmp_path / "run", pace=1)
+    result = cut_short(limpet.evaluate, ROWS, Dead, run=tmp_path / "run", pace=1)
     assert "the workflow stopped working" in str(result.stop_reason)
     assert result.summary["workflow"]["not_run"] == 6

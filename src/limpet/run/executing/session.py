@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.datasets.selection import Selection
-from limpet.errors import DiskFullError, JournalError
+from limpet.errors import DiskFullError, InterruptedRunError, JournalError
 from limpet.executors.interrupts import on_signal
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
@@ -26,6 +26,7 @@ from limpet.run.executing.session_log import (
     say_unfinished,
 )
 from limpet.run.executing.session_results import SessionResults
+from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.taking import Taking
 from limpet.run.executing.totals_keeper import keeping_totals
 from limpet.run.executing.watched_files import WatchedFiles
@@ -53,9 +54,11 @@ class EvaluationSession:
 
     Attributes:
         plan: What the session will do; set by `open`.
+        interruption: The first signal that it received; None: none.
     """
 
     plan: Plan
+    interruption: InterruptedRunError | None = None
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -206,6 +209,7 @@ class EvaluationSession:
 
     def stop(self, signum: int | None = None) -> None:
         """Stop the session; safe to call from another thread or a signal handler."""
+        self.interruption = self.interruption or interrupted(signum)
         if self._pipeline is not None:
             self._pipeline.stop(signum)
 

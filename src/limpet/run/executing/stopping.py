@@ -18,6 +18,13 @@ from limpet.text import text_of
 logger = logging.getLogger("limpet.run")
 
 
+def interrupted(signum: int | None) -> InterruptedRunError:
+    """Return the reason for a stop on a signal."""
+    reason = InterruptedRunError("the run was interrupted", hint="run it again to resume")
+    reason.signum = signum
+    return reason
+
+
 class Stopping:
     """Stops the steps of a session on request, and reports it.
 
@@ -56,8 +63,7 @@ class Stopping:
         After SIGTERM the grace is short: its sender will not wait long. Results that cannot be
         written because the disk is full wait no longer than that for space.
         """
-        reason = InterruptedRunError("the run was interrupted", hint="run it again to resume")
-        reason.signum = signum
+        reason = interrupted(signum)
         self._requests += 1
         grace_s = self._grace_s if self._requests == 1 else 0.0
         if signum not in (None, signal.SIGINT):

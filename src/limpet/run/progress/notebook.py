@@ -9,13 +9,16 @@ import threading
 from collections.abc import Mapping
 from html import escape
 from importlib import import_module
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from limpet.run.progress.html_table import table_html
 from limpet.run.progress.session_view import SessionView
 from limpet.run.progress.so_far import so_far_words
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.results.score_words import people_notes, score_words
+
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import EvaluationResult
 
 _EVERY_S = 0.5
 
@@ -54,6 +57,11 @@ class NotebookView(SessionView):
         self._over.set()
         self._thread.join()
         self._update(progress_html(self.snapshot()))
+
+    def ended(self, result: "EvaluationResult") -> None:
+        """Show the result of a run that stopped: the cell ends with an error, and shows nothing."""
+        if result.stop_reason is not None:
+            import_module("IPython.display").display(result)
 
 
 def progress_html(snapshot: Snapshot) -> str:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -158,6 +159,28 @@ class EvaluationResult:
     def failed(self) -> list[ItemResult]:
         """The items without an answer, or without one of their scores, because of a failure."""
         return [item for item in self.items if item.error is not None or item.score_errors]
+
+    def raise_for_failures(self) -> None:
+        """Raise if cells failed, for a script that must not go on without them.
+
+        Raises:
+            LimpetError: Which steps failed, how often and why; its `result` is this one.
+        """
+        steps = {"workflow": self.summary["workflow"], **self.summary["evaluators"]}
+        failed = {name: step["failed"] for name, step in steps.items() if step["failed"]}
+        if not failed:
+            return
+        many = sum(sum(kinds.values()) for kinds in failed.values())
+        words = "; ".join(
+            f"{one_line(name)}: {', '.join(f'{kind} {number:,}' for kind, number in kinds.items())}"
+            for name, kinds in failed.items()
+        )
+        where = "`result.failed` has them"
+        if self.run is not None:
+            where = f"see why: limpet show {shlex.quote(self.run)} --failed"
+        error = LimpetError(f"{count(many, 'cell')} failed ({words})", hint=where)
+        error.result = self
+        raise error
 
     def filter(
         self,

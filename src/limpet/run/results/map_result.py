@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic
 
+from limpet.errors import LimpetError
 from limpet.executors.details import (
     ExecutionDetails,
     ExecutionStatus,
@@ -13,7 +14,7 @@ from limpet.executors.details import (
     Unset,
 )
 from limpet.run.progress.html_table import table_html
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 _MOST_SHOWN = 10
 
@@ -45,6 +46,24 @@ class MapResult(Generic[InputT, OutputT]):
     def not_run(self) -> int:
         """The number of inputs without a result because the map stopped before."""
         return sum(detail.status is ExecutionStatus.DID_NOT_RUN for detail in self.details)
+
+    def raise_for_failures(self) -> None:
+        """Raise if inputs failed, for a script that must not go on without them.
+
+        Raises:
+            LimpetError: How many, and the first failure; its `result` is this one.
+        """
+        if not self.failures:
+            return
+        first = self.failures[0]
+        why = f"{type(first.error).__name__}: {one_line(str(first.error))}"
+        error = LimpetError(
+            f"{len(self.failures):,} of {count(len(self.details), 'input')} failed; the first, "
+            f"input {first.index}: {why}",
+            hint="`result.failures` has them all; run it again to try them again",
+        )
+        error.result = self
+        raise error from first.error
 
     def _repr_html_(self) -> str:
         counts = {"inputs": len(self.details), "kept": self.kept, "ran": self.ran}

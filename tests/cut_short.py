@@ -3,7 +3,7 @@
 import limpet
 
 
-def ended(run, *arguments, **options):
+def ended(run, /, *arguments, **options):
     """Call `evaluate` or `map`; return its result, also if it stopped before it was done."""
     try:
         return run(*arguments, **options)
@@ -13,7 +13,7 @@ def ended(run, *arguments, **options):
         return error.result
 
 
-def cut_short(run, *arguments, **options):
+def cut_short(run, /, *arguments, **options):
     """Call `evaluate` or `map`, which must stop before it is done; return its result."""
     result = ended(run, *arguments, **options)
     assert result.stop_reason is not None

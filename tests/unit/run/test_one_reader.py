@@ -5,6 +5,7 @@ import shutil
 from zlib import crc32
 
 import pytest
+from cut_short import cut_short
 
 import limpet
 from limpet.errors import JournalError
@@ -93,7 +94,7 @@ def stopped(run):
             raise limpet.QuotaExhaustedError("nothing left")
         return limpet.Output(last_word(question), limpet.Usage(3, 4), [{"type": "think"}])
 
-    return evaluate(run, workflow=workflow, pace=1)
+    return cut_short(evaluate, run, workflow=workflow, pace=1)
 
 
 def redone(run):
@@ -231,7 +232,7 @@ def redo_that_was_stopped(run):
             raise limpet.QuotaExhaustedError("nothing left")
         return "1"
 
-    return evaluate(run, workflow=workflow, redo=True, pace=1)
+    return cut_short(evaluate, run, workflow=workflow, redo=True, pace=1)
 
 
 def no_evaluators(run):

@@ -9,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+from cut_short import cut_short
 from e2e import ready_limpet
 
 import limpet
@@ -386,7 +387,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
             raise limpet.QuotaExhaustedError("nothing left")
         return last_word(question)
 
-    evaluate(tmp_path / "run", workflow=workflow, pace=1)
+    cut_short(evaluate, tmp_path / "run", workflow=workflow, pace=1)
     with RunReader(tmp_path / "run") as reader:
         assert reader.state == "stopped"
         assert [one.status for one in reader.items()][3] == "not_run"

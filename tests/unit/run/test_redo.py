@@ -225,7 +225,7 @@ def test_an_interrupted_redo_is_finished_by_the_same_and_by_a_plain_run(bench, a
 
 def test_keep_cancels_an_interrupted_redo_and_what_it_made_counts(bench):
     stop_after(bench, 2)
-    bench.evaluate(redo=True)
+    cut_short(bench.evaluate, redo=True)
     bench.counts()
     assert bench.plan().redo == "unfinished"
     plan = bench.plan(on_change="keep")
@@ -248,7 +248,7 @@ def test_keep_cancels_an_interrupted_redo_and_what_it_made_counts(bench):
 
 def test_keep_cancels_a_redo_of_a_changed_workflow_and_of_an_evaluator(bench):
     stop_after(bench, 2)
-    bench.evaluate(redo=["workflow", "correct"], version="2")
+    cut_short(bench.evaluate, redo=["workflow", "correct"], version="2")
     bench.counts()
     bench.evaluate(on_change="keep", version="2")
     assert bench.counts() == (0, 0)
@@ -270,10 +270,10 @@ def test_keep_cancels_a_redo_that_failed(bench):
 
 def test_keep_beside_a_redo_resumes_that_redo_and_cancels_others(bench):
     stop_after(bench, 1)
-    bench.evaluate(redo=limpet.Redo(items=["q4", "q5"]))
+    cut_short(bench.evaluate, redo=limpet.Redo(items=["q4", "q5"]))
     stop_after(bench, 1)
     items = limpet.Redo(items=["q0", "q1"])
-    bench.evaluate(redo=items, on_change="keep", limit=2)
+    cut_short(bench.evaluate, redo=items, on_change="keep", limit=2)
     bench.counts()
     bench.answer = lambda question: f"third {question.split()[1]}"
     bench.evaluate(redo=items, on_change="keep")
@@ -289,7 +289,7 @@ def test_when_it_is_done_the_same_begins_a_new_redo(bench):
 
 def test_another_redo_is_added_to_one_that_was_interrupted(bench):
     stop_after(bench, 2)
-    bench.evaluate(redo=True)
+    cut_short(bench.evaluate, redo=True)
     bench.counts()
     bench.answer = lambda question: f"third {question.split()[1]}"
     bench.evaluate(redo=limpet.Redo(items=["q0"]), limit=1)
@@ -310,7 +310,7 @@ def test_an_interrupted_redo_of_an_evaluator_goes_on(bench):
         return 0.5
 
     bench.score = score
-    stopped = bench.evaluate(redo=["correct"])
+    stopped = cut_short(bench.evaluate, redo=["correct"])
     assert stopped.summary["evaluators"]["correct"]["redo"] == {"pending": 3}
     assert stopped.summary["evaluators"]["correct"]["completed"] == 6
     assert not is_finished(bench)
@@ -430,7 +430,7 @@ def test_an_item_of_a_changed_workflow_runs_again_and_the_mixture_is_said(bench)
 
 def test_an_interrupted_redo_of_a_changed_workflow_says_how_much_is_by_the_new_version(bench):
     stop_after(bench, 2)
-    stopped = bench.evaluate(version="2", redo=True)
+    stopped = cut_short(bench.evaluate, version="2", redo=True)
     assert stopped.summary["workflow"]["by_current_version"] == 2
     assert stopped.summary["workflow"]["redo"] == {"pending": 4}
     assert bench.outputs() == ["new 0", "new 1", "2", "3", "4", "5"]
@@ -591,5 +591,5 @@ def stop_after_two(rows, run):
             raise limpet.QuotaExhaustedError("no more")
         return "second"
 
-    limpet.evaluate(rows, second, version="2", redo=True, **run)
+    cut_short(limpet.evaluate, rows, second, version="2", redo=True, **run)
     assert len(done) == 3

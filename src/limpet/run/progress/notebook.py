@@ -21,6 +21,9 @@ from limpet.run.results.version_counts import current
 if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import EvaluationResult
 
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import EvaluationResult
+
 _EVERY_S = 0.5
 
 

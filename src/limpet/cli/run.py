@@ -291,7 +291,7 @@ def _run(
         code, why = ending_of(result, floors)
         if not scripts_passed:
             code = max(code, FAILED)
-            why = why or "the results are on disk, but something that runs after them failed: see above"
+            why = why or "the results are on disk; what runs after them failed: see above"
         compared = None
         if against is not None and code in (DONE, FAILED):
             module = import_module("limpet.cli.against")

@@ -162,8 +162,8 @@ class Toolkit:
             raise LimpetError(
                 f"{self._file.name}: the toolkit cannot build its workflow: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
-                hint="install the package that registers what it names; nat run --config_file shows "
-                "more",
+                hint="install the package that registers what it names; "
+                "nat run --config_file shows more",
             ) from error
 
     def _read(self) -> Any:

@@ -10,6 +10,7 @@ from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.results.map_result import MapResult
+from limpet.secrets.masking import Masking
 
 
 def with_own_input(function: Any) -> Any:
@@ -40,8 +41,9 @@ class MapRun:
 
     executor: AsyncExecutor[Any, Any]
 
-    def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions) -> None:
+    def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions, masking: Masking) -> None:
         self.inputs = inputs
+        self._masking = masking
         self._fn = fn
         self._options: ExecutorOptions = {**options}
         self._options["classify"] = mistakes_once(options.get("classify"))
@@ -59,6 +61,7 @@ class MapRun:
 
         options: ExecutorOptions = {**self._options, "on_complete": note}
         self.executor = AsyncExecutor(self._threads.as_async(with_own_input(self._fn)), **options)
+        self.executor.mask = self._masking.ours
 
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         """Return the result, from what the executor returned."""

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from limpet.report.tables import plain_table
 from limpet.report.words import by_current, by_error, duration, latency, without_answer
+from limpet.run.results.price_names import gap_lines
 from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import (
     claim_of,
@@ -221,6 +222,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         whole = count(selection["of"], "item")
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
     lines += stop_when_lines(summary)
+    lines += gap_lines(summary)
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
     if given_up := summary.get("given_up"):

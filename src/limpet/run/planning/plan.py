@@ -115,6 +115,7 @@ class Plan:
         redo: What becomes of the redos of earlier sessions that are not done.
         scales: What the scores of each evaluator mean, where that is not the usual.
         engine: Which steps run in other processes, in words; empty: none.
+        prices: Which models have no price, and which prices no model, in words; empty: none.
         stop_when: The half-width of each score at which it stops earlier; empty: it does not.
     """
 
@@ -127,6 +128,7 @@ class Plan:
     scales: Mapping[str, Scale] = field(default_factory=dict, repr=False)
     stop_when: Mapping[str, float] = field(default_factory=dict)
     engine: str = ""
+    prices: str = ""
 
     @property
     def calls(self) -> int:
@@ -162,6 +164,8 @@ class Plan:
             text += f"; fewer if {goals} is reached before"
         if self.engine and self.calls:
             text += f"; {self.engine}"
+        if self.prices and self.calls:
+            text += f"; {self.prices}"
         return f"{text}; {_REDOS[self.redo]}" if self.redo else text
 
     def _repr_html_(self) -> str:

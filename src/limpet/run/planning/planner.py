@@ -121,7 +121,9 @@ class Planner:
         plan = replace(
             lookup.plan, redo=self._redo, stop_when=goals, engine=words_of(self._request.engines)
         )
-        lookup.plan = with_expected_costs(plan, self._layout)
+        lookup.plan = with_expected_costs(
+            plan, self._layout, self.steps.values(), self._request.prices
+        )
         return lookup
 
     def _explainer(self, run_file: RunFile) -> Explainer:

@@ -230,7 +230,7 @@ def test_a_judges_calls_are_counted_however_they_end(tmp_path, name):
 
 
 def test_a_client_of_the_users_is_counted(tmp_path):
-    httpx = pytest.importorskip("httpx")
+    httpx = pytest.importorskip("httpx2")
     async_openai = pytest.importorskip("openai").AsyncOpenAI
     till = Till()
     with model_server(partial(always(BAD), till)) as server:

@@ -23,6 +23,7 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.executors.forks import end_if_forked
 from limpet.fingerprints.walk.ownership import is_users_file
+from limpet.secrets.credentials import without_credentials
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
@@ -42,8 +43,6 @@ _LITERALS = (
         r"""(?i)((?:key|token|secret|passw(?:or)?d|pwd|credential|authorization|cookie)(?!Error)\w*["']?\]?"""
         r"""\s*[=:,(]{1,2}\s*[bfru]{0,2})(["'])(?:\\.|(?!\2).)+\2"""
     ),
-    re.compile(r"(?<=://)()()[^/\s:@\"']*:[^/\s@\"']+(?=@)"),
-    re.compile(r"\b()()(?:sk|pk|gh[a-z]|xox[a-z]|hf|AKIA|AIza|Bearer)[-_ ]?[\w-]{16,}"),
 )
 
 logger = logging.getLogger("limpet.run")
@@ -244,7 +243,7 @@ def _relative_path(file: str) -> str:
 def _without_secrets(source: str) -> str:
     for literal in _LITERALS:
         source = literal.sub(r"\1\2…\2", source)
-    return source
+    return without_credentials(source)[0]
 
 
 # ---- bounds --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from limpet.evaluators.embedding_batches import EmbeddingBatches, EmbeddingModel
 from limpet.evaluators.model_evaluator import models_of
 from limpet.evaluators.protocol import Evaluator, Scored, checked_name
 from limpet.fingerprints.keys import digest
+from limpet.models.protocol import model_name
 from limpet.types import Output, Scale, Score
 
 _VERSION = 1
@@ -54,6 +55,11 @@ class _EmbeddingSimilarity(Evaluator):
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The secrets of its model."""
         return list(self._model.secrets)
+
+    @property
+    def model_names(self) -> list[str]:
+        """The name of its model, as it is asked for."""
+        return [model_name(self._model)]
 
     @property
     def fingerprint(self) -> dict[str, str]:  # type: ignore[override]  # it is only read

@@ -22,6 +22,7 @@ from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep, code_of, described_by, stated_by
 from limpet.json_values import NotPlainError, to_plain
 from limpet.models import Model, Reply, as_model
+from limpet.models.protocol import model_name
 from limpet.secrets.names import secrets_under_names
 from limpet.types import Output
 from limpet.usage import total_usage
@@ -160,6 +161,11 @@ class ModelEvaluator(CodeStep, Evaluator):
         """The secrets of its models, and those in its parameters."""
         of_models = [secret for model in self._asked.models for secret in model.secrets]
         return [*of_models, *secrets_under_names(self._asked.params)]
+
+    @property
+    def model_names(self) -> list[str]:
+        """The names of its models, as they are asked for."""
+        return [model_name(model) for model in self._asked.models]
 
     # ---- what it depends on ---------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.executors.slow_start import SlowStart
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
+from limpet.secrets.masking import Mask
 
 DEFAULT_TIMEOUT_S = 60
 _COLLAPSE_WINDOW_S = 30.0  # Phoenix's executor also doubles the controller's default
@@ -157,6 +158,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.on_attempt_start = on_attempt_start
         self.on_attempt_end = on_attempt_end
         self.quiet = False  # a step of a run: the run reports failures, by their items
+        self.mask: Mask | None = None  # further secrets that messages must not show
         self._settings = self._make_settings()
         self._latest = Dispatch(self._settings, Inputs(()), NO_SINK, Progress(None, 0))  # idle
 
@@ -341,7 +343,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     # ---- internals --------------------------------------------------------------------------
 
     def _dispatch(self, inputs: Inputs, sink: Sink) -> Dispatch:
-        progress = Progress(self.tqdm_bar_format, inputs.total, quiet=self.quiet)
+        progress = Progress(self.tqdm_bar_format, inputs.total, quiet=self.quiet, mask=self.mask)
         self._latest = Dispatch(self._settings, inputs, sink, progress)
         return self._latest
 

@@ -8,12 +8,13 @@ dropped; the run continues.
 import logging
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from limpet.errors import InterruptedRunError, LimpetError
 from limpet.executors.details import Attempt, Call
-from limpet.text import one_line
+from limpet.secrets.logs import LOGGERS  # noqa: F401 - which masks them
+from limpet.secrets.masking import Mask, by_environment
 
 logger = logging.getLogger("limpet.executors")
 
@@ -25,10 +26,19 @@ class Progress:
         bar_format: The format of the bar; None: no bar.
         total: How many inputs there are, if known.
         quiet: Log no retries, failures or stops.
+        mask: Masks secrets; None: those that the environment holds.
     """
 
-    def __init__(self, bar_format: str | None, total: int | None, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        bar_format: str | None,
+        total: int | None,
+        *,
+        quiet: bool = False,
+        mask: Mask | None = None,
+    ) -> None:
         self._quiet = quiet
+        self._mask = mask
         self._bar: Any = None
         if bar_format is not None:
             self._bar = _bar_class()(total=total, bar_format=bar_format)
@@ -81,7 +91,7 @@ class Progress:
         """Log a failure in the user's hooks or estimates, with its traceback."""
 
         def log() -> None:
-            logger.error(message, *(one_line(value) for value in values), exc_info=fault)
+            logger.error(message, *self._shown(values), exc_info=fault)
 
         if self._bar is None:
             log()
@@ -92,10 +102,15 @@ class Progress:
     def _say(self, level: int, message: str, *values: object) -> None:
         if self._bar is None:
             if logger.isEnabledFor(level) and not self._quiet:
-                logger.log(level, message, *(one_line(value) for value in values))
+                logger.log(level, message, *self._shown(values))
             return
-        text = message % tuple(one_line(value) for value in values)
+        text = message % self._shown(values)
         self._with_bar(lambda bar: bar.write(text, file=sys.stderr))
+
+    def _shown(self, values: Sequence[object]) -> tuple[str, ...]:
+        """Return what others say for a message: an exception may quote a whole request."""
+        mask = by_environment().ours if self._mask is None else self._mask
+        return tuple(map(mask.shown, values))
 
     def _with_bar(self, act: Callable[[Any], object]) -> None:
         try:

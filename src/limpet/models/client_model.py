@@ -27,7 +27,7 @@ class ClientModel(ChatModel):
     """
 
     def __init__(self, client: Any, model: str, name: str | None = None) -> None:
-        self._model = model
+        self._model = self.asked_name = model
         self.name = model if name is None else name
         kind = type(client).__name__
         address = _address_of(client)

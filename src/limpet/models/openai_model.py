@@ -122,6 +122,7 @@ class OpenAIModel(ChatModel):
         name: str | None,
     ) -> None:
         self.name = model if name is None else name
+        self.asked_name = model
         self.form = counted["reply"]
         self.endpoint = endpoint
         self._server = server

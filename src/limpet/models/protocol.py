@@ -87,3 +87,8 @@ class Model(Protocol):
     async def close(self) -> None:
         """Release everything. Called as often as `open`."""
         return None  # noqa: RET501 - with an empty body, it would have to be overridden
+
+
+def model_name(model: Model) -> str:
+    """Return the name by which a model is asked for: prices are by it."""
+    return str(getattr(model, "asked_name", model.name))

@@ -15,6 +15,7 @@ from limpet.report.words import (
     skipped_rows,
     without_answer,
 )
+from limpet.run.results.price_names import gap_lines
 from limpet.run.results.score_names import ScoreName
 from limpet.run.results.score_words import (
     claim_of,
@@ -229,6 +230,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         whole = count(selection["of"], "item")
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
     lines += stop_when_lines(summary)
+    lines += gap_lines(summary)
     lines += skipped_rows(summary.get("bad_rows", ()))
     if given_up := summary.get("given_up"):
         calls = count(given_up, "call")

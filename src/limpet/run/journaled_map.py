@@ -49,7 +49,8 @@ class JournaledMap(MapRun):
         key: Callable[[Any], Any] | None,
         options: MapOptions,
     ) -> None:
-        super().__init__(fn, inputs, executing)
+        self._secrets, mask = secrets_in(options)
+        super().__init__(fn, inputs, executing, Masking(self._secrets, results=mask))
         assert run.path is not None
         self._path = run.path
         self._durability = run.durability
@@ -57,8 +58,6 @@ class JournaledMap(MapRun):
         self._identify_by = key
         self._function = OwnCode(fn, options.get("version"), as_declared(options.get("depends_on")))
         self._on_change = options.get("on_change")
-        self._secrets, mask = secrets_in(options)
-        self._masking = Masking(self._secrets, results=mask)
         self._journal: Journal | None = None
         self._run_file: RunFile | None = None
         self._watched: WatchedFiles | None = None
@@ -134,6 +133,7 @@ class JournaledMap(MapRun):
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
         self.executor = self._recorder.executor(call, options)
+        self.executor.mask = self._masking.ours
 
     def _clean(self, data: Any) -> Any:
         return self._masking.ours.data(data)[0]

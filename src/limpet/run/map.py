@@ -13,9 +13,18 @@ from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.run.journaled_map import JournaledMap
 from limpet.run.map_run import MapRun
-from limpet.run.options import MapOptions, Run, as_retry, as_run, check_options, executor_options
+from limpet.run.options import (
+    MapOptions,
+    Run,
+    as_retry,
+    as_run,
+    check_options,
+    executor_options,
+    secrets_in,
+)
 from limpet.run.results.map_result import MapResult
 from limpet.run.stopped import whole
+from limpet.secrets.masking import Masking
 
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
@@ -171,7 +180,7 @@ def _mapping(
         settled["tqdm_bar_format"] = _BAR
     run = None if journal is None else as_run(journal, "journal")
     if run is None:
-        return MapRun(fn, inputs, settled)
+        return MapRun(fn, inputs, settled, Masking(secrets_in(options)[0]))
     if run.path is None:
         raise TypeError(f"journal={journal!r}: must have a path")
     return JournaledMap(fn, list(inputs), settled, run, key, options)

@@ -17,6 +17,7 @@ from limpet.json_values import exception_in
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.stopping import interrupted
 from limpet.run.results.map_result import MapResult
+from limpet.secrets.masking import Masking
 
 
 def with_own_input(function: Any) -> Any:
@@ -47,8 +48,9 @@ class MapRun:
 
     executor: AsyncExecutor[Any, Any]
 
-    def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions) -> None:
+    def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions, masking: Masking) -> None:
         self.inputs = inputs
+        self._masking = masking
         self._fn = fn
         self._options: ExecutorOptions = {**options}
         self._options["classify"] = mistakes_once(options.get("classify"))
@@ -67,6 +69,7 @@ class MapRun:
 
         options: ExecutorOptions = {**self._options, "on_complete": note}
         self.executor = AsyncExecutor(self._as_cell(), **options)
+        self.executor.mask = self._masking.ours
 
     def _as_cell(self) -> Callable[[Any], Awaitable[Any]]:
         """Return the function as an executor calls it: an exception that it returns is raised."""

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from limpet.secrets.known import NUMBER, URL, looks_secret, secrets_of_url
 from limpet.secrets.masking import Mask
 from limpet.secrets.names import may_be_secret
-from limpet.text import one_line
 
 _SHORTEST, _SHORTEST_UNNAMED = 3, 8
 _LONGEST_WORD = 20
@@ -49,14 +48,7 @@ class Secrets:
 
     def show(self, value: object) -> str:
         """Return text of the server for a message: on one line, shortened, without secrets."""
-        if not self._mask:
-            return one_line(value)
-        try:
-            text = value if isinstance(value, str) else repr(value)
-        except Exception:  # noqa: BLE001 - `one_line` names it
-            return one_line(value)
-        # Hidden before it is cut: half a secret is a secret too.
-        return one_line(self._mask.text(text))
+        return self._mask.shown(value)
 
 
 def _is_common(text: str) -> bool:

@@ -40,20 +40,24 @@ URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 
 
 def possible_secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables that have the name of a secret."""
+    """Yield the values of variables with the name of a secret, and credentials in any URL."""
     for name, value in environment.items():
         if may_be_secret(name) and name not in _DIRECTORIES:
             text = value.strip()
             # A path under such a name says where the secret is.
             if len(text) >= _SHORTEST_POSSIBLE and not os.path.exists(text):  # noqa: PTH110 - Path raises
                 yield text
+        for part in _in_url(value.strip()):  # under any name
+            if len(part) >= _SHORTEST_POSSIBLE:
+                yield part
 
 
 def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables that are secrets by name and looks, and their parts."""
     for name, value in environment.items():
         text = value.strip()
-        if is_secret_variable(name) and looks_secret(text):
+        is_secret = is_secret_variable(name) or _in_url(text)  # DATABASE_URL=postgres://u:…@…
+        if is_secret and looks_secret(text):
             yield text
             yield from _parts_of(text)
 
@@ -84,11 +88,15 @@ def secrets_of_url(text: str) -> list[str]:
     return [part for part in (parts.password or user, *query) if part]
 
 
+def _in_url(value: str) -> list[str]:
+    """Return the credentials in a value that is a URL."""
+    return secrets_of_url(value) if URL.fullmatch(value) else []
+
+
 def _parts_of(value: str) -> Iterator[str]:
     """Yield the parts that are secrets themselves: of a URL, of JSON, of a key with many lines."""
     parts: list[str] = []
-    if URL.fullmatch(value):
-        parts += secrets_of_url(value)
+    parts += _in_url(value)
     if value.startswith(("{", "[")):
         with contextlib.suppress(ValueError, RecursionError):
             parts += _strings_in(json.loads(value))

@@ -15,9 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from limpet.secrets.credentials import HIDDEN, trace_without_credentials, without_credentials
 from limpet.secrets.known import certain_secrets, declared, possible_secrets
+from limpet.text import one_line
 
-MASK = "[redacted]"
+MASK = HIDDEN
 _ALONE = 8  # shorter ones are masked only as whole words
 _WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postgresql`
 _SHORTEST_PACKED = 12
@@ -57,8 +59,29 @@ class Mask:
         return bool(self._patterns)
 
     def text(self, text: str) -> str:
-        """Return a string with its secrets masked."""
-        return self._text(text)[0]
+        """Return a message with its secrets masked, and what looks like credentials."""
+        return self.message(text)[0]
+
+    def message(self, text: str) -> tuple[str, int]:
+        """Do what `text` does, and return how many there were."""
+        text, known = self._text(text)
+        text, found = without_credentials(text)
+        return text, known + found
+
+    def trace(self, value: Any) -> tuple[Any, int]:
+        """Do what `data` does, and mask what looks like credentials."""
+        value, known = self.data(value)
+        value, found = trace_without_credentials(value)
+        return value, known + found
+
+    def shown(self, value: object) -> str:
+        """Return any value for a message: on one line, shortened, without secrets."""
+        try:
+            text = value if isinstance(value, str) else repr(value)
+        except Exception:  # noqa: BLE001 - `one_line` names it
+            return one_line(value)
+        # Hidden before it is cut: half a secret is a secret too.
+        return one_line(self.text(text))
 
     def data(self, value: Any) -> tuple[Any, int]:
         """Return plain data with its secrets masked, and how many there were.
@@ -148,6 +171,16 @@ class Mask:
         return value
 
 
+class NoMask(Mask):
+    """Masks nothing, as the user wishes."""
+
+    def message(self, text: str) -> tuple[str, int]:
+        return text, 0
+
+    def trace(self, value: Any) -> tuple[Any, int]:
+        return value, 0
+
+
 class Masking:
     """The secrets that a session knows.
 
@@ -189,7 +222,7 @@ class Masking:
         self._known = everything
         self.ours = Mask(everything)
         self.certain = Mask(certain)
-        self.results = self.certain if self._masks_results else Mask()
+        self.results = self.certain if self._masks_results else NoMask()
 
 
 @functools.cache

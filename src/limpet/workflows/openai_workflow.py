@@ -11,6 +11,7 @@ from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
 from limpet.models.openai_model import NOT_PARAMS
+from limpet.models.protocol import model_name
 from limpet.models.schema import check_schema
 from limpet.secrets.names import secrets_under_names
 from limpet.types import USAGE_COUNTS, Item, Output
@@ -103,6 +104,11 @@ class OpenaiWorkflow(Workflow):
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The model's secrets: its key; and those in the parameters."""
         return [*self._model.secrets, *secrets_under_names(self._params)]
+
+    @property
+    def model_names(self) -> list[str]:
+        """The name of its model, as it is asked for."""
+        return [model_name(self._model)]
 
     @property
     def _counted(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_the_last_timeout_says_what_gives_it_more(tmp_path):
     result = limpet.evaluate([{"id": "q", "question": "?"}], hang, run=tmp_path / "run", show=False)
     message = result.items[0].error["message"]
     assert message == (
-        "item 'q': no answer within 600 s (attempt 3); a higher timeout gives it more time, a higher "
-        "max_timeouts more attempts"
+        "item 'q': no answer within 600 s (attempt 3); a higher timeout gives it more time, "
+        "a higher max_timeouts more attempts"
     )
     assert len(calls) == 3

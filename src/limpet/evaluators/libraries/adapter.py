@@ -134,6 +134,12 @@ class Adapter(CodeStep, Evaluator):
         """Return the clients of its model's API, whose responses tell usage and limits."""
         return ()
 
+    @property
+    def model_names(self) -> list[str] | None:
+        """The name of the model it asks; None if it cannot be read."""
+        _, name = self.model() or (None, None)
+        return [name] if isinstance(name, str) else None
+
     # ---- the evaluator --------------------------------------------------------------------------
 
     @property

@@ -77,6 +77,7 @@ class AnsweringStep:
             self._record_of,
             facts_of=self._facts_of,
             returned=(self._names.answer, self._names.trace, METADATA),
+            traced=(self._names.trace, METADATA),
         )
         self._lost, target = recorder.lost, self.target
         self.executor = self._runner.executor(

@@ -38,7 +38,7 @@ def cell_status(finished: Finished[Any, Any]) -> CellStatus:
 
 
 def masked_record(
-    mask: Mask, record: dict[str, Any], returned: Sequence[str]
+    mask: Mask, record: dict[str, Any], returned: Sequence[str], traced: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a record without secrets, and the facts that say so; empty if it had none.
 
@@ -46,13 +46,17 @@ def masked_record(
         mask: Masks the secrets.
         record: The record.
         returned: The fields that the step returned. The others are the dataset's, and are kept.
+        traced: Those of them that tell what happened: credentials are masked there, too.
     """
     fields = {name: record[name] for name in returned if name in record}
-    if not mask or not fields:
+    if not fields or not (mask or any(map(record.get, traced))):
         return record, {}
     try:
         plain = fields if plain_size(fields) is not None else kept_form(fields)
-        masked = {name: mask.data(value) for name, value in plain.items()}
+        masked = {
+            name: mask.trace(value) if name in traced else mask.data(value)
+            for name, value in plain.items()
+        }
         secrets = sum(count for _, count in masked.values())
     except (NotPlainError, RecursionError):
         return record, {}  # it cannot be written; the column masks what it shows of it

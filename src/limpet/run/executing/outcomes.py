@@ -31,6 +31,7 @@ class Outcomes:
         files_of: Returns the facts about the files that an input's call read.
         mask: Removes secrets.
         returned: The fields of the record that the step returned: only these are masked.
+        traced: Those of them that tell what happened: credentials are masked there, too.
         generation_of: Returns the generation of an input's record, given its cell and the input.
     """
 
@@ -44,6 +45,7 @@ class Outcomes:
         files_of: Callable[[Any], dict[str, Any]],
         mask: Mask,
         returned: Sequence[str],
+        traced: Sequence[str] = (),
         generation_of: Callable[[Cell, Any], int],
     ) -> None:
         self._cell_of = cell_of
@@ -53,6 +55,7 @@ class Outcomes:
         self._files_of = files_of
         self._mask = mask
         self._returned = returned
+        self._traced = traced
         self._generation_of = generation_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._masked: Counter[int] = Counter()  # in the errors of each input's attempts
@@ -83,7 +86,7 @@ class Outcomes:
             failure = Failure(kind, message, type_name, tuple(attempts), traceback)
             facts |= {MASKED: self._secrets_found} if self._secrets_found else {}
         else:
-            record, masked = masked_record(self._mask, record, self._returned)
+            record, masked = masked_record(self._mask, record, self._returned, self._traced)
             facts |= masked
             facts |= self._files_of(finished.input)
         details = finished.details
@@ -117,9 +120,9 @@ class Outcomes:
 
     def _safe(self, text: str) -> str:
         """Return a message or a traceback without secrets, and count the secrets."""
-        safe, found = self._mask.data(text)
+        safe, found = self._mask.message(text)
         self._secrets_found += found
-        return str(safe)
+        return safe
 
 
 def message_of(error: BaseException, index: int, cell: Cell) -> str:

@@ -48,6 +48,7 @@ class Recorder:
         facts_of: Returns further facts about an outcome.
         mask: Removes secrets from what is written; the user's hooks get the original.
         returned: The fields of the record that the step returned: only these are masked.
+        traced: Those of them that tell what happened: credentials are masked there, too.
         costs: Whether a call may cost money: then an event is written when it starts.
         watcher: Notified of each attempt and outcome.
         guards: Notified of each call that may cost money, and of each outcome on disk.
@@ -75,6 +76,7 @@ class Recorder:
         facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
         mask: Mask,
         returned: Sequence[str],
+        traced: Sequence[str] = (),
         files: WatchedFiles,
         costs: bool = True,
         watcher: Watcher | None = None,
@@ -105,6 +107,7 @@ class Recorder:
             files_of=self._files_of if self._watches else lambda _: {},
             mask=mask,
             returned=returned,
+            traced=traced,
             generation_of=generation_of,
         )
         self._column: Column = journal.column(step)

@@ -17,6 +17,7 @@ from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.output_files import write_outputs
+from limpet.run.results.price_names import add_price_gaps
 from limpet.run.results.summary import Numbers
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
@@ -67,6 +68,7 @@ class SessionResults:
         """Return the results of a run that was complete before this session."""
         home = self._layout.home
         summary = json.loads(read_whole(home / "summary.json"))
+        add_price_gaps(summary, self._request.prices)
         if self._layout.people.exists():  # people may have labelled since it was written
             with RunReader(home) as reader:
                 add_calibrations(summary, reader, reader.inputs())
@@ -170,6 +172,7 @@ class SessionResults:
             summary[STOP_WHEN] = self._taking.summary()
         if self._given_up:
             summary[GIVEN_UP] = self._given_up
+        add_price_gaps(summary, self._request.prices)
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
         asked, whole = numbers.items // self._request.trials, len(self._request.items)
         if asked < whole:

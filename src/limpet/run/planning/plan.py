@@ -115,6 +115,7 @@ class Plan:
         redo: What becomes of the redos of earlier sessions that are not done.
         scales: What the scores of each evaluator mean, where that is not the usual.
         engine: Which steps run in other processes, in words; empty: none.
+        prices: Which models have no price, and which prices no model, in words; empty: none.
         stop_when: The half-width of each score at which it stops earlier; empty: it does not.
         unseen: What the steps use that is not part of their identity, and could be declared.
         skipped: How many rows of the dataset were skipped, because they are no items.
@@ -131,6 +132,7 @@ class Plan:
     engine: str = ""
     unseen: tuple[str, ...] = ()
     skipped: int = 0
+    prices: str = ""
 
     @property
     def calls(self) -> int:
@@ -168,6 +170,8 @@ class Plan:
             text += f"; fewer if {goals} is reached before"
         if self.engine and self.calls:
             text += f"; {self.engine}"
+        if self.prices and self.calls:
+            text += f"; {self.prices}"
         text = f"{text}; {_REDOS[self.redo]}" if self.redo else text
         return f"{text}; not part of the identity: {self._unseen}" if self.unseen else text
 

@@ -126,7 +126,9 @@ class Planner:
             unseen=self.identities.unseen,
             skipped=len(self._request.bad_rows),
         )
-        lookup.plan = with_expected_costs(plan, self._layout)
+        lookup.plan = with_expected_costs(
+            plan, self._layout, self.steps.values(), self._request.prices
+        )
         return lookup
 
     def _explainer(self, run_file: RunFile) -> Explainer:

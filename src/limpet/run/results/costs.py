@@ -11,7 +11,9 @@ from typing import Any
 from limpet.types import USAGE_COUNTS, Usage
 
 Prices = Mapping[str, Mapping[str, float]]
-"""By model, the price of a million tokens: `prompt`, `completion`, and `cached` if that is less."""
+"""By model, the price of a million tokens: `prompt`, `completion`, and `cached` if that is less.
+
+The model's name is the one that was asked for, or the one that the server returned."""
 
 _KINDS = ("prompt", "completion", "cached")
 _MILLION = 1_000_000
@@ -48,24 +50,40 @@ def usage_facts(usage: Usage | None, prices: Prices | None) -> dict[str, Any]:
         counts["total_tokens"] = usage.prompt_tokens + usage.completion_tokens
     cost = usage.cost
     if cost is None and prices:
-        cost = cost_of(usage.models or {ANY_MODEL: counts}, prices)
+        cost = cost_of(usage.models or {ANY_MODEL: counts}, usage.asked or {}, prices)
     flat = {**counts, "cost": cost}
     known = {name: count for name, count in flat.items() if count is not None}
     facts: dict[str, Any] = {"usage": known}
     if usage.models:
         facts["models"] = {model: dict(by_model) for model, by_model in usage.models.items()}
+    if usage.asked:
+        facts["asked"] = dict(usage.asked)
     if usage.times:
         facts["times"] = dict(usage.times)
     return facts
 
 
-def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | None:
+def price_of(model: str, asked: Mapping[str, str], prices: Prices) -> Mapping[str, float] | None:
+    """Return the price of a model; None if it has none.
+
+    Args:
+        model: Its name, as the server returned it.
+        asked: The name that was asked for, where the server returned another.
+        prices: The prices.
+    """
+    if model == ANY_MODEL and len(prices) == 1:
+        return next(iter(prices.values()))  # the only one
+    names = (model, asked.get(model), ANY_MODEL)
+    return next((prices[name] for name in names if name in prices), None)
+
+
+def cost_of(
+    models: Mapping[str, Mapping[str, Any]], asked: Mapping[str, str], prices: Prices
+) -> float | None:
     """Return what these tokens cost; None if a model has no price, or the cost is too large."""
     cost = 0.0
     for model, counts in models.items():
-        price = prices.get(model, prices.get(ANY_MODEL))
-        if price is None and model == ANY_MODEL and len(prices) == 1:
-            price = next(iter(prices.values()))  # the only one
+        price = price_of(model, asked, prices)
         if price is None:
             return None
         cached = counts.get("cached_tokens") or 0

@@ -14,6 +14,7 @@ from limpet.executors.details import (
     Unset,
 )
 from limpet.run.progress.html_table import table_html
+from limpet.secrets.masking import by_environment
 from limpet.text import count, one_line
 
 _MOST_SHOWN = 10
@@ -70,7 +71,11 @@ class MapResult(Generic[InputT, OutputT]):
         counts |= {"failed": len(self.failures), "not run": self.not_run}
         rows = [[f"{number:,}" for number in counts.values()]]
         shown = [
-            [f"{call.index:,}", escape(one_line(call.input)), escape(one_line(str(call.error)))]
+            [
+                f"{call.index:,}",
+                escape(one_line(call.input)),
+                escape(by_environment().ours.shown(str(call.error))),
+            ]
             for call in self.failures[:_MOST_SHOWN]
         ]
         failures = table_html(("input", "", "failed because"), shown) if shown else ""

@@ -28,6 +28,7 @@ class Used:
         self._usage = Counts()
         self._models: defaultdict[str, Counts] = defaultdict(Counts)
         self._each: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        self._asked: defaultdict[str, str] = defaultdict(str)  # by the name that was returned
         self._waiting: list[Mapping[str, Any]] = []
 
     def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
@@ -47,6 +48,7 @@ class Used:
         self._each["seconds"].extend(numbers_in([facts.get("seconds") for facts in answered]))
         by_model: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for facts in calls:
+            self._asked.update(facts.get("asked") or {})
             if "models" in facts:
                 for model, counts in facts["models"].items():
                     by_model[model].append(counts)
@@ -63,7 +65,9 @@ class Used:
         """Return the totals."""
         self.settle()
         models = {model: counts.totals() for model, counts in self._models.items()}
-        return {"usage": self._usage.totals(), **({"models": models} if models else {})}
+        summary: dict[str, Any] = {"usage": self._usage.totals()}
+        summary |= {"models": models} if models else {}
+        return summary | ({"asked": dict(self._asked)} if self._asked else {})
 
 
 class Counts:

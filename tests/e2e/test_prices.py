@@ -1,0 +1,98 @@
+"""A price is found by either name of a model, and what it does not fit is said."""
+
+import pytest
+from model_server import completion, model_server
+
+import limpet
+from limpet.models import openai_api
+from limpet.report.summary import remarks
+from limpet.workflows import openai
+
+ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(2)]
+USAGE = {"prompt_tokens": 900_000, "completion_tokens": 100_000, "total_tokens": 1_000_000}
+PRICE = {"prompt": 1, "completion": 10}
+GOOD = '{"reason": "it fits", "label": "correct"}'
+
+
+def dated(request, _):
+    """Answer as providers do: with the name of a version."""
+    return completion(GOOD, usage=USAGE, model=f"{request['model']}-2025-04-14")
+
+
+def evaluate(tmp_path, server, prices, *names, **options):
+    judge = limpet.judge([openai_api(server.url, model=n, key=None) for n in names], "{{output}}?")
+    workflow = openai(server.url, model="gpt-4.1", key=None, prompt="{{question}}")
+    options = {"run": tmp_path / "run", "prices": prices, "show": False, "retry": 0, **options}
+    return limpet.evaluate(ROWS, workflow, [judge], **options), workflow, judge
+
+
+def costs(result):
+    steps = [result.summary["workflow"], *result.summary["evaluators"].values()]
+    return [step["usage"].get("cost") for step in steps]
+
+
+@pytest.mark.parametrize("name", ["gpt-4.1", "gpt-4.1-2025-04-14", "*"])
+def test_a_price_is_found_by_either_name(tmp_path, name):
+    with model_server(dated) as server:
+        result, *_ = evaluate(tmp_path, server, {name: PRICE}, "gpt-4.1")
+    assert costs(result) == [pytest.approx(3.8), pytest.approx(3.8)]
+    assert "prices" not in result.summary
+    assert result.summary["workflow"]["asked"] == {"gpt-4.1-2025-04-14": "gpt-4.1"}
+    assert not [line for line in remarks(result.summary, 1.0) if "price" in line]
+
+
+def test_votes_on_disk_are_priced_by_the_name_that_was_asked_for(tmp_path):
+    with model_server(dated) as server:
+        evaluate(tmp_path, server, None, "gpt-4.1")
+        model = openai_api(server.url, model="gpt-4.1", key=None)
+        judge = limpet.judge(model, "{{output}}?", choices={"correct": 7, "incorrect": 3})
+        workflow = openai(server.url, model="gpt-4.1", key=None, prompt="{{question}}")
+        result = limpet.evaluate(
+            ROWS, workflow, [judge], run=tmp_path / "run", prices={"gpt-4.1": PRICE}, show=False
+        )
+    assert len(server.asked) == 4  # nothing again
+    assert costs(result)[1] == pytest.approx(3.8)
+
+
+def test_a_price_that_matched_nothing_and_a_model_without_one_are_said(tmp_path):
+    prices = {"gpt-4.1": PRICE, "gpt-5": PRICE}
+    with model_server(dated) as server:
+        result, *_ = evaluate(tmp_path, server, prices, "gpt-4.1", "o9")
+        again, *_ = evaluate(tmp_path, server, prices, "gpt-4.1", "o9")  # nothing is left to do
+    assert costs(result) == [pytest.approx(3.8), None]
+    for each in (result, again):
+        assert each.summary["prices"] == {"unused": ["gpt-5"], "missing": ["o9-2025-04-14"]}
+        lines = remarks(each.summary, 1.0)
+        assert "no model that was asked is called gpt-5: the price is not used" in lines
+        assert "o9-2025-04-14: no price, so the cost is unknown" in lines
+
+
+def test_the_plan_says_it_before_anything_is_spent(tmp_path):
+    prices = {"gpt-4.1": PRICE, "gpt-5": PRICE}
+    with model_server(dated) as server:
+        models = [openai_api(server.url, model=name, key=None) for name in ("gpt-4.1", "o9")]
+        judge = limpet.judge(models, "{{output}}?")
+        workflow = openai(server.url, model="gpt-4.1", key=None, prompt="{{question}}")
+        plan = limpet.plan(ROWS, workflow, [judge], run=tmp_path / "run", prices=prices)
+    assert server.asked == []
+    gaps = "by the names that are asked for, no price for o9 and no model for the price of gpt-5"
+    assert str(plan).endswith(f"; {gaps}")
+
+
+def test_a_plan_that_knows_the_servers_names_takes_prices_by_them(tmp_path):
+    prices = {"gpt-4.1-2025-04-14": PRICE}
+    with model_server(dated) as server:
+        _, workflow, judge = evaluate(tmp_path, server, prices, "gpt-4.1")
+        more = [*ROWS, {"id": "new", "question": "?"}]
+        plan = limpet.plan(more, workflow, [judge], run=tmp_path / "run", prices=prices)
+    assert plan.calls == 2
+    assert plan.prices == ""
+
+
+def test_a_function_may_ask_any_model_so_no_price_is_said_to_be_for_none(tmp_path):
+    plan = limpet.plan(ROWS, lambda question: "!", prices={"gpt-5": PRICE}, run=tmp_path / "run")
+    assert plan.prices == ""
+    result = limpet.evaluate(
+        ROWS, lambda question: "!", prices={"gpt-5": PRICE}, run=tmp_path / "run", show=False
+    )
+    assert result.summary["prices"] == {"unused": ["gpt-5"], "missing": []}

@@ -133,8 +133,8 @@ def test_the_exit_code_is_the_worst_and_the_others_still_run(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 1
     assert [row[:4] for row in table(done.stdout)[2:]] == [
-        ["bad", "p1.txt", "0.21–1.00", "(1.000"],  # of 2 completed
-        ["bad", "p2.txt", "0.00–0.79", "(0.000"],
+        ["bad", "p1.txt", "1.000", "(0.21–1.00)"],  # of 2 completed
+        ["bad", "p2.txt", "0.000", "(0.00–0.79)"],
         ["a", "p1.txt", "1.000", "(0.44–1.00)"],
         ["a", "p2.txt", "0.000", "(0.00–0.56)"],
     ]
@@ -386,3 +386,34 @@ def test_one_item_is_shown_in_every_variant(tmp_path):
     unknown = run(tmp_path, "vary", "--item", "q7", command="show")
     assert unknown.returncode == 2
     assert "runs/vary: there is no item q7" in unknown.stderr
+
+
+def test_a_matrix_is_compared_and_removed_by_its_name_and_its_runs_stay_where_they_are(tmp_path):
+    make(tmp_path, "a")
+    (tmp_path / "prompts").mkdir()
+    for name in ("p1", "p2"):
+        (tmp_path / f"{name}.txt").rename(tmp_path / "prompts" / f"{name}.txt")
+    text = (tmp_path / "eval.yml").read_text()
+    (tmp_path / "eval.yml").write_text(text.replace("p1.txt, p2.txt", "prompts/p1.txt"))
+    assert run(tmp_path).returncode == 0
+    home = tmp_path / "runs/vary"
+    assert sorted(path.name for path in home.iterdir()) == ["matrix.json", "model=a,prompt=p1"]
+    alone = run(tmp_path, "vary", command="compare")
+    assert (alone.returncode, "a matrix with two runs" in alone.stderr) == (2, True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/p1.txt").write_text("no ")
+    asked = len(calls(tmp_path))
+    alike = "prompts/p1.txt, other/p1.txt"
+    (tmp_path / "eval.yml").write_text(text.replace("p1.txt, p2.txt", alike))
+    assert run(tmp_path).returncode == 0  # alike, and the first is not asked again
+    assert len(calls(tmp_path)) == asked + 3
+    assert (home / "model=a,prompt=p1").is_dir()
+    compared = run(tmp_path, "vary", command="compare").stdout
+    assert "base  runs/vary/model=a,prompt=p1 " in compared
+    assert "correct  1.000    0  -1.000" in compared
+    (home / "notes.txt").touch()
+    assert "nobody to ask" in run(tmp_path, "vary", command="rm").stderr
+    removed = run(tmp_path, "vary", "--yes", command="rm")
+    assert removed.returncode == 0
+    assert "left in place, not made by Limpet: notes.txt" in removed.stderr
+    assert [path.name for path in home.iterdir()] == ["notes.txt"]

@@ -362,7 +362,7 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize(
-    "arguments", [["show", "--json"], ["show"], ["export", "--to", "csv"]], ids=" ".join
+    "arguments", [["show", "--json"], ["show", "many"], ["export", "--to", "csv"]], ids=" ".join
 )
 def test_whoever_stops_reading_ends_it_quietly(tmp_path, arguments):
     rows = [{"id": f"q{n}", "question": "x" * 500} for n in range(250)]

@@ -224,7 +224,7 @@ def _show(**given: Any) -> int:
 
 @cli.command("compare")
 @click.argument("base", shell_complete=_complete_run)
-@click.argument("new", nargs=-1, required=True, shell_complete=_complete_run)
+@click.argument("new", nargs=-1, shell_complete=_complete_run)
 @click.option("--evaluator", metavar="NAME",
               help="Compare only this score; NAME.PART for one of several scores.")
 @click.option("--by", "field", metavar="FIELD",
@@ -245,8 +245,9 @@ def _show(**given: Any) -> int:
 def _compare(**given: Any) -> int:
     """Compare runs with a base, item by item.
 
-    BASE and NEW are runs; of several, each is compared with BASE. Nothing runs. With
-    --fail-if-worse, exits with 1 if NEW is worse, and with 4 if the items do not decide it.
+    BASE and NEW are runs; of several, each is compared with BASE. The directory of a matrix stands
+    for its runs: alone, they are compared with the first. Nothing runs. With --fail-if-worse, exits
+    with 1 if NEW is worse, and with 4 if the items do not decide it.
     """
     return _call("compare", given)
 
@@ -413,7 +414,7 @@ def _tag(**given: Any) -> int:
 @click.argument("run", shell_complete=_complete_run)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def _rm(**given: Any) -> int:
-    """Remove a run.
+    """Remove a run, or a matrix with all its runs.
 
     It asks first, and refuses a run that is running. Files in its directory that Limpet did not
     make stay there.

@@ -15,6 +15,8 @@ from limpet.report.tables import put, put_json
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.results import Comparison
+from limpet.run.reading.find_run import choose_run, is_matrix
+from limpet.run.reading.variants import variants_in
 
 
 def command(
@@ -41,8 +43,13 @@ def command(
     options = CompareOptions(
         evaluator, group, field, ",".join(allow), these_questions, gates, flips
     )
+    runs = [path for run in (base, *new) for path in _runs_of(run)]
+    if len(runs) < 2:  # noqa: PLR2004 - a base, and one to compare with it
+        raise click.UsageError(
+            "name a base and a run to compare with it, or a matrix with two runs"
+        )
     with busy("comparing"):
-        comparison = compare_runs([base, *new], options)
+        comparison = compare_runs(runs, options)
     if as_json:
         put_json(comparison_data(comparison))
     else:
@@ -52,6 +59,13 @@ def command(
     if junit is not None:
         write_file(junit, as_junit(comparison.gates))
     return code_of(comparison, inconclusive)
+
+
+def _runs_of(run: str) -> list[str]:
+    """Return a run, or the variants of a matrix that have begun, in its order."""
+    if not is_matrix(directory := choose_run(run)):
+        return [run]
+    return [str(variant.path) for variant in variants_in(directory) if variant.has_begun]
 
 
 def read_margins(values: Sequence[str]) -> dict[str, float]:

@@ -8,6 +8,7 @@ import json
 import shlex
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -19,14 +20,17 @@ from limpet.cli.run_flags import RunFlags
 from limpet.cli.shown_command import command_to_resume, shown_path, this_command
 from limpet.cli.variant_process import ChildKilledError, in_own_process
 from limpet.config.matrix import Matrix, Variant
-from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
+from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.journal.files import make_directory, replace_file
+from limpet.journal.layout import layout_at
 from limpet.report.summary import remarks
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stderr_console
 from limpet.report.variants import VariantRow, VariantsTable, variant_data
 from limpet.report.views import EventView, TalkingView, View
-from limpet.run.reading.find_run import MATRIX_FILE, is_matrix, is_run
+from limpet.run.reading.find_run import MATRIX_FILE, is_matrix, is_run, runs_in
+from limpet.run.run_file import RunFile
+from limpet.secrets.masking import MASK
 from limpet.text import one_line, text_of
 
 RunVariant = Callable[[Callable[[], View], Path], tuple[Ended, View]]
@@ -87,6 +91,18 @@ def check_directory(run: Path, *, is_variant: bool) -> None:
             f"{one_line(str(run))}: holds the runs of a matrix",
             hint="give the run without the matrix another name: --set name=…",
         )
+
+
+def named_as_on_disk(matrix: Matrix, directory: Path) -> Matrix:
+    """Return the matrix with each variant named as its run, if it has one in the directory."""
+    there: dict[str, Mapping[str, Any]] = {}
+    for path in runs_in(directory):
+        with suppress(JournalError):  # a damaged run.json is said when the run is opened
+            made_by = RunFile.load(layout_at(path)).made_by or {}
+            values = made_by.get("variant")
+            if isinstance(values, dict) and MASK not in str(values):
+                there[path.name] = values
+    return matrix.named(there)
 
 
 def note_variants(directory: Path, matrix: Matrix) -> None:

@@ -8,7 +8,13 @@ from limpet.cli.changed import can_ask
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.report.terminal import say
-from limpet.run.reading.find_run import choose_run, layout_of_run
+from limpet.run.reading.find_run import (
+    MATRIX_FILE,
+    choose_run,
+    is_matrix,
+    layout_of_run,
+    runs_in,
+)
 from limpet.run.removing import Contents, contents_of, remove_run
 from limpet.text import count, harmless, one_line, size
 
@@ -16,7 +22,7 @@ _MOST_NAMED = 5
 
 
 def command(run: str, *, yes: bool) -> int:
-    """Remove a run."""
+    """Remove a run, or those of a matrix."""
     path = choose_run(run)
     shown = one_line(str(path))
     if path.is_symlink():
@@ -24,15 +30,25 @@ def command(run: str, *, yes: bool) -> int:
             f"{shown}: is a link to {one_line(str(path.resolve()))}; nothing was removed",
             hint="name the run itself",
         )
-    layout = layout_of_run(path)
-    found = contents_of(layout)
+    layouts = list(map(layout_of_run, runs_in(path) if is_matrix(path) else [path]))
+    every = list(map(contents_of, layouts))
     if not yes:
-        _ask(shown, found)
-    found = remove_run(layout)
+        _ask(shown, _together(every))
+    others = _together(list(map(remove_run, layouts))).others
+    if is_matrix(path):
+        (path / MATRIX_FILE).unlink()
+        others += path.iterdir()
+        if not others:
+            path.rmdir()
     say(f"removed {shown}")
-    if found.others:
-        say(f"left in place, not made by Limpet: {_named(found.others)}", "yellow")
+    if others:
+        say(f"left in place, not made by Limpet: {_named(others)}", "yellow")
     return DONE
+
+
+def _together(every: list[Contents]) -> Contents:
+    ours = [path for contents in every for path in contents.ours]
+    return Contents(ours, [path for contents in every for path in contents.others])
 
 
 def _ask(shown: str, found: Contents) -> None:

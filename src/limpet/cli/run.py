@@ -21,6 +21,7 @@ from limpet.cli.made_by import MadeBy
 from limpet.cli.matrix import (
     VariantEvents,
     check_directory,
+    named_as_on_disk,
     note_variants,
     run_variants,
     say_variants_ended,
@@ -110,6 +111,9 @@ def command(
         check_skipped(given, flags)
         matrix = made_by.matrix()
         check_matrix(only, flags.against, has_matrix=matrix is not None)
+        if matrix is not None:
+            first = made_by._replace(variant=matrix.variants[0]).read()
+            matrix = named_as_on_disk(matrix, first.run.parent)
         variants = [None] if matrix is None else matrix.chosen(only)
         # All of them, before any call is made: a mistake in the last one costs nothing.
         runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]

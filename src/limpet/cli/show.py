@@ -65,8 +65,7 @@ def command(
     if limit is None and not as_json and stdout_console().is_terminal:
         limit = _SCREENFUL
     with open_run(run) as reader:
-        if run is None and not as_json:
-            say(f"run: {one_line(str(reader.path))}", "dim")
+        _say_which(reader, is_named=run is not None or as_json)
         if id_ is not None:
             _show_item(reader, id_, as_json=as_json)
             return DONE
@@ -86,6 +85,11 @@ def command(
         else:
             _show_items(reader, wanted, limit)
     return DONE
+
+
+def _say_which(reader: RunReader, *, is_named: bool) -> None:
+    if not is_named:
+        say(f"run: {one_line(str(reader.path))}", "dim")
 
 
 def _check_combined(options: Sequence[str]) -> None:

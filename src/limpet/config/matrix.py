@@ -2,11 +2,14 @@
 
 Each of its keys is a path of the file, as `--set` takes it, with a list of values. Every
 combination is a variant: the same file with these values set, and a run of its own. The name of a
-variant is the name of its run's directory. It depends on its own values alone, so that a value
-added to the matrix or removed from it leaves the other runs where they are.
+variant is the name of its run's directory, short enough to read: `prompt=short` for
+`prompts/short.txt`. Values that would be alike get a digest. Where a variant has a run, its
+directory is its name (`cli/matrix.py`), so that a value added to the matrix or removed from it
+leaves the other runs where they are.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -24,6 +27,8 @@ from limpet.text import hint_near, one_line, quoted
 MATRIX = "matrix"
 _MOST = 500
 _LONGEST_VALUE, _LONGEST_NAME = 40, 150
+_ENDING = re.compile(r"(?<=.)\.[A-Za-z]\w{0,4}$")
+"""How the name of a file ends: `.txt`, but not the `.1` of a model."""
 _FIXED = {
     "name": "the variants share one name",
     "run": "each variant has a directory of its own in that of the matrix",
@@ -60,6 +65,22 @@ class Matrix(NamedTuple):
 
     labels: Mapping[str, str]
     variants: Sequence[Variant]
+
+    def named(self, there: Mapping[str, Mapping[str, Any]]) -> "Matrix":
+        """Return the same variants, each named as its run; a new one takes no other's name.
+
+        Args:
+            there: The values of each run that is there, without secrets, by its name.
+        """
+        names = {_key(values): name for name, values in there.items()}
+        taken = set(map(str.casefold, there))
+        variants = []
+        for variant in self.variants:
+            name = names.get(_key(masked(dict(variant.values))))
+            if name is None and variant.name.casefold() in taken:
+                name = f"{variant.name}-{_digest(variant.values)}"
+            variants.append(variant._replace(name=name or variant.name))
+        return self._replace(variants=variants)
 
     def chosen(self, texts: Sequence[str]) -> list[Variant]:
         """Return the variants that `--only` selects; all if it is not given.
@@ -259,20 +280,22 @@ def _names(
 def _directory_parts(values: Sequence[Any]) -> list[str]:
     """Return each value as part of a directory's name.
 
-    A value that is no such name gets a digest, as do those that differ only in case or type.
+    Values that would have the same get a digest, as does one that leaves nothing to read.
     """
-    safe = [_shell_safe(value_text(value)) if _is_word(value) else "" for value in values]
+    safe = [_shell_safe(_short(value)) for value in values]
     alike = Counter(map(str.casefold, safe))
     return [
-        part
-        if part == (value_text(value) if _is_word(value) else None) and alike[part.casefold()] == 1
-        else f"{part}-{_digest(value)}".lstrip("-")
+        part if part and alike[part.casefold()] == 1 else f"{part}-{_digest(value)}".lstrip("-")
         for value, part in zip(values, safe, strict=True)
     ]
 
 
-def _is_word(value: Any) -> bool:
-    return not isinstance(value, (dict, list))
+def _short(value: Any) -> str:
+    """Return a value as a short string: of a path, the name of the file."""
+    if isinstance(value, (dict, list)):
+        return ""
+    folder, slash, name = value_text(value).rpartition("/")
+    return _ENDING.sub("", name) if slash and folder else value_text(value)
 
 
 def _shell_safe(text: str) -> str:

@@ -64,7 +64,9 @@ def skipped_rows(rows: Sequence[str]) -> list[str]:
     if not rows:
         return []
     more = f" and {len(rows) - _MOST_ROWS:,} more" if len(rows) > _MOST_ROWS else ""
-    return [f"{count(len(rows), 'row')} skipped: {'; '.join(map(one_line, rows[:_MOST_ROWS]))}{more}"]
+    return [
+        f"{count(len(rows), 'row')} skipped: {'; '.join(map(one_line, rows[:_MOST_ROWS]))}{more}"
+    ]
 
 
 def moment(text: str) -> str:

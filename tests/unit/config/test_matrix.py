@@ -58,11 +58,27 @@ def test_an_unknown_path_is_reported_on_its_line():
         load_config("eval.yml", (), variant)
 
 
-def test_values_that_are_no_directory_names_get_a_digest():
+def test_values_have_names_that_can_be_read_and_a_digest_only_where_two_are_alike():
+    text = "matrix: {workflow.args.x: [prompts/short.txt, b/long.md, openai/gpt-4.1, Be brief!]}\n"
+    assert names(text) == ["x=short", "x=long", "x=gpt-4.1", "x=Be-brief"]
+    first, second, other = names("matrix: {workflow.args.x: [a/b.txt, c/B.txt, d.txt]}\n")
+    assert (first[:4], second[:4], other) == ("x=b-", "x=B-", "x=d.txt")
+    assert first.casefold() != second.casefold()
+
+
+def test_a_variant_stays_where_its_run_is_and_takes_no_other_directory():
+    found = matrix("matrix: {workflow.args.x: [a/b.txt, 1, c]}\n")
+    there = {"x=old": {"workflow.args.x": "a/b.txt"}, "x=1": {"workflow.args.x": "1"}}
+    old, other, new = (variant.name for variant in found.named(there).variants)
+    assert (old, new) == ("x=old", "x=c")
+    assert other.startswith("x=1-")
+
+
+def test_values_that_are_no_directory_names_get_safe_ones():
     slash, long, dots, listed = names(
         f"matrix: {{workflow.args.x: [openai/gpt-4, '{'word ' * 60}', .., [1, 2]]}}\n"
     )
-    assert slash.startswith("x=openai-gpt-4-")
+    assert slash == "x=gpt-4"
     assert len(long) < 70
     assert ".." not in dots
     assert not set("/ [") & set(slash + long + dots + listed)

@@ -290,7 +290,9 @@ class _StepTally:
         for part, value in values_of(record) if isinstance(record, Mapping) else ():
             if value is not None:
                 name = self.name if part is None else f"{self.name}.{part}"
-                self._sums[name] = self._sums.get(name, _NOTHING).plus(counted(float(value), self._scale))
+                self._sums[name] = self._sums.get(name, _NOTHING).plus(
+                    counted(float(value), self._scale)
+                )
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop goes on meanwhile.

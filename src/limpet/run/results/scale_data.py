@@ -38,7 +38,7 @@ def range_words(scale: Scale) -> str:
 
 
 def counted(value: float, scale: Scale) -> float:
-    """Return a score as it counts in numbers: one just outside of its range, or of 0 to 1, is its end."""
+    """Return a score as it counts in numbers: just outside of its range (or of 0 to 1), its end."""
     low, high = scale.range or _UNIT
     near = _NEAR * (high - low)
     return low if low - near <= value < low else high if high < value <= high + near else value

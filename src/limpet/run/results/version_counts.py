@@ -86,7 +86,7 @@ def current(numbers: Mapping[str, Any]) -> Current:
 
 
 def earlier_words(number: int) -> list[str]:
-    """Return how many answers of earlier versions are on disk and do not count, and the way back."""
+    """Return how many answers of earlier versions are on disk, do not count, and the way back."""
     if not number:
         return []
     answers = count(number, "answer of an earlier version is", "answers of an earlier version are")

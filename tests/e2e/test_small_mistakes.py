@@ -1,5 +1,6 @@
 """A word that is nearly right, a file of another kind: what is said, and what is never done."""
 
+import os
 
 import pytest
 from e2e.project import calls, make, run
@@ -25,6 +26,49 @@ def test_a_misspelt_evaluator_of_a_gate_gets_the_name_that_is_there(tmp_path, fl
     assert "correct" in done.stderr.replace("corect", "")
     assert "corect=0.9" not in done.stderr.removeprefix(f"error: --fail-under {flag}")
     assert calls(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("id;question;answer\n1;Repeat 1;1\n", 'delimiter: ";"'),
+        ("id;question;answer\n1;Repeat 1, then stop;1\n", 'delimiter: ";"'),
+        ("id|question|answer\n1|Repeat 1|1\n", 'delimiter: "|"'),
+        ("id\tquestion\tanswer\n1\tRepeat 1\t1\n", r'delimiter: "\t"'),
+        ("id,question,answer\n1,Répète 1,1\n", "encoding: latin-1"),
+        ("id,quéstion,answer\n1,Repeat 1,1\n", "encoding: latin-1"),
+    ],
+)
+def test_a_csv_of_another_form_gets_the_setting_that_reads_it(tmp_path, content, hint):
+    make(tmp_path)
+    (tmp_path / "rows.csv").write_bytes(content.encode("latin-1"))
+    done = run(tmp_path, "--set", "dataset=rows.csv")
+    assert done.returncode == 2
+    assert f"hint: {hint}" in done.stderr or f" {hint} (in Python: " in done.stderr
+    key, value = hint.split(": ")
+    path, setting = "--set=dataset.path=rows.csv", f"--set=dataset.{key}={value}"
+    of_input = ["--set", "dataset.input=quéstion"] if "quéstion" in content else []
+    assert run(tmp_path, path, setting, *of_input).returncode == 0
+
+
+def test_utf_16_gets_the_setting_that_reads_it(tmp_path):
+    make(tmp_path)
+    (tmp_path / "rows.csv").write_bytes("id,question,answer\n1,Repeat 1,1\n".encode("utf-16"))
+    assert "encoding: utf-16" in run(tmp_path, "--set", "dataset=rows.csv").stderr
+    right = ("--set=dataset.path=rows.csv", "--set=dataset.encoding=utf-16")
+    assert run(tmp_path, *right).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "rows.parquet"])
+def test_a_pipe_or_a_device_is_no_dataset_and_is_not_waited_for(tmp_path, name):
+    make(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    (tmp_path / f"zero{name}").symlink_to("/dev/zero")
+    for dataset in (name, f"zero{name}"):
+        done = run(tmp_path, "--set", f"dataset={dataset}")
+        assert done.returncode == 2
+        assert f"{dataset} is a pipe or a device, not a file" in done.stderr
 
 
 def test_a_misspelt_resource_of_ray_gets_the_name_that_is_there(tmp_path):

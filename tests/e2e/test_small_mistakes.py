@@ -1,5 +1,6 @@
 """A word that is nearly right, a file of another kind: what is said, and what is never done."""
 
+import json
 import os
 
 import pytest
@@ -76,3 +77,16 @@ def test_a_misspelt_resource_of_ray_gets_the_name_that_is_there(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 2
     assert "did you mean 'num_cpus'?" in done.stderr
+
+
+@pytest.mark.parametrize("patch", ["lambda *a, **k: 'patched'", "lambda value, **k: b'{}'"])
+def test_code_that_replaces_json_dumps_damages_no_file_of_the_run(tmp_path, patch):
+    make(tmp_path)
+    with (tmp_path / "app.py").open("a") as app:
+        app.write(f"import json\njson.dumps = {patch}\n")
+    assert run(tmp_path).returncode == 0
+    home = tmp_path / "runs" / "trial"
+    for name in ("run.json", "identity.json", "summary.json"):
+        assert isinstance(json.loads((home / name).read_bytes()), dict)
+    assert run(tmp_path).returncode == 0
+    assert len(calls(tmp_path)) == 20

@@ -90,3 +90,15 @@ def test_code_that_replaces_json_dumps_damages_no_file_of_the_run(tmp_path, patc
         assert isinstance(json.loads((home / name).read_bytes()), dict)
     assert run(tmp_path).returncode == 0
     assert len(calls(tmp_path)) == 20
+
+
+def test_a_disk_that_fails_to_read_is_said_without_a_traceback(tmp_path):
+    make(tmp_path)
+    assert run(tmp_path).returncode == 0
+    column = tmp_path / "runs" / "trial" / "workflow_output.jsonl"
+    column.unlink()
+    column.symlink_to("/proc/self/mem")  # a file whose first byte is an I/O error
+    done = run(tmp_path, "runs/trial", command="show")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: a file or the output: cannot be read or written: Input/")
+    assert "hint: check the disk" in done.stderr

@@ -102,3 +102,35 @@ def test_a_disk_that_fails_to_read_is_said_without_a_traceback(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("error: a file or the output: cannot be read or written: Input/")
     assert "hint: check the disk" in done.stderr
+
+
+TOPIC = "def about(output, topic):\n    return topic in output\n"
+
+
+def test_an_evaluator_takes_a_column_by_its_name_and_depends_on_it_alone(tmp_path):
+    make(tmp_path, rows=3, more="  about: judges:about\n")
+    (tmp_path / "judges.py").write_text(TOPIC)
+    rows = [{"id": n, "question": f"Repeat {n}", "answer": "x", "topic": "1"} for n in range(3)]
+
+    def ask():
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / "rows.jsonl").write_text(text)
+        assert run(tmp_path).returncode == 0
+        column = tmp_path / "runs" / "trial" / "about_output.jsonl"
+        return [json.loads(line)["score"] for line in column.read_text().splitlines()]
+
+    assert sorted(ask()) == [False, False, True]
+    rows[0]["note"] = "of no interest"
+    assert len(ask()) == 3
+    rows[0]["topic"] = "0"
+    assert ask()[3:] == [True]
+
+
+def test_an_evaluator_that_takes_a_column_that_is_not_there_is_refused(tmp_path):
+    make(tmp_path, more="  about: judges:about\n")
+    (tmp_path / "judges.py").write_text(TOPIC.replace("topic", "qestion"))
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert "the evaluator about needs the column 'qestion': the dataset has id, " in done.stderr
+    assert "hint: did you mean 'question'?" in done.stderr
+    assert calls(tmp_path) == []

@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
+RAY_READY := $(VENV)/.ray-ready
 DEV_READY := $(VENV)/.dev-ready
 TESTS_READY := $(VENV)/.tests-ready
 
@@ -19,7 +20,7 @@ help:  ## Show this list
 demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go on: nothing is lost
 	@$(BIN)/python examples/demo.py
 
-demo-ray: $(DEV_READY)  ## The same on a local Ray: an actor and then Limpet itself are killed, and nothing is lost
+demo-ray: $(RAY_READY)  ## The same on a local Ray: an actor and then Limpet itself are killed, and nothing is lost
 	@$(BIN)/python examples/demo_ray.py
 
 test: $(DEV_READY)  ## Lint, types and every test that is not slow
@@ -81,11 +82,16 @@ $(DEMO_READY): pyproject.toml | same-python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
 	@touch $@
 
+$(RAY_READY): pyproject.toml | same-python
+	@echo "setting up $(VENV) with Ray (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,ray]'
+	@touch $@ $(DEMO_READY)
+
 $(DEV_READY): pyproject.toml | same-python
 	@echo "setting up $(VENV) with the test tools (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@$(BROWSER)
-	@touch $@ $(DEMO_READY)
+	@touch $@ $(DEMO_READY) $(RAY_READY)
 
 # The tests' own bytecode, made once and not by each worker. What is wrong with them, they say later.
 $(TESTS_READY): $(DEV_READY) $(shell find tests -name '*.py')

@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from enum import Enum
 from itertools import accumulate
+from json import JSONEncoder
 from math import isfinite
 from pathlib import PurePath
 from typing import Any
@@ -255,6 +256,11 @@ def encode_fast(value: Any, option: int = 0) -> bytes | None:
     return encoded
 
 
+def dumps(value: Any, **options: Any) -> str:
+    """Do what `json.dumps` does, also if user code put something else in its place."""
+    return JSONEncoder(**options).encode(value)
+
+
 def encode_canonical(value: Any) -> bytes:
     """Return the same bytes for equal values, whatever the order of their keys.
 
@@ -275,7 +281,7 @@ def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
         encoded = encode_plain(plain, orjson.OPT_SORT_KEYS if sort_keys else 0)
         if encoded is not None:
             return encoded
-        text = json.dumps(plain, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+        text = dumps(plain, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
         return text.encode()
     except NotPlainError:
         raise

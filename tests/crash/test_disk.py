@@ -30,6 +30,7 @@ from crash.laboratory import (
     write,
 )
 from e2e import ready_limpet
+from e2e.project import COMMAND, make
 
 import limpet
 from limpet.errors import DiskFullError, JournalError
@@ -81,6 +82,18 @@ def test_a_write_that_fails_harms_no_other_record(tmp_path, strace, when):
     assert not [number for number in refused if key_of(number) in reader]
     assert verify(tmp_path).is_sound  # each failed write was cut back at once
     reopen(tmp_path)
+
+
+def test_a_run_whose_answers_cannot_be_written_says_so_without_a_traceback(tmp_path, strace):
+    make(tmp_path)
+    column = tmp_path / "runs" / "trial" / "workflow_output.jsonl"
+    before = [*strace, "-P", str(column), "-e", "trace=writev", "-e", "inject=writev:error=EIO"]
+    done = subprocess.run(
+        [*before, *COMMAND, "run"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert f"{column}: q0 could not be written: Input/output error" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_group_whose_write_fails_is_tried_again_record_by_record(tmp_path, strace):

@@ -94,7 +94,7 @@ def test_the_readme_says_how_to_install_it_from_the_repository():
 
 @pytest.mark.parametrize(
     "words",
-    ["429", "a bug", "the prompt", "invalid", "disk is full", "a call hangs", "score is wrong"],
+    ["429", "a bug", "retries", "the prompt", "invalid", "disk is full", "a call hangs", "wrong"],
 )
 def test_the_page_for_trouble_has_a_heading_for_each(words):
     page = (ROOT / "docs/how-to/what-to-do-when.md").read_text(encoding="utf-8")

@@ -111,3 +111,10 @@ def test_python_m_limpet_is_the_command():
         [*COMMAND, "--version"], capture_output=True, text=True, timeout=250, check=True
     )
     assert re.fullmatch(r"limpet, version \d[\w.]*\n", done.stdout)
+
+
+def test_the_demo_on_ray_installs_ray_and_none_of_the_test_tools(tmp_path):
+    words = ["make", "-n", "demo-ray", f"VENV={tmp_path}", f"PYTHON={sys.executable}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "-e '.[demo,ray]'" in done.stdout
+    assert "[dev]" not in done.stdout

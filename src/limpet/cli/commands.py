@@ -32,6 +32,7 @@ _INSTEAD = {
     "resume": "limpet run",
     "diff": "limpet why",
 }
+_NEVER_MEANT = {"rm"}  # `limpet rum` meant `run`: what deletes is never suggested
 
 
 class _Commands(click.Group):
@@ -41,7 +42,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands:
             meant = _INSTEAD.get(cmd_name)
-            near = f"; did you mean: {meant}" if meant else did_you_mean(cmd_name, self.commands)
+            known = [name for name in self.commands if name not in _NEVER_MEANT]
+            near = f"; did you mean: {meant}" if meant else did_you_mean(cmd_name, known)
             ctx.fail(f"unknown command {cmd_name!r}{near}")
         return self.commands[cmd_name]
 

@@ -20,7 +20,7 @@ from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
 DONE, FAILED, USAGE, STOPPED, INCONCLUSIVE, BUG = 0, 1, 2, 3, 4, 70
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EBADF)
 
 
 class ReaderGoneError(Exception):
@@ -61,15 +61,27 @@ def _say_what_happened(error: BaseException) -> tuple[int, str | None, str | Non
             message = str(error) if error.__cause__ is None else _masked(str(error))
             hint = error.hint
             code = STOPPED if isinstance(error, DiskFullError) else USAGE
-        case OSError() if error.filename is None and error.errno in _UNWRITABLE:
-            _drop_stdout()
-            code, message = USAGE, f"cannot write the output: {error.strerror}"
+        case OSError() if error.errno == errno.EIO or (
+            error.filename is None and error.errno in _UNWRITABLE
+        ):
+            code, (message, hint) = USAGE, _about_disk(error)
         case _:
             code, hint = BUG, "finished results are on disk; please report the lines above"
             click.echo(harmless(_masked("".join(traceback.format_exception(error)))), err=True)
             message = _masked(f"internal error: {type(error).__name__}: {text_of(error)}")
     say_error(message, hint)
     return code, message, hint
+
+
+def _about_disk(error: OSError) -> tuple[str, str | None]:
+    """Return the message and the hint for a disk or an output that fails."""
+    if error.filename is None:  # perhaps of the output
+        _drop_stdout()
+    if error.errno != errno.EIO:
+        return f"cannot write the output: {error.strerror}", None
+    what = error.filename or "a file or the output"
+    hint = "check the disk (dmesg, smartctl); finished results are on disk"
+    return f"{what}: cannot be read or written: {error.strerror}", hint
 
 
 def _wants_json() -> bool:

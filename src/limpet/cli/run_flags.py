@@ -12,7 +12,7 @@ from limpet.engines.spec import ENGINES
 from limpet.run.api import Arguments
 from limpet.run.options import RunOptions, as_retry
 from limpet.run.results.score_names import ScoreName, split_name
-from limpet.text import did_you_mean, one_line
+from limpet.text import did_you_mean, nearest, one_line
 
 if TYPE_CHECKING:
     from limpet.cli.against import Against
@@ -96,9 +96,8 @@ def _read_score(
     except ValueError:
         value = math.nan
     if name is None or not math.isfinite(value):
-        raise click.UsageError(
-            f"{flag} {text}: must be NAME=NUMBER, for example {whole or text}={example}"
-        )
+        known = whole or nearest(text, evaluators) or "NAME"
+        raise click.UsageError(f"{flag} {text}: must be NAME=NUMBER, for example {known}={example}")
     return name, value
 
 

@@ -16,7 +16,7 @@ from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
-from limpet.datasets.sources import SUFFIXES, expanded
+from limpet.datasets.sources import FILE_HINT, NOT_A_FILE, SUFFIXES, expanded
 from limpet.text import nearest_file, one_line, quoted
 
 _SIDES = ("allow", "deny")
@@ -42,6 +42,8 @@ def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
         findings.add(at, f"{name} does not exist", hint_of_missing(text, path))
     elif path.is_dir():
         findings.add(at, f"{name} is a directory", "name one of the files in it")
+    elif not path.is_file():
+        findings.add(at, f"{name} {NOT_A_FILE}", FILE_HINT)
     elif suffix not in SUFFIXES:
         findings.add(
             at,

@@ -75,7 +75,7 @@ def check_column(
         argument: That argument.
     """
     if name not in columns:
-        hint = _hint_of_separator(columns) or hint_near(name, columns)
+        hint = hint_of_separator(columns) or hint_near(name, columns)
         raise _missing(place, columns, one_line(repr(name)), hint, argument, asker)
 
 
@@ -113,16 +113,20 @@ def _no_input(place: str, columns: Collection[str]) -> MissingColumnError:
     matches = (nearest(name, columns) for name in _DEFAULTS["input"])
     near = one_line(next(filter(None, matches), "…"))
     name_it = f"name the input column: input: {near} (in Python: input='{near}')"
-    hint = _hint_of_separator(columns) or name_it
+    hint = hint_of_separator(columns) or name_it
     return _missing(place, columns, "'question' or 'input'", hint, ("input",))
 
 
-def _hint_of_separator(columns: Collection[str]) -> str | None:
+def hint_of_separator(columns: Collection[str]) -> str | None:
     """Return a hint for a file read as a single column: Excel writes semicolons in Europe."""
     if len(columns) != 1:
         return None
     (only,) = columns
-    word = next((word for sign, word in _SEPARATORS.items() if sign in only), None)
-    if word is None:
+    sign = next((sign for sign in _SEPARATORS if sign in only), None)
+    if sign is None:
         return None
-    return f"its cells seem to be separated by {word}: .csv means commas, .tsv tabs"
+    written = "\\t" if sign == "\t" else sign
+    return (
+        f"its cells seem to be separated by {_SEPARATORS[sign]}: name them with "
+        f'delimiter: "{written}" (in Python: delimiter="{written}")'
+    )

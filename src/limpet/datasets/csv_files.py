@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from limpet.datasets.columns import hint_of_separator
 from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns
 from limpet.datasets.text_files import Line, lines_of
 from limpet.errors import DatasetError
@@ -24,6 +25,10 @@ _REASONS = {
     _UNCLOSED: "a quote is opened and never closed",
 }
 _HINT = "a quote inside a quoted cell is written twice"
+_ENCODING_HINT = (
+    "if it was saved in another encoding, name that: encoding: latin-1 "
+    '(in Python: encoding="latin-1")'
+)
 
 
 class CsvForm(NamedTuple):
@@ -63,13 +68,14 @@ def read_csv(path: Path, place: str, delimiter: str = ",", encoding: str | None 
         width = len(header)
         for number, cells, flaw in records:
             if flaw is not None:
-                yield Flaw(number, records.text.rstrip("\r\n"), flaw)
+                yield Flaw(number, records.text.rstrip("\r\n"), flaw, records.hint)
             elif len(cells) == width:
                 yield Row(number, dict(zip(header, cells, strict=True)))
             elif records.text.strip():
                 many = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
                 reason = f"{many}, where the header has {width}"
-                yield Flaw(number, records.text.rstrip("\r\n"), reason)
+                text = records.text.rstrip("\r\n")
+                yield Flaw(number, text, reason, hint_of_separator(header))
 
 
 def _header_of(records: "_Records", place: str) -> list[str]:
@@ -79,7 +85,7 @@ def _header_of(records: "_Records", place: str) -> list[str]:
             header = one_line(records.text.rstrip("\r\n"))
             raise DatasetError(
                 f"{place}, line {number}: the header cannot be used: {flaw}: {header}",
-                hint="the first line names the columns, each once",
+                hint=records.hint or "the first line names the columns, each once",
             )
         return cells
     raise DatasetError(f"{place}: is empty", hint="the first line names the columns")
@@ -90,6 +96,7 @@ class _Records:
 
     Attributes:
         text: The latest record's text in the file.
+        hint: What to do about its bytes, if they are not of the encoding.
     """
 
     def __init__(self, lines: Iterator[Line], place: str, delimiter: str) -> None:
@@ -97,6 +104,7 @@ class _Records:
         self._place = place
         self._taken: list[str] = []
         self._flaw: str | None = None
+        self.hint: str | None = None
         self._reader = csv.reader(self._pieces(), delimiter=delimiter, strict=True)
 
     @property
@@ -106,7 +114,7 @@ class _Records:
     def __iter__(self) -> Iterator[tuple[int, list[str], str | None]]:
         while True:
             self._taken.clear()
-            self._flaw = None
+            self._flaw = self.hint = None
             number = self._reader.line_num + 1
             try:
                 cells = next(self._reader)
@@ -121,6 +129,7 @@ class _Records:
         """Yield and remember lines, including those that end with a lone carriage return."""
         for line in self._lines:
             text, self._flaw = line.text, self._flaw or line.flaw
+            self.hint = self.hint or (_ENCODING_HINT if line.flaw else None)
             for piece in [text] if "\r" not in text.removesuffix("\r\n") else _LINE.findall(text):
                 self._taken.append(piece)
                 yield piece

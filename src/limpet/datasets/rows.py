@@ -36,11 +36,12 @@ class Row(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """Something that is not a usable row, and why."""
+    """Something that is not a usable row, why, and what to do if that is known."""
 
     number: int
     value: object
     reason: str
+    hint: str | None = None
 
 
 Rows: TypeAlias = Generator[Row | Flaw, None, None]
@@ -102,7 +103,7 @@ class BadRows:
         self._table = table
         self._skip = skip
 
-    def add(self, number: int, value: object, reason: str) -> None:
+    def add(self, number: int, value: object, reason: str, hint: str | None = None) -> None:
         """Add an unusable row.
 
         Raises:
@@ -110,11 +111,8 @@ class BadRows:
         """
         bad = BadRow(self._table.at(number), number, one_line(value), reason)
         if not self._skip:
-            raise DatasetError(
-                str(bad),
-                hint="fix it, or skip and list bad rows with on_bad_row: skip (in Python: "
-                'on_bad_row="skip")',
-            )
+            fix = "fix it, or skip and list bad rows with on_bad_row: skip (in Python: "
+            raise DatasetError(str(bad), hint=hint or f'{fix}on_bad_row="skip")')
         self.listed.append(bad)
 
 

@@ -30,6 +30,8 @@ _CSV_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _TEXT_SUFFIXES = (*_JSON_READERS, *_CSV_DELIMITERS)
 SUFFIXES = (*_TEXT_SUFFIXES, ".parquet", ".xlsx")
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+NOT_A_FILE = "is a pipe or a device, not a file"
+FILE_HINT = "write the rows to a file, or give a function that returns them"
 _ACCEPTED = "a path, a list of dicts, a DataFrame, or a function that returns one of these"
 
 
@@ -113,13 +115,15 @@ def expanded(path: Path) -> Path:
 
 
 def _check_file(path: Path, place: str) -> None:
-    """Raise `DatasetError` if the file does not exist or is a directory."""
+    """Raise `DatasetError` if it does not exist or is not a file: a pipe would be waited for."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: has a NUL
         raise DatasetError(f"{place}: file not found", hint=_hint_of_missing(path)) from error
     if stat.S_ISDIR(mode):
         raise DatasetError(f"{place}: is a directory", hint="name one of the files in it")
+    if not stat.S_ISREG(mode):
+        raise DatasetError(f"{place}: {NOT_A_FILE}", hint=FILE_HINT)
 
 
 def _hint_of_missing(path: Path) -> str:

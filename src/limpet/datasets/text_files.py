@@ -63,7 +63,8 @@ def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], No
         for number, raw in enumerate(file, 1):
             if number == 1 and raw.startswith(_UTF16):
                 raise DatasetError(
-                    f"{place}: is UTF-16, not UTF-8", hint="save it as UTF-8, or name its encoding"
+                    f"{place}: is UTF-16, not UTF-8",
+                    hint="save it as UTF-8, or if it is .csv or .tsv, name it: encoding: utf-16",
                 )
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             yield number, line, offset + len(raw) - len(line)

@@ -48,6 +48,7 @@ class FunctionEvaluator(OwnCode, Evaluator):
         self._inputs = Inputs(inputs or {}, self.name)
         self._wanted, declared = wanted_by(function, self.name, reads, self._inputs.templates)
         self.reads = declared | self._inputs.reads
+        self.needs = self._wanted.columns
         self._is_async = is_async(function)
         self._threads = _UNPOOLED
 
@@ -139,7 +140,8 @@ def evaluator(
     """Turn a function into an evaluator: `@evaluator`, or `@evaluator(reads=["output"])`.
 
     Args:
-        function: A function over some of output, expected, input, item, trace.
+        function: A function over some of output, expected, input, item, trace, and columns of the
+            dataset.
         name: Its name; None: the function's.
         reads: What it reads: "output", "expected", "input", "trace", "id", "row", "row.<field>".
             None: everything its parameters name. It sees nothing else, and runs again only when

@@ -11,11 +11,10 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scored
-from limpet.evaluators.reads import PARTS
+from limpet.evaluators.reads import FIELD, PARTS
 from limpet.templates import check_placeholders, names_in, render
 from limpet.text import one_line, quoted
 
-_FIELD = "row."
 _OF_ITEM = ("id", "row")
 
 
@@ -53,29 +52,34 @@ class Inputs:
             PermanentError: The item lacks a field.
         """
 
-        def value_of(name: str) -> Any:
-            return _value(scored, _read_by(name))
+        def value(name: str) -> Any:
+            return value_of(scored, _read_by(name))
 
-        return {field: render(template, value_of) for field, template in self.templates.items()}
+        return {field: render(template, value) for field, template in self.templates.items()}
 
 
 def _read_by(name: str) -> str:
     """Return what a placeholder reads, as an evaluator declares it."""
-    return name if name in PARTS or name.startswith(_FIELD) else _FIELD + name
+    return name if name in PARTS or name.startswith(FIELD) else FIELD + name
 
 
-def _value(scored: Scored, part: str) -> Any:
-    if part not in _OF_ITEM and not part.startswith(_FIELD):
+def value_of(scored: Scored, part: str) -> Any:
+    """Return a part of what is scored, as in `Evaluator.reads`, or the whole item.
+
+    Raises:
+        PermanentError: The item lacks the field.
+    """
+    if part not in _OF_ITEM and not part.startswith(FIELD):
         return getattr(scored, part)
     where = scored.where or "the item"
     if scored.item is None:
-        raise PermanentError(f"{where}: there is no row, and inputs names {quoted(part)}")
+        raise PermanentError(f"{where}: there is no row, and the evaluator takes {quoted(part)}")
     if part in _OF_ITEM:
         return getattr(scored.item, part)
-    field = part.removeprefix(_FIELD)
+    field = part.removeprefix(FIELD)
     if field not in scored.item.row:
         raise PermanentError(
-            f"{where} has no field {quoted(field)}, which inputs names",
+            f"{where} has no field {quoted(field)}, which the evaluator takes",
             hint="name a field of the dataset, or output, expected, input, trace, id",
         )
     return scored.item.row[field]

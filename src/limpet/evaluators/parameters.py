@@ -1,8 +1,9 @@
 """Which fields does a function want to see?
 
-The names of its parameters say so: `def brevity(output)`, `def correct(output, expected)`. A
-function with a single parameter of another name gets the output. Parameters that cannot be filled
-are an error when the evaluator is created, not a thousand failures later.
+The names of its parameters say so: `def brevity(output)`, `def correct(output, expected)`. Beside
+the output, a required parameter of another name is a column of the dataset: `fits(output, topic)`.
+A function with a single parameter of another name gets the output. Parameters that cannot be filled
+are an error when the evaluator is created or the dataset is read, not a thousand failures later.
 """
 
 import functools
@@ -12,13 +13,17 @@ from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any, NamedTuple
 
+from limpet.evaluators.inputs import value_of
 from limpet.evaluators.protocol import Scored
-from limpet.evaluators.reads import ITEM, checked_reads, reads_item
+from limpet.evaluators.reads import FIELD, ITEM, checked_reads, reads_item
 from limpet.text import did_you_mean, one_line
 
 FIELDS = ("output", "expected", "input", "item", "trace")
 """The fields a function can ask for."""
-_ALLOWED = f"an evaluator's parameters are some of {', '.join(FIELDS)}, by these names"
+_ALLOWED = (
+    f"an evaluator's parameters are some of {', '.join(FIELDS)}, by these names, and columns of "
+    "the dataset"
+)
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _REST = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -28,7 +33,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         in_order: The fields it gets by position.
-        by_name: The field for each of its other parameters.
+        by_name: The field for each of its other parameters; `row.<column>` is a column.
     """
 
     in_order: tuple[str, ...]
@@ -37,7 +42,7 @@ class Wanted(NamedTuple):
     def call(self, function: Any, scored: Scored, inputs: Mapping[str, Any]) -> Any:
         """Call the function with the fields it takes, and `inputs` by name."""
         given = [getattr(scored, field) for field in self.in_order]
-        named = {name: getattr(scored, field) for name, field in self.by_name.items()}
+        named = {name: value_of(scored, field) for name, field in self.by_name.items()}
         return function(*given, **named, **inputs)
 
     @property
@@ -45,6 +50,11 @@ class Wanted(NamedTuple):
         """Everything it could read of these fields."""
         fields = {*self.in_order, *self.by_name.values()}
         return frozenset(fields - {"item"} | (ITEM if "item" in fields else set()))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns it takes, as in `reads`."""
+        return frozenset(field for field in self.by_name.values() if field.startswith(FIELD))
 
 
 def wanted_by(
@@ -73,10 +83,16 @@ def wanted_by(
     declared = checked_reads(reads, name)
 
     def is_declared(field: str) -> bool:
-        return reads_item(declared) if field == "item" else field in declared
+        if field == "item":
+            return reads_item(declared)
+        return field in declared or (field.startswith(FIELD) and "row" in declared)
 
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
-        by_name = {key: field for key, field in wanted.by_name.items() if is_declared(field)}
+        by_name = {
+            key: field
+            for key, field in wanted.by_name.items()
+            if field not in FIELDS or is_declared(field)
+        }
         wanted = wanted._replace(by_name=by_name)
     for field in (*wanted.in_order, *wanted.by_name.values()):
         if not is_declared(field):
@@ -124,9 +140,13 @@ def _wanted(parameters: list[Parameter], bound: frozenset[str], name: str) -> Wa
     for parameter in parameters:
         if parameter.kind is Parameter.VAR_POSITIONAL:
             raise TypeError(f"{name} takes *{parameter.name}: {_ALLOWED}")
-        if parameter.name not in FIELDS and _is_required(parameter):
+        by_position = parameter.kind is Parameter.POSITIONAL_ONLY
+        if by_position and parameter.name not in FIELDS and _is_required(parameter):
             raise _unknown(parameter.name, name)
     wanted = _by_their_names(parameters, bound)
+    if wanted.columns and wanted.reads.isdisjoint(("output", "trace")):
+        # `def correct(answer, expected)` means the output, and would score the column `answer`.
+        raise _unknown(min(wanted.columns).removeprefix(FIELD), name)
     if not wanted.in_order and not wanted.by_name:
         raise TypeError(f"{name} takes no field: {_ALLOWED}")
     return wanted
@@ -159,12 +179,13 @@ def _by_their_names(parameters: list[Parameter], bound: frozenset[str]) -> Wante
             by_name.update((field, field) for field in rest)
         elif parameter.name in FIELDS:
             by_name[parameter.name] = parameter.name
+        elif _is_required(parameter):
+            by_name[parameter.name] = f"{FIELD}{parameter.name}"
     return Wanted(tuple(in_order), by_name)
 
 
 def _unknown(parameter: str, name: str) -> TypeError:
     advice = did_you_mean(parameter, FIELDS) or (
-        "; any other needs a default; for a column of the dataset, take item: "
-        f"item.row[{parameter!r}]"
+        f"; take the output, too: def {name}(output, {parameter})"
     )
     return TypeError(f"{name} takes {parameter!r}: {_ALLOWED}{advice}")

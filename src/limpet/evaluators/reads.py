@@ -18,7 +18,8 @@ PARTS = ("input", "expected", "output", "trace", "row", "id")
 ITEM = frozenset({"id", "input", "expected", "row"})
 """What an evaluator that takes the whole item reads."""
 _OF_ITEM = ("id", "input", "expected")
-_FIELD = "row."
+FIELD = "row."
+"""What the name of a field begins with."""
 
 
 def checked_reads(reads: Any, who: str) -> frozenset[str]:
@@ -34,7 +35,7 @@ def checked_reads(reads: Any, who: str) -> frozenset[str]:
         )
     parts = frozenset(reads)
     for part in parts:
-        is_field = isinstance(part, str) and part.startswith(_FIELD) and part != _FIELD
+        is_field = isinstance(part, str) and part.startswith(FIELD) and part != FIELD
         if part not in PARTS and not is_field:
             raise ValueError(
                 f"{who}: reads contains {part!r}; known are {', '.join(PARTS)} and row.<field>"
@@ -77,11 +78,11 @@ def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: s
     """
     for evaluator in evaluators:
         for part in sorted(needs_of(evaluator)):
-            field = part.removeprefix(_FIELD)
+            field = part.removeprefix(FIELD)
             if part == "expected" and expected is None:
                 what: str = "an expected column"
                 hint = hint_near(part, columns) or "name it as `expected` of the dataset"
-            elif part.startswith(_FIELD) and field not in columns:
+            elif part.startswith(FIELD) and field not in columns:
                 what, hint = (
                     f"the column {quoted(field)}",
                     hint_near(field, (*columns, *PARTS)) or "",
@@ -114,7 +115,7 @@ def check_groups(evaluators: Iterable[Any], columns: Collection[str]) -> None:
 
 def reads_item(reads: Collection[str]) -> bool:
     """Return whether it reads something that only the item has."""
-    return any(part in ("id", "row") or part.startswith(_FIELD) for part in reads)
+    return any(part in ("id", "row") or part.startswith(FIELD) for part in reads)
 
 
 def given(item: Item, output: Any, trace: Any, reads: Collection[str]) -> Scored:
@@ -132,7 +133,7 @@ def _part_of(item: Item, reads: Collection[str]) -> Item:
     if "row" in reads:
         values["row"] = own_copy(item.row)
     else:
-        fields = [part[len(_FIELD) :] for part in reads if part.startswith(_FIELD)]
+        fields = [part[len(FIELD) :] for part in reads if part.startswith(FIELD)]
         values["row"] = _Fields(item.row, fields)
     return filled(_ItemPart, values)
 

@@ -127,7 +127,8 @@ class AppendFile:
             os.ftruncate(self.fd, self.end)
         except OSError as error:
             self._broken = error
-            logger.exception("%s: it ends with half a line; recovery will cut it", self.path)
+            message = "%s: it ends with half a line; recovery will cut it: %s"
+            logger.error(message, self.path, error.strerror)  # noqa: TRY400 - it is the disk's fault
 
     def sync(self, jobs: Sequence[Job]) -> None:
         """Return when the whole file is on disk.

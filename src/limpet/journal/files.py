@@ -63,17 +63,39 @@ def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
     """Open one of our files for reading. A pipe is refused, not waited for.
 
     Raises:
-        JournalError: It is a directory, a pipe or a device.
+        JournalError: It is a directory, a pipe, a device, or a link that leads to itself.
         OSError: It cannot be opened.
     """
     # By name: Windows, where a journal is only read, lacks some and needs another.
     flags = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
-    fd = os.open(path, sum(getattr(os, name, 0) for name in flags) | os.O_RDONLY)
+    with _refusing_loops(path):
+        fd = os.open(path, sum(getattr(os, name, 0) for name in flags) | os.O_RDONLY)
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         os.close(fd)
         raise _not_regular(path, _kind_of(mode))
     return os.fdopen(fd, "rb", buffering)
+
+
+def size_of(path: Path) -> int:
+    """Return the size of one of our files.
+
+    Raises:
+        JournalError: It is a link that leads to itself.
+        OSError: It does not exist, or cannot be seen.
+    """
+    with _refusing_loops(path):
+        return path.stat().st_size
+
+
+@contextlib.contextmanager
+def _refusing_loops(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_regular(path, "a symbolic link that leads to itself") from error
+        raise
 
 
 _CLOSED = "other code in this process closed the file"

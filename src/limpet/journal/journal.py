@@ -34,7 +34,7 @@ from limpet.journal.recovery import (
 )
 from limpet.journal.scan import ColumnState
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
-from limpet.json_values import encode
+from limpet.json_values import dumps, encode
 from limpet.text import one_line
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Journal:
         if self._lock is None or not self._lock.is_held:
             raise JournalError(f"{path}: not written: the lock is lost")
         with _naming(path):
-            content = json.dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
+            content = dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
             for target in (path, *copies):
                 make_directory(target.parent)
                 replace_file(target, [content])

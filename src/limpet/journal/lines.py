@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import JournalError
-from limpet.journal.files import CHUNK_BYTES, open_to_read
+from limpet.journal.files import CHUNK_BYTES, open_to_read, size_of
 from limpet.json_values import NotPlainError, decode, encode, is_deep_text
 from limpet.types import Outcome
 
@@ -187,7 +187,7 @@ def size_and_crc(path: Path, start: tuple[int, int] = (0, 0)) -> list[int]:
         JournalError: It is not a regular file.
         OSError: It cannot be read.
     """
-    size = path.stat().st_size
+    size = size_of(path)
     known = start if start[0] <= min(size, _MOST_CHECKED) else (0, 0)
     return [size, checksum(path, min(size, _MOST_CHECKED), known)]
 

@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 from limpet.errors import JournalError, RunLockedError
 from limpet.journal.files import OwnFile, open_own, open_to_read, read_whole
+from limpet.json_values import dumps
 from limpet.text import one_line
 
 try:
@@ -53,7 +54,7 @@ class Lock:
         try:
             os.ftruncate(fd, 0)
             holder = {**_this_process(), "path": str(path.resolve())}
-            os.pwrite(fd, json.dumps(holder).encode() + b"\n", 0)
+            os.pwrite(fd, dumps(holder).encode() + b"\n", 0)
         except BaseException:
             os.close(fd)
             raise

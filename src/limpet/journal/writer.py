@@ -270,7 +270,7 @@ class Writer:
     def _break(self, broken: JournalError) -> None:
         if self._broken is None:
             self._broken = broken
-            logger.error("%s", broken, exc_info=broken)
+            logger.error("%s", broken)
             self._notify(broken)
 
     def _notify(self, problem: LimpetError | None) -> None:
@@ -346,5 +346,5 @@ def _not_written(job: Job, error: OSError) -> LimpetError:
         hint="what was acknowledged is safe; this one will run again",
     )
     failure.__cause__ = error
-    logger.error("%s", failure, exc_info=failure)
+    logger.error("%s", failure)
     return failure

@@ -13,7 +13,7 @@ from limpet.errors import LimpetError, PermanentError, SetupError, TransientErro
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
 from limpet.models.connections import SharedClient, opened
-from limpet.models.failures import ModelMissingError, refusal, said_in
+from limpet.models.failures import ModelMissingError, PathMissingError, refusal, said_in
 from limpet.models.keys import Key
 from limpet.secrets.names import may_be_secret
 from limpet.text import did_you_mean
@@ -159,7 +159,7 @@ class Server:
         reading = functools.partial(self._read, shared.client, read or self.json)
         try:
             return await shared.client.ask("POST", url, encoded, reading, self.where)
-        except ModelMissingError as error:
+        except (ModelMissingError, PathMissingError) as error:
             raise await self._with_near_names(shared, error) from None
 
     async def _read(self, client: Client, read: Read, reply: HttpReply) -> Response:
@@ -195,15 +195,20 @@ class Server:
     # ---- which models there are -----------------------------------------------------------------
 
     async def _with_near_names(self, shared: SharedClient, error: SetupError) -> SetupError:
-        """Return the error with the models that the server has."""
+        """Return the error with the models that the server has.
+
+        A 404 that does not say what is missing is about the model, if the server lists others.
+        """
         async with shared.listing:  # many calls fail at once, and one list is enough
             if shared.models is None:
                 shared.models = await self._list(shared.client)
-        if not shared.models:
+        is_path = isinstance(error, PathMissingError)
+        if not shared.models or (is_path and self._model in shared.models):
             return error
         known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))
         near = did_you_mean(self._model, shared.models)
-        return SetupError(f"{error}{near}", hint=f"the server has {known}")
+        kind = PathMissingError if is_path else SetupError
+        return kind(f"{error}{near}", hint=f"the server has {known}")
 
     async def _list(self, client: Client) -> list[str]:
         async def read(reply: HttpReply) -> list[str]:

@@ -1,12 +1,12 @@
 """How is a YAML file stored without its secrets, and otherwise unchanged?"""
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Self
 
 import yaml
 
+from limpet.json_values import dumps
 from limpet.secrets.in_configs import Literals, each_word, hidden, secret_start
 from limpet.secrets.masking import MASK, by_environment
 from limpet.secrets.names import is_secret_key
@@ -149,4 +149,4 @@ def _read(raw: str) -> Any:
 def _quoted(text: str) -> str:
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    return json.dumps(text, ensure_ascii=False)
+    return dumps(text, ensure_ascii=False)

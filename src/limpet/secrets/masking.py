@@ -6,7 +6,6 @@ would try thousands one after the other at each position.
 """
 
 import functools
-import json
 import os
 import re
 from base64 import b64encode
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from limpet.json_values import dumps
 from limpet.secrets.credentials import HIDDEN, trace_without_credentials, without_credentials
 from limpet.secrets.known import certain_secrets, declared, possible_secrets
 from limpet.text import one_line
@@ -246,9 +246,9 @@ def _forms(secret: str) -> Iterator[str]:
     yield ascii(secret)[1:-1]
     yield repr(_as_bytes(secret))[2:-1]
     for ascii_only in (True, False):
-        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        escaped = dumps(secret, ensure_ascii=ascii_only)[1:-1]
         yield escaped
-        yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]  # JSON in JSON
+        yield dumps(escaped, ensure_ascii=ascii_only)[1:-1]  # JSON in JSON
     raw = _as_bytes(secret)
     for encoded in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
         yield encoded
@@ -283,7 +283,7 @@ def _as_text(raw: bytes) -> str:
 
 def _as_json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        return dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except (TypeError, ValueError):
         return ""
 

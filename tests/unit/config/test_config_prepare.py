@@ -219,10 +219,10 @@ def test_everything_that_cannot_be_imported_is_in_one_message(folder):
 
 
 def test_an_evaluator_that_wants_what_is_not_there_is_refused(folder):
-    (folder / "judges.py").write_text("def grade(output, gold): return 1\n")
+    (folder / "judges.py").write_text("def grade(answer, gold): return 1\n")
     said, _ = refusal(GOOD + "evaluators:\n  a: judges:grade\n")
     assert said.startswith(
-        "eval.yml:4: evaluators.a: judges:grade: a takes 'gold': an evaluator's parameters are "
+        "eval.yml:4: evaluators.a: judges:grade: a takes 'answer': an evaluator's parameters are "
         "some of output, expected, input, item, trace, by these names"
     )
 

@@ -489,3 +489,11 @@ def test_the_same_id_is_found_in_a_file_of_one_line(tmp_path):
     path.write_text('[{"id": "a", "question": "x"}, {"id": "a", "question": "y"}]')
     with pytest.raises(DatasetError, match="the same id as at line 1"):
         Dataset(path).load()
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.csv"])
+def test_a_pipe_or_a_device_is_not_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    for path in (tmp_path / name, tmp_path / "zero.jsonl"):
+        assert refused(path)[0] == f"{path}: is a pipe or a device, not a file"

@@ -58,6 +58,26 @@ def test_a_default_is_replaced_by_the_field_of_its_name_and_kept_otherwise():
     assert call(lambda output, expected="no", least=2: f"{expected}x{least}")["score"].label == "4x2"
 
 
+def test_beside_the_output_a_required_parameter_is_a_column():
+    assert call(lambda output, question: question)["score"].label == "2+2?"
+    assert call(lambda question, output: f"{question}{output}")["score"].label == "2+2?four"
+    assert call(lambda output, *, answer: answer)["score"].label == "4"
+    assert call(lambda question, **given: f"{question}{len(given)}")["score"].label == "2+2?5"
+    assert call(lambda output, question="mine": question)["score"].label == "mine"
+    with pytest.raises(PermanentError, match="has no field 'topic', which the evaluator takes"):
+        call(lambda output, topic: topic)
+
+
+def test_a_column_that_reads_leaves_out_is_refused():
+    def on_topic(output, topic):
+        return topic in output
+
+    for reads in (["output", "row.topic"], ["output", "row"], None):
+        assert limpet.evaluator(reads=reads)(on_topic).needs == {"row.topic"}
+    with pytest.raises(TypeError, match=r"takes 'row.topic', and reads=\['output'\] leaves it out"):
+        limpet.evaluator(reads=["output"])(on_topic)
+
+
 def test_keyword_arguments_get_all_five():
     assert call(lambda **given: len(given))["score"].value == 5
     assert call(lambda output, **given: len(given))["score"].value == 4
@@ -116,9 +136,9 @@ class Unreadable:
             lambda answer, expected: 1,
             "mine takes 'answer'.*output, expected, input, item, trace",
         ),
-        (lambda output, expcted: 1, "'expcted'.*did you mean 'expected'"),
-        (lambda output, temperature: 1, "'temperature'.*any other needs a default"),
-        (lambda output, lang: 1, r"for a column of the dataset, take item: item.row\['lang'\]"),
+        (lambda expected, lang: 1, r"'lang'.*take the output, too: def mine\(output, lang\)"),
+        (lambda item, lang: 1, "'lang'.*take the output, too"),
+        (lambda output, lang, /: 1, "'lang'"),
         (lambda inputs: 1, "'inputs'.*did you mean 'input'"),
         (lambda *args: 1, r"takes \*args"),
         (lambda output, *rest: 1, r"takes \*rest"),

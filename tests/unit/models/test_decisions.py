@@ -69,7 +69,7 @@ def test_the_other_endpoint_is_found_and_remembered():
     with model_server(only_system_one("correct")) as server:
         assert deciding(server).parsed == {"label": "correct"}
         assert deciding(server).probabilities == {"correct": 0.75, "incorrect": 0.25}
-    paths = [request.path for request in server.requests]
+    paths = [request.path for request in server.requests if request.method == "POST"]
     assert paths == ["/v1/decisions", "/v1/systemone", "/v1/systemone"]
     assert server.asked[1] == {
         "model": "m",

@@ -212,6 +212,13 @@ def test_a_missing_model_is_a_setup_error_with_near_names(status):
     assert "gpt-4.1-nano" in error.hint
 
 
+def test_a_404_that_does_not_name_the_model_is_about_it_if_the_server_lists_others():
+    error = refused(raw(b"404 page not found", 404), SetupError, settings={"model": "mm"})
+    assert str(error).startswith("mm at http://127.0.0.1:")
+    assert str(error).endswith("status 404: 404 page not found; did you mean 'm'?")
+    assert error.hint == "the server has m"
+
+
 def test_many_calls_to_a_missing_model_ask_once_which_there_are():
     async def ask_often(model):
         await model.open()

@@ -57,6 +57,10 @@ def of_some(**some):
     return len(some)
 
 
+def of_column(output, topic):
+    return len(topic)
+
+
 class Own(limpet.Evaluator):
     name, fingerprint = "own", {"x": "1"}
 
@@ -90,6 +94,7 @@ KINDS = [
     (of_item, EVERYTHING - {"trace"}),
     (of_all, EVERYTHING),
     (of_topic, {"topic", "output"}),
+    (of_column, {"topic", "output"}),
     (of_id, {"id", "output"}),
     (of_some, {"trace", "output"}),
     (Own(), EVERYTHING),

@@ -17,7 +17,7 @@ from limpet.run.reading import open_run
 ROWS = [{"id": "a", "input": "a"}, {"id": "b", "input": "b"}]
 APPENDED = ["LOCK", "workflow_output.jsonl", "good_output.jsonl", "failures.jsonl", "events.jsonl"]
 REPLACED = ["run.json", "summary.json", "workflow_output.json", "items.jsonl"]
-KINDS = ["link", "dangling link", "hard link", "pipe", "directory", "socket", "device"]
+KINDS = ["link", "dangling link", "loop", "hard link", "pipe", "directory", "socket", "device"]
 
 
 def answer(question):
@@ -40,6 +40,9 @@ def put(kind, path, outside):
         return "a symbolic link"
     if kind == "dangling link":
         path.symlink_to(outside.with_name("nowhere"))
+        return "a symbolic link"
+    if kind == "loop":
+        path.symlink_to(path.name)
         return "a symbolic link"
     if kind == "hard link":
         path.hardlink_to(outside)
@@ -107,6 +110,16 @@ def test_an_index_that_is_a_link_is_done_without(tmp_path, caplog):
     assert evaluate(tmp_path / "run").plan.workflow.kept == 2
     assert outside.read_bytes() == b"precious\n"
     assert "a symbolic link" in caplog.text
+
+
+@pytest.mark.quick(4)
+@pytest.mark.parametrize("name", [*APPENDED, *REPLACED, "files.jsonl", "identity.json"])
+def test_a_link_that_leads_to_itself_is_a_limpet_error_for_whoever_reads(name, tmp_path):
+    evaluate(tmp_path / "run")
+    put("loop", tmp_path / "run" / name, tmp_path)
+    for read in (limpet.load_run, lambda run: limpet.load_run(run).report(run / "r.html"), verify):
+        with contextlib.suppress(limpet.LimpetError):
+            read(tmp_path / "run")
 
 
 @pytest.mark.slow

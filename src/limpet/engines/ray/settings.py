@@ -104,6 +104,9 @@ def _resources(resources: Any, as_bytes: Any) -> tuple[tuple[str, float], ...]:
         )
     for name, amount in resources.items():
         where = f"engine: ray: resources: {one_line(name)}"
+        if str(name).startswith("num_") and name not in _NAMES:  # any other may be a node's own
+            near = did_you_mean(str(name), _NAMES)
+            raise ValueError(f"{where}: must be num_cpus, num_gpus or a node's resource{near}")
         if name in _SIZES and isinstance(amount, str):
             amount = as_bytes(amount)  # noqa: PLW2901 - the same
         if not isinstance(amount, (int, float)) or isinstance(amount, bool):

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from limpet.json_values import dumps
 from limpet.secrets.in_code import is_hidden
 from limpet.secrets.masking import MASK
 
@@ -181,7 +182,7 @@ def _quoted(text: str) -> str:
     if "\n" in text.strip("\n") and text.count("\n") > 1:
         inner = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
         return f'"""{inner}"""'
-    return json.dumps(text, ensure_ascii=False)
+    return dumps(text, ensure_ascii=False)
 
 
 def _unpacked(element: Any) -> Any:
@@ -192,4 +193,4 @@ def _unpacked(element: Any) -> Any:
 
 
 def _as_json(form: Any) -> str:
-    return json.dumps(form, ensure_ascii=False, default=str)
+    return dumps(form, ensure_ascii=False, default=str)

@@ -8,7 +8,6 @@ the function that it wraps.
 import contextlib
 import gc
 import io
-import json
 import os
 import warnings
 import weakref
@@ -37,6 +36,7 @@ from limpet.fingerprints.walk.safe_access import (
     text_at,
 )
 from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
+from limpet.json_values import dumps
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -204,9 +204,7 @@ def _builtin_state(value: Any) -> list[Any]:
 
 def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
     if issubclass(type(value), (set, frozenset)):
-        return sorted(
-            json.dumps(walk.form(f"{path}[…]", element, depth=depth)) for element in content
-        )
+        return sorted(dumps(walk.form(f"{path}[…]", element, depth=depth)) for element in content)
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
         differ = walk.volatile.get(id(value), ())
         content = _without_environment(content)

@@ -8,7 +8,6 @@ import array
 import collections
 import datetime as dt
 import ipaddress
-import json
 import re
 import string
 import uuid
@@ -23,6 +22,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any
 
 from limpet.fingerprints.walk.safe_access import attributes_of, is_a, text_at
+from limpet.json_values import dumps
 
 _LONGEST_INT = 8_000
 _LONG = 8
@@ -89,7 +89,7 @@ def form_of_constant(value: Any, normalizer: "Normalizer") -> Any:
     forms = [form_of_constant(element, normalizer) for element in value]
     if type(value) is tuple:
         return ["a", "builtins.tuple", forms]
-    return ["a", "builtins.frozenset", sorted(map(json.dumps, forms))]
+    return ["a", "builtins.frozenset", sorted(map(dumps, forms))]
 
 
 def is_plain_member(value: Any) -> bool:

@@ -7,7 +7,6 @@ out. If the evaluator changed, nothing is left to correct: it is to be compared 
 again.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import fsum
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from limpet import stats
 from limpet.errors import JournalError, LimpetError
 from limpet.fingerprints.keys import digest
+from limpet.json_values import dumps
 from limpet.run.calibrating.judged import Judged
 from limpet.run.calibrating.label_values import scale_of
 from limpet.run.calibrating.people_file import (
@@ -151,7 +151,7 @@ def _skipped(draw: Draw, known: Mapping[Drawn, Labelled]) -> int:
 
 def digest_of(inputs: str | None, corrected: Mapping[str, Any]) -> str:
     """Return a digest of a corrected mean and of all that it follows from; empty: not known."""
-    return digest(inputs, json.dumps(corrected)) if inputs and corrected else ""
+    return digest(inputs, dumps(corrected)) if inputs and corrected else ""
 
 
 def fingerprint_of(reader: "RunReader", evaluator: str) -> str:

@@ -9,7 +9,6 @@ own, so that several pages can write while a session works on the run. Half a li
 that was killed, counts for nothing: it gets its line end before the next one, and stays.
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +26,7 @@ from limpet.journal.files import (
 )
 from limpet.journal.layout import Layout
 from limpet.journal.lock import Lock
+from limpet.json_values import dumps
 from limpet.run.calibrating.label_files import Said, said_in
 from limpet.text import count, one_line
 
@@ -97,7 +97,7 @@ class LabelsLog:
             fields = make()
             if fields is None:
                 return
-            line = json.dumps(fields).encode() + b"\n"
+            line = dumps(fields).encode() + b"\n"
             try:
                 self._append(line)
             except OSError as error:

@@ -16,6 +16,7 @@ from limpet.journal.journal import FORMAT
 from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
 from limpet.journal.lock import Lock
+from limpet.json_values import dumps
 from limpet.run.typed_json import from_data, to_data
 from limpet.text import one_line
 
@@ -154,7 +155,7 @@ class PeopleFile:
             people = cls.load(layout)
             yield people
             content = to_data(people)
-            text = json.dumps({"format": FORMAT, "crc": _crc(content), **content}, indent=1)
+            text = dumps({"format": FORMAT, "crc": _crc(content), **content}, indent=1)
             try:
                 replace_file(layout.people, [text.encode(), b"\n"])
             except OSError as error:
@@ -173,7 +174,7 @@ def _known(text: bytes) -> dict[str, Any]:
 
 
 def _crc(content: dict[str, Any]) -> int:
-    return crc32(json.dumps(content).encode())
+    return crc32(dumps(content).encode())
 
 
 def _unwritable(layout: Layout, error: OSError) -> JournalError:

@@ -29,7 +29,7 @@ from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, checksum, crc32
-from limpet.json_values import NotPlainError, encode, encode_canonical
+from limpet.json_values import NotPlainError, dumps, encode, encode_canonical
 from limpet.types import Item
 
 EARLIER_FILES = "made from files that have changed since"
@@ -148,7 +148,7 @@ def write_items(
     replace_file(layout.items, counted())
     note |= {"made_of": made_of, "standing": len(standings)}
     make_directory(layout.items_note.parent)
-    replace_file(layout.items_note, [json.dumps(note).encode()])
+    replace_file(layout.items_note, [dumps(note).encode()])
 
 
 def items_digest(items: Sequence[Item]) -> str:
@@ -237,7 +237,7 @@ def json_text(text: str) -> bytes:
     try:
         return orjson.dumps(text)
     except TypeError:  # a lone surrogate
-        return json.dumps(text).encode()
+        return dumps(text).encode()
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:

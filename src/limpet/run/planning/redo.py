@@ -22,6 +22,7 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
+from limpet.json_values import dumps
 from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
 from limpet.text import hint_near, one_line
 from limpet.types import Item
@@ -115,13 +116,13 @@ def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
     redone = {step: column.generations for step, column in columns.items()}
     redone = {step: keys for step, keys in redone.items() if keys}
     if redone:
-        replace_file(layout.redone, [json.dumps(redone).encode()])
+        replace_file(layout.redone, [dumps(redone).encode()])
 
 
 def note_outdated(layout: Layout, needed: Mapping[str, Mapping[str, int]]) -> None:
     """Record which records must be made again because a file changed, for readers."""
     if needed:
-        replace_file(layout.outdated, [json.dumps(needed).encode()])
+        replace_file(layout.outdated, [dumps(needed).encode()])
     else:
         layout.outdated.unlink(missing_ok=True)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from limpet.journal.files import open_to_read
 from limpet.journal.lines import KEY_BYTES, generation_of, is_whole, keys_in
+from limpet.json_values import dumps
 from limpet.run.reading.added_lines import AddedLines
 from limpet.run.reading.failures_reader import Failed
 from limpet.run.reading.items import ItemsReader
@@ -233,7 +234,7 @@ class GrowingTotals(AddedLines):
             "numbers": state_of(self.numbers),
             "missing": {step: _packed(keys) for step, keys in self._missing.items()},
             "unplaced": {step: _packed(keys) for step, keys in self._unplaced.items()},
-            "failed": json.dumps(failed),  # as text: it has names of others
+            "failed": dumps(failed),  # as text: it has names of others
         }
         return TotalsNote(known, {lines.path: (lines.end, lines.crc) for lines in self._files()})
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
-from limpet.journal.files import open_to_read
+from limpet.journal.files import open_to_read, size_of
 from limpet.journal.lines import LineKind, are_whole, crc32, is_whole, keys_in, kind_of
 
 _GROUP_BYTES = 2**18
@@ -41,7 +41,7 @@ class NewLines:
     def left(self) -> int:
         """How many bytes follow; negative: the file was cut."""
         try:
-            return self.path.stat().st_size - self.end
+            return size_of(self.path) - self.end
         except FileNotFoundError:
             return -self.end
 

@@ -16,6 +16,7 @@ from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import checksum, crc32
+from limpet.json_values import dumps
 
 _FORM = 1
 
@@ -40,7 +41,7 @@ def write_events(layout: Layout, log: EventLog) -> None:
         "pace": log.pace,
         "stopping": log.is_stopping,
     }
-    line = json.dumps(about).encode()
+    line = dumps(about).encode()
     make_directory(layout.events_note.parent)
     replace_file(layout.events_note, [b"%08x\n" % crc32(line), line], sync=False)
 

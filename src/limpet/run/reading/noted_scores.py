@@ -21,6 +21,7 @@ from limpet.errors import JournalError
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
+from limpet.json_values import dumps
 from limpet.run.results.summary import Numbers
 
 ArrayName = tuple[str | None, ...]
@@ -74,7 +75,7 @@ def note_scores(layout: Layout, inputs: str, numbers: Numbers) -> None:
     about = {"of": inputs, "cells": numbers.items, "parts": listed}
     about["crc"] = _crc(about, contents)
     make_directory(layout.scores_note.parent)
-    head = [json.dumps(about).encode(), b"\n"]
+    head = [dumps(about).encode(), b"\n"]
     replace_file(layout.scores_note, chain(head, map(bytes, contents)))
 
 
@@ -90,7 +91,7 @@ def noted_scores(layout: Layout, inputs: str) -> tuple[int, PackedArrays] | None
 
 def _crc(about: Mapping[str, object], contents: Iterable[bytes | memoryview]) -> int:
     """Return the CRC of all but itself: what the arrays are called, too, may be damaged."""
-    crc = crc32(json.dumps(about).encode())
+    crc = crc32(dumps(about).encode())
     for content in contents:
         crc = crc32(content, crc)
     return crc

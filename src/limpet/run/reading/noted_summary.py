@@ -22,6 +22,7 @@ from limpet.fingerprints.keys import digest
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import checksum, crc32
+from limpet.json_values import dumps
 from limpet.run.planning.items_file import is_whole, noted_of
 from limpet.run.planning.redo import read_outdated, read_redone
 from limpet.run.results.summary import NUMBERS
@@ -69,8 +70,8 @@ def note_summary(layout: Layout, inputs: str, summary: Mapping[str, Any]) -> Non
     Raises:
         OSError: They cannot be written.
     """
-    numbers = json.dumps({name: summary[name] for name in NUMBERS}).encode()
-    head = json.dumps({"of": inputs, "crc": crc32(numbers)}).encode()
+    numbers = dumps({name: summary[name] for name in NUMBERS}).encode()
+    head = dumps({"of": inputs, "crc": crc32(numbers)}).encode()
     make_directory(layout.summary_note.parent)
     replace_file(layout.summary_note, [head, b"\n", numbers])
 

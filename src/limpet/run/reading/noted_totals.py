@@ -23,6 +23,7 @@ from limpet.errors import JournalError
 from limpet.journal.files import make_directory, open_to_read, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import checksum, crc32
+from limpet.json_values import dumps
 
 _FORM = 2
 _ARRAY = "array"
@@ -60,11 +61,11 @@ def write_totals(layout: Layout, asked: str, note: TotalsNote) -> None:
         arrays.append(part)
         return {_ARRAY: len(arrays) - 1}
 
-    known = json.dumps(note.known, default=number_of)
+    known = dumps(note.known, default=number_of)
     ends = {path.name: end for path, end in note.ends.items()}
     sizes = [[part.typecode, len(part)] for part in arrays]
     about = {"form": _FORM, "of": asked, "ends": ends, "arrays": sizes, "known": known}
-    content = [json.dumps(about).encode() + b"\n", *(memoryview(part).cast("B") for part in arrays)]
+    content = [dumps(about).encode() + b"\n", *(memoryview(part).cast("B") for part in arrays)]
     crc = 0
     for piece in content:
         crc = crc32(piece, crc)

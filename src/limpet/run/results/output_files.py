@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
-from limpet.json_values import encode, encode_fast, is_deep_text
+from limpet.json_values import dumps, encode, encode_fast, is_deep_text
 from limpet.nat_trace import nat_steps
 from limpet.run.record_fields import RecordNames, answer_record
 from limpet.run.results.evaluation_result import ItemResult
@@ -121,7 +121,7 @@ def write_outputs(
             head = {"average_score": mean}
             head["_limpet"] = summary["evaluators"][name]
             replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
-    pretty = json.dumps(summary, indent=2).encode() + b"\n"
+    pretty = dumps(summary, indent=2).encode() + b"\n"
     replace_file(layout.home / "summary.json", [pretty])
 
 
@@ -161,7 +161,7 @@ def as_json(value: Any) -> bytes:
     if encoded is not None:
         return encoded
     try:
-        return json.dumps(value, default=str).encode()
+        return dumps(value, default=str).encode()
     except ValueError:  # an integer of more than 4,300 digits
         return encode(value)[0]
 

@@ -104,7 +104,7 @@ def test_the_summary_is_written_before_it_raises(tmp_path):
 
 def test_where_nothing_is_kept_it_does_not_tell_to_resume():
     with pytest.raises(KeyboardInterrupt, match="nothing is kept; what finished is in its `result"):
-        evaluate(signalling(signal.SIGINT), False)  # noqa: FBT003 - as users write it
+        evaluate(signalling(signal.SIGINT), False)
 
 
 def test_a_goal_that_is_reached_is_no_error(tmp_path):

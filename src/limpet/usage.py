@@ -19,12 +19,21 @@ Counts = dict[str, int]
 _LARGEST = 2**53
 # Where clients report each count.
 _PLACES: Mapping[str, tuple[str, ...]] = {
-    "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "inputTokens"),
+    "prompt_tokens": (
+        "prompt_tokens",
+        "input_tokens",
+        "prompt_token_count",
+        "inputTokens",
+        "promptTokenCount",
+        "prompt_eval_count",
+    ),
     "completion_tokens": (
         "completion_tokens",
         "output_tokens",
         "candidates_token_count",
         "outputTokens",
+        "candidatesTokenCount",
+        "eval_count",
     ),
     "cached_tokens": (
         "cached_tokens",
@@ -34,6 +43,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         "cache_read_input_tokens",
         "cacheReadInputTokens",
         "cached_content_token_count",
+        "cachedContentTokenCount",
     ),
     "reasoning_tokens": (
         "reasoning_tokens",
@@ -41,9 +51,11 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         "output_tokens_details.reasoning_tokens",
         "output_token_details.reasoning",
         "thoughts_token_count",
+        "thoughtsTokenCount",
     ),
-    "total_tokens": ("total_tokens", "total_token_count", "totalTokens"),
+    "total_tokens": ("total_tokens", "total_token_count", "totalTokens", "totalTokenCount"),
 }
+_OLLAMA = ("prompt_eval_count", "eval_count")
 _BESIDE = frozenset({"cost", "models", "times"})
 _OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
 # Counts that these clients do not include in the first, as the others do.
@@ -51,6 +63,7 @@ _ADDED: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
     "inputTokens": ("cacheReadInputTokens", "cacheWriteInputTokens"),
     "candidates_token_count": ("thoughts_token_count",),
+    "candidatesTokenCount": ("thoughtsTokenCount",),
 }
 
 
@@ -185,14 +198,21 @@ def _times(value: Any) -> dict[str, float]:
 
 
 def usage_of_body(body: Any) -> Usage | None:
-    """Return the usage in a response's `usage`; None if it has none."""
-    reported = body.get("usage") if isinstance(body, Mapping) else None
+    """Return the usage that a response reports; None if it reports none.
+
+    It is under `usage`, at Gemini under `usageMetadata`, and at Ollama beside the answer.
+    """
+    if not isinstance(body, Mapping):
+        return None
+    reported = body.get("usage") or body.get("usageMetadata")
+    if reported is None:
+        reported = {name: body[name] for name in _OLLAMA if name in body}
     if not isinstance(reported, Mapping):
         return None
     counts = _all_counts(reported)
     if not any(counts.values()):
         return None
-    model = body.get("model")
+    model = body.get("model") or body.get("modelVersion")
     models = {model: counts} if isinstance(model, str) else None
     return Usage(**counts, models=models, times=None)
 

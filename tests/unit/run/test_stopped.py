@@ -133,6 +133,16 @@ def test_a_signal_when_all_is_done_is_not_swallowed(tmp_path, monkeypatch, metho
     assert finished(caught.value.result) == 6
 
 
+@pytest.mark.parametrize("run", [evaluate, aevaluate, map_, amap])
+def test_a_hangup_that_nohup_has_ignored_stays_ignored(tmp_path, run):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        result = run(signalling(signal.SIGHUP), tmp_path / "run")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (finished(result), result.stop_reason) == (6, None)
+
+
 def test_an_error_with_a_result_can_be_sent_to_another_process(tmp_path):
     with pytest.raises(limpet.QuotaExhaustedError) as caught:
         evaluate(out_of_quota, tmp_path / "run")

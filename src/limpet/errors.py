@@ -59,9 +59,9 @@ class LimpetError(Exception):
             self.add_note(f"hint: {hint}")
 
     def __reduce__(self) -> Any:
-        made, arguments, *state = super().__reduce__()
         # Without the result, which reads files of this process.
-        return made, arguments, {k: v for part in state for k, v in part.items() if k != "result"}
+        kept = {name: value for name, value in vars(self).items() if name != "result"}
+        return type(self), self.args, kept
 
 
 class RateLimitError(LimpetError):

@@ -11,7 +11,7 @@ import dataclasses
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from enum import Enum
@@ -321,16 +321,16 @@ def exception_in(value: Any) -> BaseException | None:
     return None
 
 
-def _parts_of(value: Any, kind: type) -> Iterable[Any]:
+def _parts_of(value: Any, kind: type) -> list[Any]:
     if issubclass(kind, dict):
-        return dict.values(value)
+        return list(dict.values(value))
     if issubclass(kind, (list, tuple, set, frozenset)):
         return list(value)
     if dataclasses.is_dataclass(kind):
         return [getattr(value, field.name, None) for field in dataclasses.fields(kind)]
     if hasattr(kind, "model_fields"):  # pydantic
-        return vars(value).values()
-    return ()
+        return list(vars(value).values())
+    return []
 
 
 def decode(encoded: bytes, *, marked: bool) -> Any:

@@ -24,12 +24,21 @@ _LARGEST = 2**53
 _BY_MODEL = ("models", "asked")
 # Where clients report each count.
 _PLACES: Mapping[str, tuple[str, ...]] = {
-    "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "inputTokens"),
+    "prompt_tokens": (
+        "prompt_tokens",
+        "input_tokens",
+        "prompt_token_count",
+        "inputTokens",
+        "promptTokenCount",
+        "prompt_eval_count",
+    ),
     "completion_tokens": (
         "completion_tokens",
         "output_tokens",
         "candidates_token_count",
         "outputTokens",
+        "candidatesTokenCount",
+        "eval_count",
     ),
     "cached_tokens": (
         "cached_tokens",
@@ -39,6 +48,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         "cache_read_input_tokens",
         "cacheReadInputTokens",
         "cached_content_token_count",
+        "cachedContentTokenCount",
     ),
     "reasoning_tokens": (
         "reasoning_tokens",
@@ -46,9 +56,11 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         "output_tokens_details.reasoning_tokens",
         "output_token_details.reasoning",
         "thoughts_token_count",
+        "thoughtsTokenCount",
     ),
-    "total_tokens": ("total_tokens", "total_token_count", "totalTokens"),
+    "total_tokens": ("total_tokens", "total_token_count", "totalTokens", "totalTokenCount"),
 }
+_OLLAMA = ("prompt_eval_count", "eval_count")
 _BESIDE = frozenset({"cost", "models", "asked", "times"})
 _OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
 # Counts that these clients do not include in the first, as the others do.
@@ -56,6 +68,7 @@ _ADDED: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
     "inputTokens": ("cacheReadInputTokens", "cacheWriteInputTokens"),
     "candidates_token_count": ("thoughts_token_count",),
+    "candidatesTokenCount": ("thoughtsTokenCount",),
 }
 
 
@@ -194,19 +207,25 @@ def _times(value: Any) -> dict[str, float]:
 
 
 def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
-    """Return the usage in a response's `usage`; None if it has none.
+    """Return the usage that a response reports; None if it reports none.
+
+    It is under `usage`, at Gemini under `usageMetadata`, and at Ollama beside the answer.
 
     Args:
         body: The response.
         asked: The name of the model that was asked for. The server may use another.
     """
-    reported = body.get("usage") if isinstance(body, Mapping) else None
+    if not isinstance(body, Mapping):
+        return None
+    reported = body.get("usage") or body.get("usageMetadata")
+    if reported is None:
+        reported = {name: body[name] for name in _OLLAMA if name in body}
     if not isinstance(reported, Mapping):
         return None
     counts = _all_counts(reported)
     if not any(counts.values()):
         return None
-    served = body.get("model")
+    served = body.get("model") or body.get("modelVersion")
     served = served if isinstance(served, str) else asked
     if served is None:
         return Usage(**counts)

@@ -183,6 +183,42 @@ def test_an_evaluation_shows_how_far_it_is_while_it_runs(kernel):
     assert ended[-1] == 45
 
 
+INTERRUPTED = """
+import asyncio, tempfile, limpet
+
+async def answer(question):
+    if question == "3":
+        print("in flight", flush=True)
+        await asyncio.sleep(3600)
+    return question
+
+rows = [{"id": str(n), "question": str(n)} for n in range(9)]
+result = limpet.evaluate(rows, answer, run=tempfile.mkdtemp() + "/run", pace=1)
+print("the cell goes on")
+"""
+
+
+def test_an_interrupt_stops_an_evaluation_and_its_cell_and_shows_what_is_done(kernel):
+    manager, client = kernel
+    messages = []
+
+    def hook(message):
+        messages.append((message["msg_type"], message["content"]))
+        if "in flight" in str(message["content"].get("text")):
+            manager.interrupt_kernel()
+
+    client.execute_interactive(INTERRUPTED, output_hook=hook, timeout=250)
+    (error,) = [content for kind, content in messages if kind == "error"]
+    assert error["ename"] == "KeyboardInterrupt"
+    assert error["evalue"] == "the run was interrupted; run it again to resume"
+    *_, shown = [content["data"] for kind, content in messages if kind == "display_data"]
+    assert "<td>workflow</td><td>3/9</td>" in shown["text/html"]
+    assert "<p>stopped: the run was interrupted</p>" in shown["text/html"]
+    assert [content["text"] for kind, content in messages if kind == "stream"] == ["in flight\n"]
+    kept = "import sys\nprint(len(sys.last_value.result.items))"
+    assert run_cell(client, kept) == "9\n"
+
+
 RELOADED = """
 %load_ext autoreload
 %autoreload 2

@@ -6,8 +6,8 @@ import json
 import os
 
 import pytest
-from cut_short import ended
 from aiohttp import web
+from cut_short import ended
 from e2e.servers import (
     AGENT_ERROR,
     CHUNKED,

@@ -11,8 +11,8 @@ import sys
 import textwrap
 
 import pytest
-from cut_short import ended
 from aiohttp import web
+from cut_short import ended
 from e2e import ready_limpet
 from e2e.servers import (
     answering,

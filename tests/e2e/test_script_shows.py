@@ -144,7 +144,9 @@ def test_in_a_pipe_failures_say_nothing_and_a_stop_is_one_line(script, tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     first, *_, hint = done.stderr.splitlines()
     assert first == "the first failure, for q0:"
-    assert done.stderr.count("\nstopping: the workflow failed 5 times for the same reason: Val") == 1
+    assert (
+        done.stderr.count("\nstopping: the workflow failed 5 times for the same reason: Val") == 1
+    )
     assert hint.startswith("hint: fix it and run again: finished results are kept")
 
 

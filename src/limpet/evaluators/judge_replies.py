@@ -11,6 +11,7 @@ from typing import Any
 from limpet.errors import InvalidReplyError
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_prompt import KEY, Values, fenced, fresh_key
+from limpet.models.chat import fall_back
 from limpet.models.protocol import Message, Model, Reply
 from limpet.templates import value_as_text
 from limpet.text import text_of
@@ -38,20 +39,23 @@ async def ask_for_reply(
     Raises:
         InvalidReplyError: No reply can be used; its `usage` is that of all questions.
     """
-    conversation = list(messages)
+    conversation, asked = list(messages), 0
     used: list[dict[str, Any] | None] = []
-    for asked in range(1, reasks + 2):
+    while True:
+        asked += 1
         try:
             said = await _ask_once(model, conversation, schema, read, params)
         except InvalidReplyError as error:
             used.append(error.usage)
+            if asked > 1 and fall_back(model, error):
+                conversation, asked = list(messages), 0
+                continue
             if asked > reasks:
-                times = "" if asked == 1 else f" (the last of {asked} replies)"
+                times = "" if len(used) == 1 else f" (the last of {len(used)} replies)"
                 raise _failure(f"{text_of(error)}{times}", error, total_usage(used)) from error
             conversation += _complaint(error)
         else:
             return {**said, "usage": total_usage([*used, said["usage"]])}
-    raise AssertionError  # the loop returns or raises
 
 
 async def _ask_once(

@@ -78,15 +78,15 @@ def steps_of(scale: Any) -> range:
 
 
 def checked_rating(reply: Reply, number: Any, steps: range) -> int:
-    """Return a number of a reply, which is on the scale.
+    """Return a number of a reply, which is on the scale; 3.0 is the whole number 3.
 
     Raises:
         InvalidReplyError: It is something else: nothing is rounded, clipped or read from a text.
     """
-    if type(number) is not int or number not in steps:
+    if type(number) not in (int, float) or number not in steps:
         wanted = f"a whole number from {steps[0]} to {steps[-1]}"
         raise invalid(reply, f"the rating must be {wanted}, not {brief(number)}")
-    return number
+    return int(number)
 
 
 class _Rating(ModelEvaluator):

@@ -17,6 +17,7 @@ from typing import Any
 # Only the main thread uses this: other threads cannot install handlers.
 _handlers: dict[int, "_Handler"] = {}
 
+_HANGUP = getattr(signal, "SIGHUP", None)
 _MOST_HANDLED = 2  # the first signal stops a run, the second stops it at once
 
 
@@ -47,9 +48,13 @@ def on_signal(signum: int | None, listener: Callable[[], None]) -> Iterator[None
     """Call `listener` for the first and second signal that arrive within the block.
 
     A third goes to the previous handler. Off the main thread, or with `signum=None`, no handler
-    is installed.
+    is installed; nor for SIGHUP if the process ignores it, as `nohup` wants.
     """
-    if signum is None or threading.current_thread() is not threading.main_thread():
+    if (
+        signum is None
+        or threading.current_thread() is not threading.main_thread()
+        or (signum == _HANGUP and signal.getsignal(signum) is signal.SIG_IGN)
+    ):
         yield
         return
     handler = _handlers.get(signum)

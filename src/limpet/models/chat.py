@@ -1,19 +1,23 @@
 """How is a chat model asked for a reply, whatever carries the request?"""
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from limpet.errors import LimpetError
-from limpet.models.completion import Reading
+from limpet.errors import InvalidReplyError, LimpetError
+from limpet.models.completion import MisfitError, Reading
 from limpet.models.failures import BadRequestError
-from limpet.models.forms import AUTO, FORMS, asked_in
+from limpet.models.forms import AUTO, FORMS, TEXT, asked_in
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema
 from limpet.pacing.registry import endpoint
 
+logger = logging.getLogger("limpet.models")
 _working_form: dict[str, str] = {}
 """What `auto` has found for each endpoint: the form it accepts, for the rest of the process."""
+_fitted: set[tuple[str, str]] = set()
+"""Endpoints and forms in which a reply has fitted its schema."""
 
 
 class Response(NamedTuple):
@@ -79,6 +83,37 @@ class ChatModel(Model):
             response = await self._send(request)
             if form is not None and self.form == AUTO:
                 _working_form.setdefault(self.endpoint, form)
-            return self._reading.reply(
-                response.body, response.headers, schema, response.first_token_s
-            )
+            try:
+                reply = self._reading.reply(
+                    response.body, response.headers, schema, response.first_token_s
+                )
+            except MisfitError as error:
+                error.form = form or error.form
+                raise
+            if form is not None:
+                _fitted.add((self.endpoint, form))
+            return reply
+
+
+def fall_back(model: Model, error: InvalidReplyError) -> bool:
+    """Ask for text from now on, as no reply has fitted the form that the server accepted.
+
+    For a server that accepts a schema and ignores it. Call it when a model that was told what is
+    wrong with its reply has replied with this error again.
+
+    Returns:
+        Whether the question may now be asked in another form than this reply was.
+    """
+    if not isinstance(model, ChatModel) or model.form != AUTO or not isinstance(error, MisfitError):
+        return False
+    if error.form == TEXT or (model.endpoint, error.form) in _fitted:
+        return False
+    if _working_form.get(model.endpoint) != TEXT:
+        _working_form[model.endpoint] = TEXT
+        logger.warning(
+            "%s: no reply fits the schema that its server accepted (reply: %s): from now on the "
+            "schema is in the prompt, as with reply: text",
+            model.name,
+            error.form,
+        )
+    return True

@@ -10,12 +10,13 @@ from limpet.models.chat import ChatModel, Response
 from limpet.models.completion import Reading
 from limpet.models.failures import refusal
 from limpet.pacing import observe, shapes
+from limpet.pacing.registry import endpoint_for
 from limpet.secrets.in_headers import Secrets
 from limpet.text import text_of
 from limpet.transport.address import Address
 from limpet.transport.parsing import parse_json
 
-_OWN_STATUSES = frozenset({400, 401, 403, 404, 422})
+_OWN_STATUSES = frozenset({400, 401, 403, 404, 422, 501})
 _NOT_ASYNC = object()
 _HINT = "check the key of the client, and run again"
 
@@ -32,15 +33,15 @@ class ClientModel(ChatModel):
         kind = type(client).__name__
         address = _address_of(client)
         origin = kind if address is None else address.origin
-        self.endpoint = f"{origin} {model}"
+        key = getattr(client, "api_key", None)
+        keys = [key] if isinstance(key, str) and key else []
+        self.endpoint = endpoint_for(f"{origin} {model}", "".join(keys))
         self._where = f"{model} at {origin}"
         self._described = {
             "client": kind,
             "address": None if address is None else address.origin + address.path,
             "model": model,
         }
-        key = getattr(client, "api_key", None)
-        keys = [key] if isinstance(key, str) and key else []
         self._secrets = Secrets({}, [*keys, *(() if address is None else address.secrets)], keys)
         self._reading = Reading(self._where, self._secrets.show, model)
         if callable(getattr(client, "with_options", None)):

@@ -22,6 +22,16 @@ _ERROR_STATUSES = range(400, 600)
 _MORE_TOKENS = "allow more tokens, with params={'max_tokens': …}"
 
 
+class MisfitError(InvalidReplyError):
+    """The reply does not fit the schema that was asked for.
+
+    Attributes:
+        form: How it was asked for.
+    """
+
+    form: str = ""
+
+
 class Reading:
     """Reads the replies of one model.
 
@@ -134,7 +144,7 @@ class Reading:
         try:
             value = parse_reply(text)
         except ValueError as error:
-            raise self.invalid(f"the reply is {error}: {self._show(text)}", text, usage) from None
+            raise self._misfit(f"the reply is {error}: {self._show(text)}", text, usage) from None
         self.check(value, schema, text, usage)
         return value
 
@@ -142,13 +152,18 @@ class Reading:
         """Check a value against the schema. Raises as `parsed` does."""
         if why := misfit(value, schema):
             message = f"the reply is not as asked: {self._show(why)}: {self._show(text)}"
-            raise self.invalid(message, text, usage)
+            raise self._misfit(message, text, usage)
 
     def invalid(
         self, why: str, text: str, usage: Usage | None, hint: str | None = None
     ) -> InvalidReplyError:
         """Return the error for a reply that cannot be used."""
         error = InvalidReplyError(f"{self._where}: {why}", hint=hint)
+        error.reply, error.usage = text, usage
+        return error
+
+    def _misfit(self, why: str, text: str, usage: Usage | None) -> MisfitError:
+        error = MisfitError(f"{self._where}: {why}")
         error.reply, error.usage = text, usage
         return error
 
@@ -182,10 +197,10 @@ def _calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if isinstance(name, str) and name:
-            id_ = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
-            found.append({"name": name, "arguments": function.get("arguments"), **id_})
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            continue
+        id_ = {"id": call["id"]} if isinstance(call.get("id"), str) else {}
+        found.append({"name": function["name"], "arguments": function.get("arguments"), **id_})
     return found
 
 

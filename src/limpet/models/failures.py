@@ -7,7 +7,8 @@ from typing import Any
 from limpet.errors import LimpetError, PermanentError, SetupError
 from limpet.transport.failures import NOT_FOUND, WRONG_METHOD, Show, said_error, status_error
 
-BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, UNPROCESSABLE = 400, 401, 403, 422
+BAD_REQUEST, UNAUTHORIZED, FORBIDDEN = 400, 401, 403
+_REFUSES_REQUEST = (BAD_REQUEST, 422, 501)  # which of them is a matter of the server
 _OF_ONE_REQUEST = frozenset(
     {"context_length_exceeded", "content_filter", "string_above_max_length", "invalid_prompt"}
 )
@@ -74,9 +75,9 @@ def refusal(
             return ModelMissingError(message)
     if status in (NOT_FOUND, WRONG_METHOD) and not answered:
         return PathMissingError(message, hint=_PATH_HINT)
-    if status in (BAD_REQUEST, UNPROCESSABLE):
+    if status in _REFUSES_REQUEST:
         bad = BadRequestError(message)
-        bad.form = status == BAD_REQUEST and code not in _OF_ONE_REQUEST
+        bad.form = code not in _OF_ONE_REQUEST
         return bad
     return error
 

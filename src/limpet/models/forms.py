@@ -11,8 +11,8 @@ from typing import Any
 from limpet.models.protocol import Message
 from limpet.models.schema import Schema
 
-AUTO = "auto"
-FORMS = ("schema", "tool", "text")
+AUTO, TEXT = "auto", "text"
+FORMS = ("schema", "tool", TEXT)
 """What `auto` tries, best first."""
 TOOL = "reply"
 _INSTRUCTION = "Reply with JSON only, no other text, that fits this JSON schema:\n"

@@ -18,6 +18,7 @@ from limpet.models.protocol import Message, Reply
 from limpet.models.schema import Schema
 from limpet.models.server import Server
 from limpet.models.streams import read_stream
+from limpet.pacing.registry import endpoint_for
 from limpet.secrets.names import secrets_under_names
 from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address, checked_headers
@@ -56,7 +57,7 @@ def openai_api(
         reply: How a reply that fits a schema is asked for: "schema" (the server's structured
             outputs), "tool" (a forced tool call), "text" (parsed strictly), "decision" (a decision
             endpoint: a probability for each option, and no text), or "auto": the first of schema,
-            tool and text that the server does not refuse with a 400. Replies are always checked.
+            tool and text that the server neither refuses nor ignores. Replies are always checked.
         params: Parameters of every call: `{"temperature": 0}`.
         organization: Sent as `OpenAI-Organization`.
         api_version: Azure's `api-version`.
@@ -85,11 +86,13 @@ def openai_api(
     client_for("openai_api", address, settings)  # reports invalid options now
     if api_version is not None:
         string(api_version=api_version)
-    server = Server(address, model, Key(key), api_version, settings)
+    held = Key(key)
+    server = Server(address, model, held, api_version, settings)
     counted: dict[str, Any] = {"params": plain, "reply": reply}
     if api_version is not None:
         counted["api_version"] = api_version
-    return OpenAIModel(server, model, f"{address.origin} {model}", counted, stream, name)
+    paced_by = endpoint_for(f"{address.origin} {model}", held.value or repr(held))
+    return OpenAIModel(server, model, paced_by, counted, stream, name)
 
 
 def _checked_params(params: Any) -> dict[str, Any]:

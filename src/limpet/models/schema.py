@@ -29,6 +29,7 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
 }
 _MOST_LEVELS = 20
 _MOST_NAMED = 10
+_THOUGHTS = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 
@@ -66,12 +67,14 @@ def check_schema(schema: Any, at: str = "schema", level: int = 0) -> None:
 
 
 def parse_reply(text: str) -> Any:
-    """Parse a reply that must be JSON and nothing else; a code fence around it is allowed.
+    """Parse a reply that must be JSON and nothing else; thoughts before it and a fence are allowed.
 
     Raises:
         ValueError: It is not JSON, names a key twice, or has a number that is too large.
     """
     text = text.strip()
+    if (thoughts := _THOUGHTS.match(text)) is not None:
+        text = text[thoughts.end() :]
     if (fenced := _FENCE.fullmatch(text)) is not None:
         text = fenced[1]
     if is_deep_text(text):

@@ -52,6 +52,22 @@ class PacerRegistry:
         return {**self._memory, **{key: pacer.memory for key, pacer in self._pacers.items()}}
 
 
+_accounts: dict[str, list[int]] = {}  # the hashes of the keys of each endpoint
+
+
+def endpoint_for(endpoint: str, key: str) -> str:
+    """Return what calls to an endpoint with this key are paced by: each account has its own limit.
+
+    The first key has the plain name, which callers share whose key is unknown. A further one has a
+    number, for the rest of the process: the name says nothing about the key.
+    """
+    keys = _accounts.setdefault(endpoint, [])
+    if (hashed := hash(key)) not in keys:
+        keys.append(hashed)
+    number = keys.index(hashed) + 1
+    return endpoint if number == 1 else f"{endpoint} (key {number})"
+
+
 _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default=None)
 
 

@@ -1,5 +1,6 @@
 """How is a response read, in pieces and up to a maximum size?"""
 
+import codecs
 import contextlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -70,10 +71,18 @@ class HttpReply:
             inflater.end()
 
     async def whole(self) -> bytes:
-        """Return the body. Raises as `pour` does."""
+        """Return the body, its text in UTF-8. Raises as `pour` does."""
         pieces: list[bytes] = []
         await self.pour(pieces.append)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return self._as_utf8(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def _as_utf8(self, raw: bytes) -> bytes:
+        """Return text in the charset that its header names as UTF-8, without a byte order mark."""
+        charset = self._response.charset
+        if charset is not None and charset.lower() != "utf-8":
+            with contextlib.suppress(LookupError, ValueError):  # who parses it says what is wrong
+                raw = raw.decode(charset).encode()
+        return raw.removeprefix(codecs.BOM_UTF8)
 
     async def beginning(self) -> bytes:
         """Return the start of the body, as far as it can be read."""
@@ -87,7 +96,7 @@ class HttpReply:
         broken = (TransientError, PermanentError, aiohttp.ClientError, OSError)
         with contextlib.suppress(_EnoughError, *broken):  # the status says what matters
             await self.pour(take)
-        return b"".join(pieces)[:MOST_SAID]
+        return self._as_utf8(b"".join(pieces)[:MOST_SAID])
 
     async def _next(self) -> bytes:
         # Not readline: a line may be of any length.

@@ -55,7 +55,9 @@ def test_one_parameter_by_another_name_gets_the_output():
 
 
 def test_a_default_is_replaced_by_the_field_of_its_name_and_kept_otherwise():
-    assert call(lambda output, expected="no", least=2: f"{expected}x{least}")["score"].label == "4x2"
+    assert (
+        call(lambda output, expected="no", least=2: f"{expected}x{least}")["score"].label == "4x2"
+    )
 
 
 def test_beside_the_output_a_required_parameter_is_a_column():

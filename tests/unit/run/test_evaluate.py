@@ -10,8 +10,8 @@ import shutil
 from contextlib import suppress
 
 import pytest
-from cut_short import cut_short
 from costly import costly
+from cut_short import cut_short
 
 import limpet
 from limpet import Output, PermanentError, Score, Usage, exact_match

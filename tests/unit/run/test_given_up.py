@@ -44,6 +44,8 @@ def test_an_evaluation_says_it_in_its_summary_and_its_last_event(tmp_path):
 
 def test_a_map_says_it_in_its_last_event(tmp_path):
     inputs, calls = [f"q{n}" for n in range(5)], Calls()
-    result = cut_short(limpet.map, calls.answer, inputs, journal=tmp_path / "out", pace=5, version="1")
+    result = cut_short(
+        limpet.map, calls.answer, inputs, journal=tmp_path / "out", pace=5, version="1"
+    )
     assert result.not_run == 4
     assert last_event(tmp_path / "out" / "events.jsonl")["given_up"] == 4

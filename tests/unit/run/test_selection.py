@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from cut_short import cut_short
 from costly import costly
+from cut_short import cut_short
 
 import limpet
 from limpet import exact_match

@@ -219,7 +219,11 @@ def test_an_evaluator_that_always_raises_costs_few_calls(tmp_path):
 
     result = cut_short(
         limpet.evaluate,
-        rows(2_000), lambda question: "x", [grade], run=tmp_path / "run", retry=AT_ONCE
+        rows(2_000),
+        lambda question: "x",
+        [grade],
+        run=tmp_path / "run",
+        retry=AT_ONCE,
     )
     assert isinstance(result.stop_reason, limpet.EarlyStopError)
     assert 55 <= len(calls) <= 120

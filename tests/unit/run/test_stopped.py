@@ -104,7 +104,7 @@ def test_the_summary_is_written_before_it_raises(tmp_path):
 
 def test_where_nothing_is_kept_it_does_not_tell_to_resume():
     with pytest.raises(KeyboardInterrupt, match="nothing is kept; what finished is in its `result"):
-        evaluate(signalling(signal.SIGINT), False)  # noqa: FBT003 - as users write it
+        evaluate(signalling(signal.SIGINT), False)
 
 
 def test_a_goal_that_is_reached_is_no_error(tmp_path):
@@ -131,6 +131,16 @@ def test_a_signal_when_all_is_done_is_not_swallowed(tmp_path, monkeypatch, metho
     with pytest.raises(SystemExit) as caught:
         evaluate(signalling(0), tmp_path / "run")
     assert finished(caught.value.result) == 6
+
+
+@pytest.mark.parametrize("run", [evaluate, aevaluate, map_, amap])
+def test_a_hangup_that_nohup_has_ignored_stays_ignored(tmp_path, run):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        result = run(signalling(signal.SIGHUP), tmp_path / "run")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (finished(result), result.stop_reason) == (6, None)
 
 
 def test_an_error_with_a_result_can_be_sent_to_another_process(tmp_path):

@@ -179,7 +179,12 @@ def asked_of(reply, run, evaluators=(), **more):
     """Ask a server that replies so, with a tool that it may call."""
     with model_server(reply) as server:
         workflow = openai(
-            server.url, model="m", key=None, prompt="{{question}}", params={"tools": [WEATHER]}, **more
+            server.url,
+            model="m",
+            key=None,
+            prompt="{{question}}",
+            params={"tools": [WEATHER]},
+            **more,
         )
         rows = [{"question": "Rain?", "tools": ["weather", "weather"]}]
         return limpet.evaluate(rows, workflow, evaluators, run=run, retry=0).items[0]

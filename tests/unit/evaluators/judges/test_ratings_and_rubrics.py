@@ -41,13 +41,18 @@ def test_a_rating_is_the_number_itself(number):
     assert score_of(rating(rated(number), PROMPT)) == Score(number, None, f"a {number}")
 
 
+def test_a_float_that_is_a_whole_number_is_that_number():
+    score = score_of(rating(rated(4.0), PROMPT))
+    assert (score.value, type(score.value)) == (4, type(score_of(rating(rated(4), PROMPT)).value))
+
+
 def test_the_schema_names_the_numbers():
     model = rated(0)
     score_of(rating(model, PROMPT, scale=(-1, 1)))
     assert model.schemas[0]["properties"]["rating"] == {"type": "integer", "enum": [-1, 0, 1]}
 
 
-@pytest.mark.parametrize("number", [0, 6, 4.0, 4.5, "4", True, None, [4], "4/5", -1])
+@pytest.mark.parametrize("number", [0, 6, 4.5, "4", True, None, [4], "4/5", -1])
 def test_what_is_not_a_number_on_the_scale_is_no_score(number):
     with pytest.raises(InvalidReplyError):
         score_of(rating(rated(number), PROMPT, reasks=0))

@@ -1,6 +1,6 @@
 """How is text written in messages, untrusted text shown safely, and a misspelt word guessed?"""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from math import floor, log10
 from pathlib import Path
@@ -41,10 +41,14 @@ def text_of(error: BaseException) -> str:
         return f"<{type(error).__name__}, whose str raised {type(odd).__name__}>"
 
 
-def one_line(value: object) -> str:
+def one_line(value: object, mask: Callable[[str], str] | None = None) -> str:
     """Return a value as one line of bounded length, without control characters.
 
     Strings are used directly, other values by their `repr`. Never raises.
+
+    Args:
+        value: The value.
+        mask: Masks secrets, before it is cut: half a secret is a secret too.
     """
     try:
         text = base_value(str, value) if isinstance(value, str) else base_value(str, repr(value))
@@ -52,6 +56,8 @@ def one_line(value: object) -> str:
         if is_interrupt(error):
             raise
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    if mask is not None:
+        text = mask(text)
     if len(text) > _LIMIT:
         text = text[:_LIMIT] + "…"
     return text if text.isprintable() else "".join(map(_harmless, text))

@@ -227,10 +227,9 @@ def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
         return None
     served = body.get("model") or body.get("modelVersion")
     served = served if isinstance(served, str) else asked
-    if served is None:
-        return Usage(**counts)
-    renamed = {served: asked} if asked is not None and asked != served else None
-    return Usage(**counts, models={served: counts}, asked=renamed)
+    models = None if served is None else {served: counts}
+    renamed = {served: asked} if served is not None and asked not in (None, served) else None
+    return Usage(**counts, models=models, times=None, asked=renamed)
 
 
 def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
@@ -261,7 +260,7 @@ def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
         times = {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
     if latencies:
         times["llm_latency"] = _p95(latencies)
-    return Usage(**_sum(models.values()), models=models or None, times=times or None)
+    return Usage(**_sum(models.values()), models=models or None, times=times or None, asked=None)
 
 
 def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:

@@ -75,7 +75,7 @@ def test_scores_are_kept_and_an_edited_prompt_runs_its_judge_again_and_nothing_e
     labels = {"autoevals": "good", "autoevals_environment": "A", "inspect": "C"}
     for judge, label in labels.items():
         assert {line["label"] for line in scores(tmp_path, judge)} == {label}
-    for judge in set(JUDGES) - {"openevals_sync"}:  # nothing tells what a sync client used
+    for judge in JUDGES:
         assert scores(tmp_path, judge)[0]["_limpet"]["usage"]["total_tokens"] == 15, judge
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in files if b"sk-never-written" in path.read_bytes()]

@@ -73,7 +73,9 @@ async def _ask_once(
             raise
     name = reply.model or model.name
     usage = plain_usage(reply.usage, name)
-    for receipt in receipts or [usage]:  # a model of the user's notes none
+    if not receipts:  # a model of the user's
+        note_paid(usage)
+    for receipt in receipts:
         note_paid(receipt)
     try:
         said = _read(reply, read)

@@ -76,12 +76,7 @@ class Mask:
 
     def shown(self, value: object) -> str:
         """Return any value for a message: on one line, shortened, without secrets."""
-        try:
-            text = value if isinstance(value, str) else repr(value)
-        except Exception:  # noqa: BLE001 - `one_line` names it
-            return one_line(value)
-        # Hidden before it is cut: half a secret is a secret too.
-        return one_line(self.text(text))
+        return one_line(value, self.text)
 
     def data(self, value: Any) -> tuple[Any, int]:
         """Return plain data with its secrets masked, and how many there were.

@@ -38,6 +38,22 @@ def deepeval():
     )
 
 
+def deepeval_unknown_model():
+    from deepeval.metrics import GEval
+    from deepeval.models import OpenAIModel
+    from deepeval.test_case import SingleTurnParams as Params
+
+    class OwnModel(OpenAIModel):
+        """A model whose price DeepEval does not know: it counts no tokens."""
+
+    return GEval(
+        name="Quality",
+        evaluation_steps=[PROMPT],
+        evaluation_params=[Params.INPUT, Params.ACTUAL_OUTPUT],
+        model=OwnModel(model="my-own-model", base_url=URL, api_key=KEY),
+    )
+
+
 def pydantic_evals():
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider

@@ -2,8 +2,9 @@
 
 Most libraries keep only the text of a reply, and some make several requests for one score. Their
 clients are OpenAI's or Anthropic's, built on httpx: while an evaluator is open, each request waits
-until the pacer allows it, and the headers and the usage of each response are read. Clients of
-another kind are left alone: then the score is paced as one call.
+until the pacer allows it, and the headers and the usage of each response are read. A client that is
+not asynchronous cannot wait: of its responses, only the usage is read. Clients of another kind are
+left alone. Of both, the score is paced as one call.
 """
 
 import json
@@ -44,7 +45,8 @@ class Clients:
         """
         for http in self._http:
             await _close_idle(http)
-            self._overrides.set(http, "send", _paced(http.send))
+            wrap = _paced if _is_async(http) else _counted
+            self._overrides.set(http, "send", wrap(http.send))
 
     async def close(self) -> None:
         """Leave the clients as they were, and close the connections of this event loop."""
@@ -92,14 +94,36 @@ def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
     return paced
 
 
+def _counted(send: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that sends a request and notes its usage, if an evaluator makes it."""
+    if getattr(send, "is_counted", False):
+        return send  # for another evaluator with the same client
+
+    def counted(*args: Any, **options: Any) -> Any:
+        response = send(*args, **options)
+        if _current.get() is not _NO_EVALUATOR and response.is_success and _is_json(response):
+            _note_usage(response, response.read())
+        return response
+
+    counted.is_counted = True  # type: ignore[attr-defined]  # read above
+    return counted
+
+
 async def _note(response: Any) -> None:
     if not response.is_success:
         raise _UnsuccessfulError(response)
     observe(headers=response.headers)
-    if not response.headers.get("content-type", "").startswith("application/json"):
-        return
+    if _is_json(response):
+        _note_usage(response, await response.aread())
+
+
+def _is_json(response: Any) -> bool:
+    return bool(response.headers.get("content-type", "").startswith("application/json"))
+
+
+def _note_usage(response: Any, raw: bytes) -> None:
     try:
-        body = json.loads(await response.aread())
+        body = json.loads(raw)
     except (ValueError, RecursionError):  # the library will say so
         return
     usage = plain_usage(usage_of_body(body, _model_in(response)))
@@ -120,13 +144,19 @@ def _model_in(response: Any) -> str | None:
 def _http_client(client: Any) -> Any:
     """Return the httpx client in a client of an API; None if there is none."""
     for candidate in (client, get(client, "_client"), get(client, "client", "_client")):
-        if callable(get(candidate, "send")) and get(candidate, "aclose", "__call__") is not None:
+        if callable(get(candidate, "send")) and callable(get(candidate, "build_request")):
             return candidate
     return None
 
 
+def _is_async(http: Any) -> bool:
+    return callable(get(http, "aclose"))
+
+
 async def _close_idle(http: Any) -> None:
-    """Close a client's connections that no request uses."""
+    """Close the connections of an asynchronous client that no request uses."""
+    if not _is_async(http):
+        return
     pool = get(http, "_transport", "_pool")
     connections = get(pool, "_connections")
     for connection in list(connections) if isinstance(connections, list) else ():

@@ -96,7 +96,7 @@ class DeepEvalMetric(Adapter):
         return maskable([reveal() if callable(reveal) else str(key)]) if key else ()
 
     def clients(self) -> Iterable[Any]:
-        return [self._http]
+        return [self._http or get(self.theirs, "model", "async_http_client")]
 
     async def open(self) -> None:
         self._overrides.set(os.environ, _RETRIES, "1")  # attempts, with the first
@@ -182,6 +182,6 @@ def _parameters(kind: type) -> list[str]:
 
 def _usage(metric: Any) -> Usage | None:
     prompt, completion = get(metric, "input_tokens"), get(metric, "output_tokens")
-    if not isinstance(prompt, int) or not isinstance(completion, int):
-        return None
+    if not isinstance(prompt, int) or not isinstance(completion, int) or not prompt + completion:
+        return None  # also zero: it counts only models whose price it knows
     return Usage(prompt, completion, cost=get(metric, "evaluation_cost") or None)

@@ -5,7 +5,7 @@ reply is noted the moment it is there, for its cell, across all attempts. Only a
 well says itself what it used.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from limpet.types import Output, Usage
 from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
@@ -52,9 +52,9 @@ class Paid:
         told = None if output is None else output.usage
         if told is not None:
             attempts = attempts[:-1]
-        if not any(attempts) and isinstance(told, Usage):
-            return told  # with its times
         kept = bill.kept.values() if output is None else ()
-        receipts = [receipt for attempt in attempts for receipt in attempt]
-        usage, _ = usage_of(total_usage([*receipts, *kept, plain_usage(told)]))
-        return usage
+        receipts = [*kept, *(receipt for attempt in attempts for receipt in attempt)]
+        if isinstance(told, Usage) and not receipts:
+            return told
+        usage, _ = usage_of(total_usage([*receipts, plain_usage(told)]))
+        return replace(usage, times=told.times) if usage and isinstance(told, Usage) else usage

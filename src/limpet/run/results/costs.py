@@ -73,7 +73,7 @@ def price_of(model: str, asked: Mapping[str, str], prices: Prices) -> Mapping[st
     """
     if model == ANY_MODEL and len(prices) == 1:
         return next(iter(prices.values()))  # the only one
-    names = (model, asked.get(model), ANY_MODEL)
+    names = (model, asked.get(model, model), ANY_MODEL)
     return next((prices[name] for name in names if name in prices), None)
 
 

@@ -17,7 +17,9 @@ def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
     if not prices:
         return
     steps = [summary["workflow"], *summary["evaluators"].values()]
-    models, asked, nameless = {}, {}, False
+    models: dict[str, Any] = {}
+    asked: dict[str, str] = {}
+    nameless = False
     for step in steps:
         models |= step.get("models") or {}
         asked |= step.get("asked") or {}

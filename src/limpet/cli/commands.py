@@ -247,9 +247,9 @@ def _show(**given: Any) -> int:
 def _compare(**given: Any) -> int:
     """Compare runs with a base, item by item.
 
-    BASE and NEW are runs; of several, each is compared with BASE. The directory of a matrix stands
-    for its runs: alone, they are compared with the first. Nothing runs. With --fail-if-worse, exits
-    with 1 if NEW is worse, and with 4 if the items do not decide it.
+    BASE and NEW are runs; of several, each is compared with BASE. Alone, BASE may be a matrix,
+    whose runs are compared with its first. Nothing runs. With --fail-if-worse, exits with 1 if NEW
+    is worse, and with 4 if the items do not decide it.
     """
     return _call("compare", given)
 

@@ -43,11 +43,7 @@ def command(
     options = CompareOptions(
         evaluator, group, field, ",".join(allow), these_questions, gates, flips
     )
-    runs = [path for run in (base, *new) for path in _runs_of(run)]
-    if len(runs) < 2:  # noqa: PLR2004 - a base, and one to compare with it
-        raise click.UsageError(
-            "name a base and a run to compare with it, or a matrix with two runs"
-        )
+    runs = [base, *new] if new else _variants(base)
     with busy("comparing"):
         comparison = compare_runs(runs, options)
     if as_json:
@@ -61,11 +57,14 @@ def command(
     return code_of(comparison, inconclusive)
 
 
-def _runs_of(run: str) -> list[str]:
-    """Return a run, or the variants of a matrix that have begun, in its order."""
-    if not is_matrix(directory := choose_run(run)):
-        return [run]
-    return [str(variant.path) for variant in variants_in(directory) if variant.has_begun]
+def _variants(base: str) -> list[str]:
+    """Return the variants of a matrix that have begun, in its order."""
+    found: list[str] = []
+    if is_matrix(directory := choose_run(base)):
+        found = [str(variant.path) for variant in variants_in(directory) if variant.has_begun]
+    if len(found) < 2:  # noqa: PLR2004 - a base, and one to compare with it
+        raise click.UsageError("Missing argument 'NEW...': only a matrix with two runs needs none")
+    return found
 
 
 def read_margins(values: Sequence[str]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.files_read import LOST
 from limpet.run.planning.kept_replies import KeptReplies
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.scorings import scoring_of
@@ -61,6 +62,8 @@ class Lookup:
         missing: The calls that the workflow has to answer in this session.
         unscored: The calls that are answered and lack a score.
         plan: The plan.
+        in_doubt: The evaluators some of whose scores are kept, though it is not known which files
+            they were made from.
 
     Raises:
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do. It
@@ -84,6 +87,7 @@ class Lookup:
         self._calls_each = {step.name: calls_of(step) for step in request.evaluators}
         self._replies = KeptReplies(layout)
         self._missing, self._unscored = array("Q"), array("Q")
+        self.in_doubt: set[str] = set()
         self._divide()
         self.plan = self._planned()
         self.answers.raise_question(self.plan)
@@ -162,7 +166,7 @@ class Lookup:
     def _count_again(self, step: str, key: str) -> None:
         """Count a record that is made again: because its files changed, or by a redo."""
         count, files = self._counts[step], self.answers.stale.of(step).get(key, ())
-        count.files.update(files)
+        count.files.update({*files} - {LOST})
         if files:
             count.outdated += 1
         else:
@@ -197,6 +201,8 @@ class Lookup:
         is_there = column.reaches(key, needed)
         lacks = not is_there and not self.answers.stays_failed(name, key, needed)
         count.done += is_there
+        if is_there and key in self.answers.stale.in_doubt[name]:
+            self.in_doubt.add(name)
         if is_selected:
             count.kept += is_there
             count.missing += lacks

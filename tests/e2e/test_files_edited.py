@@ -96,3 +96,34 @@ def test_a_prompt_edited_while_the_run_runs_is_said_and_marked(project):
     again = limpet(project, "run")
     assert "answers made again: 4" in again.stderr
     assert all(item["output"].startswith("edited") for item in told(project)[0])
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[content.index(b"prompt.txt")] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, lambda path: path.unlink()])
+def test_a_damaged_list_of_files_makes_nothing_again_unasked(project, damage):
+    limpet(project, "run")
+    home = project / "runs" / "trial"
+    columns = [home / "workflow_output.jsonl", home / "judge_output.jsonl"]
+    before = [column.read_bytes() for column in columns]
+    damage(home / "files.jsonl")
+    asked = ready_limpet.run(["run"], cwd=project)
+    assert asked.returncode == 2
+    said = f"files.jsonl is damaged: which files the answers of {ROWS} of {ROWS} items were made"
+    assert said in asked.stderr
+    assert " changed" not in asked.stderr
+    kept = limpet(project, "run", "--keep")
+    assert "which files the scores of judge were made from is not known; they are kept" in (
+        kept.stderr
+    )
+    limpet(project, "run")  # the decision stays
+    assert [column.read_bytes() for column in columns] == before
+
+    (project / "prompt.txt").write_text("two")
+    assert f"changed (prompt.txt); answers made again: {ROWS}" in limpet(project, "run").stderr
+    assert "damaged" not in limpet(project, "run").stderr
+    assert len(columns[0].read_bytes().splitlines()) == 2 * ROWS

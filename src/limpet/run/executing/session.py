@@ -143,22 +143,29 @@ class EvaluationSession:
         if (again := self.plan.workflow.made_again) is not None:
             told = "the workflow changed (%s); answers made again: %s (%s)"
             logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
+        for step in sorted(self._lookup.in_doubt):
+            logger.warning(
+                "files.jsonl is damaged: which files the scores of %s were made from is not known; "
+                "they are kept; --redo-step %s makes them again",
+                step,
+                step,
+            )
         if request.goals:
             order = begin_order(run_file, request, self._columns)
             self._taking = Taking(request.goals, self._lookup, order, request.scales)
-        self._pipeline = self._new_pipeline(journal, self._lookup)
+        self._pipeline = self._new_pipeline(journal, self._lookup, run_file)
         # Once the workflow has answered, a rejected request is a failure of its item, not the run.
         if self.plan.workflow.kept or not request.early_stop:
             request.workflow.answered_before = True
         return self._lookup.done
 
-    def _new_pipeline(self, journal: Journal, lookup: Lookup) -> Pipeline:
+    def _new_pipeline(self, journal: Journal, lookup: Lookup, run_file: RunFile) -> Pipeline:
         request, planner = self._request, self._planner
         self._watched = WatchedFiles(
             journal,
             planner.steps,
             planner.project,
-            FilesRead(self._layout).last,
+            FilesRead(self._layout, run_file.files_last).last,
             self._identities.identity,
             planner.clean,
         )
@@ -252,7 +259,8 @@ class EvaluationSession:
     def _note_stale(self, lookup: Lookup) -> None:
         """Record what was made from files that have changed since, for readers."""
         stale = lookup.answers.stale_now()
-        self._is_stale = bool(stale)
+        # What no line of `files.jsonl` names could change unseen.
+        self._is_stale = bool(stale) or any(stale.in_doubt.values())
         with suppress(OSError):  # a hint
             note_outdated(self._layout, stale.needed({}))
         changed = stale.more_than(lookup.answers.stale)

@@ -8,6 +8,8 @@ Results may also be stale: made from files that have changed since. A stale reco
 its next record needs a higher generation, as for a forced redo, and until it exists the old record
 counts, marked as of an earlier version. For the workflow's records the user is asked, once per
 content of a file; scores no longer count and are made again, as when an evaluator is edited.
+
+Where `files.jsonl` is damaged, nobody edited anything: nothing is made again without asking.
 """
 
 import math
@@ -18,7 +20,7 @@ from limpet.errors import FunctionChangedError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
-from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.files_read import LOST, FilesRead
 from limpet.run.planning.plan import Effort, quoted
 from limpet.run.planning.versions import (
     Fingerprint,
@@ -51,6 +53,8 @@ class StaleRecords:
     Attributes:
         kept: By key, records kept though a file changed, as long as their generation is below
             this number.
+        in_doubt: By step, the keys of records of which it is not known which files they were made
+            from. Of other steps than the one that is asked about, they are kept.
     """
 
     def __init__(
@@ -67,17 +71,21 @@ class StaleRecords:
         self._asked_about = asked_about
         self._decided = run_file.files_decided
         self.kept: dict[str, int] = {}
+        self.in_doubt: dict[str, set[str]] = {}
         self._stale: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
-            changed = files.changed(step, project, run_file.files_last)
+            changed = files.changed(step, project)
             stale = {}
             if changed:
                 read = column.read_many(column.every_key())
                 records = {key: entry.facts for key, entry in read}
                 changed.learn(records.values())
                 stale = {key: {*changed.among(facts)} for key, facts in records.items()}
+            self.in_doubt[step] = {key for key, names in stale.items() if LOST in names}
             if step == asked_about:
                 stale = self._without_kept(stale, changed.digest, on_change)
+            else:
+                stale = {key: names - {LOST} for key, names in stale.items()}
             self._stale[step] = {key: names for key, names in stale.items() if names}
 
     def _without_kept(
@@ -234,11 +242,11 @@ def settle_change(
             files |= names
     # The parts of old versions are not kept.
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
-    made_again = small(undecided) if undecided else None
+    made_again = small(undecided) if undecided and LOST not in files else None
     if undecided and made_again is None:
         named = changed if is_other else sorted(files)
         error = _question(is_other, named, len(undecided), inputs - len(exempt), what)
-        error.files, error.before = sorted(files), before
+        error.files, error.before = sorted(files - {LOST}), before
         raise error
     if in_question and (on_change is not None or is_other):
         forget_redos(run_file)
@@ -253,6 +261,13 @@ def settle_change(
         for place in range(inputs)
     ]
     return Settled(fingerprints, made_again, changed)
+
+
+def what_happened(files: Collection[str]) -> str:
+    """Return what happened to files that were read."""
+    names = quoted(sorted({*files} - {LOST}))
+    damage = ["files.jsonl was damaged"] if LOST in files else []
+    return " and ".join([*([f"{names} changed"] if names else []), *damage])
 
 
 def _stale(
@@ -277,11 +292,17 @@ def _question(
     what: str,
 ) -> FunctionChangedError:
     results, inputs = _WORDS[what]
-    since = f"since the {results} of {done:,} of {asked:,} {inputs} were made"
-    names = quoted(changed)
-    text = f"{names} changed {since}"
+    those = f"the {results} of {done:,} of {asked:,} {inputs}"
+    names = quoted([name for name in changed if name != LOST])
+    text = f"{names} changed since {those} were made"
     if is_other:
-        text = f"the {what} changed {since}" + (f": {names}" if names else "")
+        text = f"the {what} changed since {those} were made" + (f": {names}" if names else "")
+    if LOST in changed:
+        text = (
+            f"{text}; files.jsonl is damaged, too"
+            if is_other or names
+            else (f"files.jsonl is damaged: which files {those} were made from is not known")
+        )
     return FunctionChangedError(
         text,
         hint='on_change="redo" makes them again (the old results stay in the file); '

@@ -159,7 +159,7 @@ class CountingAnswers:
     # ---- after a change -------------------------------------------------------------------------
 
     def _look_for_stale(self, on_change: OnChange | None) -> StaleRecords:
-        read = FilesRead(self._layout)
+        read = FilesRead(self._layout, self._run_file.files_last)
         return StaleRecords(read, self._project, self._columns, WORKFLOW, self._run_file, on_change)
 
     def _settle(self, now: Fingerprint) -> None:

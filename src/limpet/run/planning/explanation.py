@@ -43,7 +43,7 @@ class Explainer:
         self.run_file = run_file
         self.project = project
         self.kept = read_identity(layout)
-        self.files = FilesRead(layout)
+        self.files = FilesRead(layout, run_file.files_last)
         self._clean = clean
 
     def now(self, step: str) -> KeptStep:

@@ -3,6 +3,7 @@
 Each record names the files that its own call read, with their digests. Files that it may have found
 in a cache are in `files.jsonl`: a numbered line for each file that a session read for the first
 time; a record says which lines were written before it. Both are compared when a run is planned.
+If a line is damaged or missing, it is not known which files these records were made from.
 """
 
 import contextlib
@@ -28,22 +29,29 @@ CUT = "files_cut"
 """Fact about a record: its call read more files than it names."""
 LONGEST_TEXT = 10_000
 """Texts of files up to this length are kept, so that a diff can be shown."""
-LOST = "a file that was read (which one is lost)"
+LOST = "files.jsonl: damaged"
+"""Stands for the files of lines that are damaged or missing."""
 
 
 class FilesRead:
     """The files that earlier sessions read, from `files.jsonl`.
 
+    Args:
+        layout: Where it is.
+        noted: The number of the last line according to `run.json`.
+
     Attributes:
         last: The highest line number.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, noted: int = 0) -> None:
         self._lines: dict[int, Read] = {}
         self._afresh: set[tuple[str, str, int]] = set()
         self._written: set[tuple[str, int]] = set()
         self._texts: dict[tuple[str, str], str] = {}
-        for entry in _entries(layout):
+        self._bad_lines = 0
+        for entry, bad_lines in _entries(layout):
+            self._bad_lines += bad_lines
             step, record = str(entry.facts.get("step")), entry.record
             begin = record.get("from", 0)
             if "written" in record:
@@ -58,7 +66,7 @@ class FilesRead:
                 if "text" in record:
                     self._texts[read.file, read.digest] = record["text"]
         self._numbers = sorted(self._lines)
-        self.last = self._numbers[-1] if self._numbers else 0
+        self.last = max(noted, *self._numbers[-1:], 0)
         self._sessions = sorted({begin for _, begin in self._written})
 
     def _is_written(self, name: str, number: int) -> bool:
@@ -106,11 +114,13 @@ class FilesRead:
         files = {read.file for read in self._not_written()}
         return digest_of([[name, project.digest(name)] for name in sorted(files)])
 
-    def changed(self, step: str, project: Project, noted: int = 0) -> "Changed":
-        """Return the changed files of a step; `noted` is the last line according to `run.json`."""
+    def changed(self, step: str, project: Project) -> "Changed":
+        """Return the changed files of a step."""
         project.own |= {name for name, _ in self._written}
         changed = Changed(project, self._numbers)
-        changed.is_lost = len(self._numbers) < max(self.last, noted)
+        if self._bad_lines or len(self._numbers) < self.last:
+            changed.damage = digest_of([self._bad_lines, self.last, self._numbers])
+            changed.has_bad_lines = self._bad_lines > 0  # perhaps of a file that the run wrote
         changed.afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
         lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
         for number in self._numbers:
@@ -136,7 +146,9 @@ class Changed:
         afresh: Files that every call reads itself, each with the first number of the session.
         patterns: By file, its name without the part that comes from a row.
         written: Files that the run itself wrote.
-        is_lost: Whether lines are missing: then every record must be checked.
+        damage: A digest of which lines there are, if some are damaged or missing: then every
+            record must be checked.
+        has_bad_lines: Whether a line is damaged, so that what the others say may be wrong.
     """
 
     def __init__(self, project: Project, numbers: list[int]) -> None:
@@ -146,11 +158,12 @@ class Changed:
         self.afresh: set[tuple[str, int]] = set()
         self.patterns: dict[str, str] = {}
         self.written: set[str] = set()
-        self.is_lost = False
+        self.damage: str | None = None
+        self.has_bad_lines = False
         self._of_rows: set[str | None] = set()
 
     def __bool__(self) -> bool:
-        return bool(self.shared) or self.is_lost
+        return bool(self.shared) or self.damage is not None
 
     def learn(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Find the patterns for which every record read a file."""
@@ -163,7 +176,7 @@ class Changed:
 
     def digest(self, name: str) -> str:
         """Return the digest of a file as it is now."""
-        return LOST if name == LOST else self._project.digest(name)
+        return self._project.digest(name) if name != LOST else str(self.damage)
 
     def among(self, facts: Mapping[str, Any]) -> Iterator[str]:
         """Yield the changed files that a record depends on."""
@@ -191,7 +204,7 @@ class Changed:
             if is_cut or not self._is_anothers(latest, first, own):
                 yield name
         there = bisect_right(self._numbers, last) - bisect_right(self._numbers, first - 1)
-        if there <= last - first:
+        if self.has_bad_lines or there <= last - first:
             yield LOST
 
     def _is_anothers(self, read: Read, first: int, own: Mapping[str, Any]) -> bool:
@@ -203,13 +216,17 @@ class Changed:
         return pattern in self._of_rows and any(self.patterns.get(name) == pattern for name in own)
 
 
-def _entries(layout: Layout) -> Iterator[Entry]:
+def _entries(layout: Layout) -> Iterator[tuple[Entry, int]]:
+    """Yield the lines, each with the number of bad ones before it. A torn tail is none of them."""
+    bad_lines = 0
     try:
         with open_to_read(layout.files) as file:
             for line in file:
+                bad_lines += bool(line.strip())
                 if is_whole(line):
-                    with contextlib.suppress(ValueError, JournalError):  # as if it were lost
-                        yield decode_line(line)
+                    with contextlib.suppress(ValueError, JournalError):
+                        yield decode_line(line), bad_lines - 1
+                        bad_lines = 0
     except FileNotFoundError:
         return
     except OSError as error:

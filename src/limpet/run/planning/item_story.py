@@ -9,7 +9,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.lines import Entry
-from limpet.run.planning.changes import StaleRecords
+from limpet.run.planning.changes import StaleRecords, what_happened
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.plan import named, quoted
 from limpet.run.planning.redo import Redos, read_redone
@@ -121,7 +121,7 @@ class ItemStories:
         files, at = self._stale.of(WORKFLOW).get(key), _at(entry)
         why = "answered by the current code"
         if files:
-            why += f"; since then {quoted(sorted(files))} changed"
+            why += f"; since then {what_happened(files)}"
             if self._stale.undecided(key):
                 return Fact(WORKFLOW, self._undecided, why, at), None
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
@@ -162,7 +162,7 @@ class ItemStories:
         if entry is not None:
             at, files = _at(entry), self._stale.of(name).get(key)
             if files:
-                why = f"since it was scored, {quoted(sorted(files))} changed"
+                why = f"since it was scored, {what_happened(files)}"
                 return Fact(name, "runs again", why, at)
             if column.reaches(key, self._redos.needed(name, work_item.item.id, key)):
                 return Fact(name, "kept", "scored by the current evaluator", at)

@@ -18,6 +18,7 @@ from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, Entry
 from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.files_read import LOST
 from limpet.run.planning.kept_replies import KeptReplies
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.scorings import scoring_of
@@ -62,6 +63,8 @@ class Lookup:
         missing: The calls that the workflow has to answer in this session.
         unscored: The calls that are answered and lack a score.
         plan: The plan.
+        in_doubt: The evaluators some of whose scores are kept, though it is not known which files
+            they were made from.
 
     Raises:
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do. It
@@ -86,6 +89,7 @@ class Lookup:
         self._replies = KeptReplies(layout)
         self._missing, self._unscored = array("Q"), array("Q")
         self._scored = {step.name: bytearray() for step in request.evaluators}
+        self.in_doubt: set[str] = set()
         self._divide()
         self.plan = self._planned()
         self.answers.raise_question(self.plan)
@@ -170,7 +174,7 @@ class Lookup:
     def _count_again(self, step: str, key: str) -> None:
         """Count a record that is made again: because its files changed, or by a redo."""
         count, files = self._counts[step], self.answers.stale.of(step).get(key, ())
-        count.files.update(files)
+        count.files.update({*files} - {LOST})
         if files:
             count.outdated += 1
         else:
@@ -205,6 +209,8 @@ class Lookup:
         is_there = column.reaches(key, needed)
         lacks = not is_there and not self.answers.stays_failed(name, key, needed)
         count.done += is_there
+        if is_there and key in self.answers.stale.in_doubt[name]:
+            self.in_doubt.add(name)
         if is_selected:
             count.kept += is_there
             self._scored[name] += bytes.fromhex(key) if is_there else b""

@@ -26,6 +26,9 @@ class LiveFile:
         encode: Returns the line of a value, without its end.
         begin: The values that the file begins with.
 
+    Attributes:
+        path: The file.
+
     Raises:
         OSError: It cannot be written.
     """
@@ -33,7 +36,7 @@ class LiveFile:
     def __init__(
         self, path: Path, encode: Callable[[Any], bytes], begin: Iterable[Any] = ()
     ) -> None:
-        self._path = path
+        self.path = path
         self._encode = encode
         make_directory(path.parent)
         replace_file(path, self._lines(begin), sync=False)
@@ -44,7 +47,7 @@ class LiveFile:
             try:
                 yield self._line(value)
             except Exception:
-                logger.exception("%s: a line could not be made", self._path)
+                logger.exception("%s: a line could not be made", self.path)
 
     def _line(self, value: Any) -> bytes:
         line = self._encode(value) + b"\n"
@@ -58,13 +61,13 @@ class LiveFile:
     def _append(self, value: Any) -> None:
         try:
             line = self._line(value)
-            fd = open_own(self._path, os.O_APPEND)
+            fd = open_own(self.path, os.O_APPEND)
             try:
                 self._write(fd, line)
             finally:
                 os.close(fd)
         except Exception:
-            logger.exception("%s: a line could not be written", self._path)
+            logger.exception("%s: a line could not be written", self.path)
 
     def _write(self, fd: int, line: bytes) -> None:
         end = os.fstat(fd).st_size

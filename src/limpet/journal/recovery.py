@@ -171,7 +171,8 @@ def move_column(layout: Layout, step: str) -> None:
     Call it under the lock, before the column is opened.
     """
     usual, elsewhere = layout.live(step), layout.column_elsewhere(step)
-    has_records = usual.exists() and usual.stat().st_size > 0 and is_column(usual)
+    is_file = usual.is_file() and not usual.is_symlink()
+    has_records = is_file and usual.stat().st_size > 0 and is_column(usual)
     if has_records and elsewhere.exists():  # somebody's copy: a column is never overwritten
         logger.warning("%s: holds records, set aside in %s", usual, set_aside(layout, usual))
     elif has_records:

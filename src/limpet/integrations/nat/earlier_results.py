@@ -127,7 +127,7 @@ class EarlierResults:
         foreign = run_directory.is_foreign(self._run)
         if not (flags.skip_completed or (flags.skip_workflow and foreign and not flags.dataset)):
             return None
-        file = self._run / run_directory.OUTPUT
+        file = run_directory.answers_file(self._run) or self._run / run_directory.OUTPUT
         if flags.skip_completed and flags.dataset is not None:
             file = flags.dataset
         elif not foreign:
@@ -136,7 +136,7 @@ class EarlierResults:
             aside = run_directory.latest_foreign_beside(self._run)
             if aside is None or aside.name in run_directory.run_file(self._run).imported:
                 return self._answered_rows()  # the run continues from its own column
-            file = aside / run_directory.OUTPUT
+            file = run_directory.answers_file(aside) or aside / run_directory.OUTPUT
         return list(rows_of_file(file)), file.name
 
     def _answered_rows(self) -> tuple[list[dict[str, Any]], str] | None:

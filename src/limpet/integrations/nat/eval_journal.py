@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,18 +40,31 @@ from limpet.types import Cell, Outcome
 
 logger = logging.getLogger("limpet.nat")
 _STEP = "workflow"
+_ROWS = "answers.jsonl"
 _PACKAGES = ("nvidia-nat-eval", "nvidia-nat-core", "nvidia-nat")
 
 ToStep = Callable[[Any], Any]
 """Makes an intermediate step of the toolkit of its plain data."""
 
 
-def keep_run(run: Any) -> None:
-    """Set a run of Limpet aside that the toolkit is about to delete with its output directory."""
-    path = Path(run.eval_config.general.output.dir)
-    if run.eval_config.general.output.cleanup and is_run(path):
+@contextmanager
+def keeping_runs(run: Any) -> Iterator[None]:
+    """Keep runs of Limpet, and journals, where the toolkit deletes its output directory."""
+    output = run.eval_config.general.output
+    path, kept = Path(output.dir), Path(f"{output.dir}.{os.getpid()}.kept")
+    if not output.cleanup or not path.is_dir():
+        yield
+        return
+    if is_run(path):
         aside = run_directory.set_aside(path, [Path.cwd()], is_run)
         logger.warning("limpet: %s held a run of Limpet: it is kept as %s", path, aside)
+    run_directory.move_runs(path, kept)  # of other configurations
+    try:
+        yield
+    finally:
+        if kept.exists():
+            run_directory.move_runs(kept, path)
+            shutil.rmtree(kept, ignore_errors=True)
 
 
 def open_journal(run: Any) -> "EvalJournal":
@@ -105,13 +118,14 @@ class Asked(NamedTuple):
     """Who asks, and whom.
 
     Attributes:
-        files: The digest of the names of the configuration and of the dataset.
-        command: The same, with what else the command says. Its answers end together.
+        command: The digest of what the command says, but the address: which configuration,
+            which dataset.
+        run: The same, with the address. The answers of a run end together.
         parts: What the answers depend on: a digest for each part, by name.
     """
 
-    files: str
     command: str
+    run: str
     parts: Mapping[str, str]
 
     @property
@@ -140,14 +154,22 @@ def _asked_by(run: Any) -> Asked:
         parts["the address"] = digest(config.endpoint)
     else:
         parts["the workflow's code"] = digest(dict(_WorkflowCode(run.effective_config).fingerprint))
-    dataset = config.dataset or general.dataset.model_dump(mode="json")
-    files = digest(_absolute(config.config_file), _absolute(dataset))
-    said = (config.endpoint, config.result_json_path, config.reps, list(map(list, config.override)))
-    return Asked(files, digest(files, said), parts)
+    # Relative to the journal: a project may be moved.
+    folder = _path_of(general).parent
+    source = config.dataset or getattr(general.dataset, "file_path", None)
+    files = [_place(config.config_file, folder), _place(source, folder)]
+    files.append(digest(general.dataset.model_dump(mode="json", exclude={"file_path"})))
+    said = [config.result_json_path, config.reps]
+    # Those of `eval` change no answer; the dataset's are in its block.
+    said += [list(one) for one in config.override if not str(one[0]).startswith("eval.")]
+    command = digest(files, said)
+    return Asked(command, digest(command, config.endpoint), parts)
 
 
-def _absolute(source: Any) -> str:
-    return os.path.abspath(source) if isinstance(source, (str, Path)) else digest(source)  # noqa: PTH100
+def _place(source: Any, folder: Path) -> str:
+    if isinstance(source, (str, Path)):
+        return os.path.relpath(source, folder)
+    return digest(None if source is None else source.model_dump(mode="json"))
 
 
 def _versions() -> dict[str, str]:
@@ -184,7 +206,10 @@ def _live_file(run: Any, done: Iterable[Any]) -> LiveFile:
     def line(item: Any) -> bytes:
         whole = models.EvalInput(eval_input_items=[item])
         [row] = json.loads(handler.publish_eval_input(whole, steps))
-        return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        try:
+            return json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # half a surrogate pair
+            return json.dumps(row).encode()
 
     return LiveFile(layout.live(_STEP), line, done)
 
@@ -217,7 +242,7 @@ class EvalJournal:
         self._asked = asked
         self._items = list(items)  # kept, so that their ids stay theirs
         self._to_step = to_step
-        self._keys = dict(_keys_of(digest(asked.command, dict(asked.parts)), self._items))
+        self._keys = dict(_keys_of(digest(asked.run, dict(asked.parts)), self._items))
         self._done: set[int] = set()
         self._writes: dict[int, asyncio.Future[Outcome]] = {}
         self._not_written = 0
@@ -247,7 +272,7 @@ class EvalJournal:
         parts, number = self._asked.parts, 0
         changed: set[str] = set()
         for _, entry in self._column.read_many(others):
-            if entry.facts.get("files") == self._asked.files:
+            if entry.facts.get("command") == self._asked.command:
                 before = entry.facts.get("parts", {})
                 names = {name for name in {*parts, *before} if parts.get(name) != before.get(name)}
                 number += bool(names)
@@ -311,7 +336,7 @@ class EvalJournal:
     # ---- at the end -----------------------------------------------------------------------------
 
     def end(self, output: Any) -> None:
-        """End the answers of this command: they are not read again. Those of others stay.
+        """End the answers of this run: they are not read again. Those of others stay.
 
         They are deleted if the toolkit's own file has them; else they are kept beside the journal.
 
@@ -330,7 +355,12 @@ class EvalJournal:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
             replace_file(aside / column.name, ended)
-            logger.info("limpet: the toolkit has not written the answers: they are in %s", aside)
+            told = "limpet: the toolkit has not written the answers: they are in %s"
+            if self.live is not None:
+                self.live.close()
+                shutil.copyfile(self.live.path, aside / _ROWS)
+                told += f"; limpet import {aside / _ROWS} --into CONFIG takes them over"
+            logger.info(told, aside)
         if others:
             shutil.rmtree(home / "index", ignore_errors=True)
             replace_file(column, others)
@@ -343,13 +373,13 @@ class EvalJournal:
         shutil.rmtree(finished, ignore_errors=True)
 
     def _divided(self, column: Path) -> tuple[list[bytes], list[bytes]]:
-        """Return the lines of this command, and all others."""
+        """Return the lines of this run, and all others."""
         ended: list[bytes] = []
         others: list[bytes] = []
         with open_to_read(column) as file:
             for line in file:
-                command = decode_line(line).facts.get("command") if is_whole(line) else None
-                (ended if command == self._asked.command else others).append(line)
+                run = decode_line(line).facts.get("run") if is_whole(line) else None
+                (ended if run == self._asked.run else others).append(line)
         return ended, others
 
     def close(self) -> None:

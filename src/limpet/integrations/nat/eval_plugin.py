@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from inspect import signature
@@ -80,8 +80,12 @@ def journaled_run(base: Any) -> Any:
             return output
 
         def cleanup_output_directory(self) -> None:
-            _safely("a run of Limpet may be deleted", lambda: _eval_journal().keep_run(self))
-            super().cleanup_output_directory()
+            with ExitStack() as stack:
+                _safely(
+                    "a run of Limpet may be deleted",
+                    lambda: stack.enter_context(_eval_journal().keeping_runs(self)),
+                )
+                super().cleanup_output_directory()
 
         def _open_journal(self, **_: Any) -> None:
             """Called by the toolkit when the dataset is read, and nothing is built yet."""

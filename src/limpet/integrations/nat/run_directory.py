@@ -15,6 +15,7 @@ from uuid import uuid4
 from limpet.errors import ConfigError, JournalError, RunLockedError
 from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
+from limpet.journal.lines import is_column
 from limpet.journal.lock import Lock
 from limpet.run.run_file import RunFile
 from limpet.text import one_line
@@ -54,11 +55,26 @@ def _is_locked(path: Path) -> bool:
 
 def is_foreign(path: Path) -> bool:
     """Return whether a directory holds results of `nat eval`, and no run of ours."""
-    layout = directory_at(path)
-    if not (path / OUTPUT).exists() and not layout.live("workflow").exists():
+    if answers_file(path) is None:
         return False
+    layout = directory_at(path)
     # A lock means nothing: a process that is about to set the results aside holds it too.
-    return not layout.about.exists() and not layout.columns()
+    return not layout.about.exists() and not any(map(_size, layout.columns()))
+
+
+def answers_file(path: Path) -> Path | None:
+    """Return the file with the answers of `nat eval`; None if there is none.
+
+    If it was cut off, that is the live file.
+    """
+    final, live = path / OUTPUT, directory_at(path).live("workflow")
+    if final.exists():
+        return final
+    return live if _size(live) and not is_column(live) else None
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
 
 
 def has_answers(path: Path) -> bool:
@@ -155,22 +171,21 @@ def _renamed(directory: Path, place: Path, still_applies: Callable[[], bool]) ->
         directory.rename(target)
         if is_new:  # leave results of `nat eval` as they were
             (target / place.name).unlink()
-        for nested in _runs_inside(target):  # of other configurations
-            (directory / nested).parent.mkdir(parents=True, exist_ok=True)
-            (target / nested).rename(directory / nested)
+        move_runs(target, directory)  # of other configurations
     finally:
         lock.release()
     return target
 
 
-def _runs_inside(directory: Path) -> list[Path]:
-    """Return the runs in a directory, outermost first, without those inside of them."""
-    runs: list[Path] = []
-    for lock in sorted(directory.rglob("*/LOCK")):
-        run = lock.parent.relative_to(directory)
-        if not any(run.is_relative_to(other) for other in runs):
-            runs.append(run)
-    return runs
+def move_runs(source: Path, target: Path) -> None:
+    """Move the runs and journals inside a directory to the same places inside another one."""
+    moved: list[Path] = []
+    for lock in sorted(source.rglob("*/LOCK")):
+        run = lock.parent.relative_to(source)
+        if not any(run.is_relative_to(other) for other in moved):
+            moved.append(run)
+            (target / run).parent.mkdir(parents=True, exist_ok=True)
+            (source / run).rename(target / run)
 
 
 def copy_for_plan(path: Path, target: Path) -> None:

@@ -48,9 +48,7 @@ def is_run(path: Path) -> bool:
         layout = Layout(path)
         column = layout.column("workflow")
         return not beside and (
-            layout.about.is_file()
-            or layout.lock.is_file()
-            or (column.is_file() and is_column(column))
+            layout.about.is_file() or layout.lock.is_file() or _has_records(column)
         )
     if not path.is_file() or path.suffix.lower() not in (".jsonl", ".ndjson", ".json"):
         return False
@@ -60,6 +58,12 @@ def is_run(path: Path) -> bool:
         return False
     with open_to_read(path) as file:
         return file.read(len(PREFIX)) == PREFIX
+
+
+def _has_records(column: Path) -> bool:
+    # An empty one may be the live file of a `nat eval` that has no answer yet.
+    is_file = column.is_file() and not column.is_symlink()
+    return is_file and column.stat().st_size > 0 and is_column(column)
 
 
 def runs_in(directory: Path) -> list[Path]:

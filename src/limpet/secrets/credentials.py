@@ -11,9 +11,10 @@ from typing import Any
 
 HIDDEN = "[redacted]"
 _HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
-_SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?"
+_SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?+"  # never taken for the key
 _QUOTE = r"\\*['\"]"
-IN_URL = re.compile(r"(?<=://)([^/\s:@\"']*:)[^/\s@\"']+(?=@)")
+_NOT_YET = rf"(?!{re.escape(HIDDEN)})"
+IN_URL = re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)")
 """The password in a URL, after the user."""
 KEYS = re.compile(
     r"\b()(?:(?:sk|pk|xox[a-z])-|(?:gh[a-z]|hf)_|AKIA|AIza)[\w-]{16,}"
@@ -24,7 +25,7 @@ KEYS = re.compile(
 _IN_HEADERS = re.compile(
     rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
     rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
-    r"[^\s'\"\\,;)}\]>]+"
+    rf"{_NOT_YET}[^\s'\"\\,;&)}}\]>]+"
 )
 _PATTERNS = (_IN_HEADERS, IN_URL, KEYS)
 # Most texts have none of these, which is fast to check.

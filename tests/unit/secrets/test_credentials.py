@@ -35,6 +35,7 @@ def test_credentials_in_a_message_are_hidden_and_the_rest_is_not(text):
     assert count == 1
     before = re.split(r"Bearer|Basic|k9|sk-", text)[0]
     assert hidden.startswith(before)
+    assert without_credentials(hidden) == (hidden, 0)
 
 
 @pytest.mark.parametrize(

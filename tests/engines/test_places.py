@@ -440,18 +440,89 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow  # that of a module is not
-def test_what_only_the_guarded_part_of_a_script_sets_up_is_refused_in_words(tmp_path):
-    project = Project(tmp_path, "def answer(question):\n    return question\n", rows=1)
+PLAIN = "def answer(question):\n    return question\n"
+BY_CHANCE = """import random
+import time
+
+def answer(question):
+    return str(random.random())
+"""
+IMPORTS_LATE = """
+def answer(question):
+    import random
+    return str(random.random())
+"""
+COMPUTES = """
+def answer(question):
+    return str(eval("__import__('random').random()"))
+"""
+BY_PACKAGE = """import openai
+
+def answer(question):
+    return str(openai.__name__)
+"""
+OF_CONTEXT = """from levels import LEVEL
+
+def answer(question):
+    return str(LEVEL.get(0))
+"""
+
+
+def guarded(tmp_path, module, does):
+    """Run a script that does something under its guard before an evaluation in a worker."""
+    text = SETTING_UP.replace("APP", module).replace("random.seed(3)\n", "")
+    text = text.replace("import limpet\n", "import limpet\nfrom levels import LEVEL\n", 1)
+    levels = "import contextvars\n\nLEVEL = contextvars.ContextVar('level')\n"
+    (tmp_path / "levels.py").write_text(levels)
     script = tmp_path / "script.py"
-    text = SETTING_UP.replace("APP", project.module).replace("random.seed(3)\n", "")
-    guarded = text.replace("    rows =", "    random.seed(3)\n    rows =")
-    script.write_text(guarded)
+    script.write_text(text.replace("    rows =", f"    {does}\n    rows ="))
     words = [sys.executable, str(script)]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "before the run may change what it returns (__main__.random)" in done.stderr
+    return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("app", [BY_CHANCE, IMPORTS_LATE, COMPUTES, BY_PACKAGE])
+def test_a_seed_of_the_guarded_part_of_a_script_is_refused_if_the_step_may_use_it(tmp_path, app):
+    project = Project(tmp_path, app, rows=1)
+    done = guarded(tmp_path, project.module, "random.seed(3)")
+    assert "before the run may change what it returns" in done.stderr
     assert "a worker does not do that" in done.stderr
     assert "at the top level of the script" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "does"),
+    [(OF_CONTEXT, "LEVEL.set(3)"), (PLAIN, "import decimal; decimal.getcontext().prec = 3")],
+)
+def test_another_change_by_the_guarded_part_is_refused(tmp_path, app, does):
+    project = Project(tmp_path, app, rows=1)
+    done = guarded(tmp_path, project.module, does)
+    assert "worker" in done.stderr
+    assert done.returncode
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "os.environ['OF_NO_USE'] = 'x'",
+        "os.environ.setdefault('OF_NO_USE', 'x')",
+        "os.environ.update(OF_NO_USE='x')",
+        "os.chdir('.')",
+        "random.seed(3)",
+        "LEVEL.set(3)",
+        "token = LEVEL.set(3); random.seed(len(rows)) if (rows := []) else os.chdir('.')",
+    ],
+)
+def test_what_a_worker_gets_or_a_step_cannot_reach_is_not_refused(tmp_path, does):
+    project = Project(tmp_path, PLAIN, rows=1)
+    done = guarded(tmp_path, project.module, does)
+    assert done.stdout == "b\n", done.stderr
+
+
+def test_a_variable_that_the_guarded_part_sets_is_there_in_a_worker(tmp_path):
+    reads = "import os\n\ndef answer(question):\n    return os.environ['LEVEL']\n"
+    project = Project(tmp_path, reads, rows=1)
+    done = guarded(tmp_path, project.module, "os.environ['LEVEL'] = 'high'")
+    assert done.stdout == "high\n", done.stderr
 
 
 def test_a_script_that_sets_something_up_does_so_in_workers_too(tmp_path):

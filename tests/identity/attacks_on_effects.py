@@ -2,7 +2,7 @@
 
 from textwrap import dedent
 
-from identity.edits import Edit
+from identity.edits import Edit, swap
 
 _LIBRARY = """
     class _Settings:
@@ -41,7 +41,13 @@ def _reads(name: str, code: str, variable: str = "DOC_MODEL") -> Edit:
     return Edit(name, {"app.py": code}, environment=({variable: "m1"}, {variable: "m2"}))
 
 
+_EVALUATED = "E = eval('1')\n\ndef answer(question):\n    return question * E\n"
+
 RERUN: list[Edit] = [
+    _does("a call in a text that eval reads", "x = eval(\"fakellm.configure('m1')\")"),
+    swap("what eval gives to a name that is used", _EVALUATED, "'1'", "'2'"),
+    swap("a name in a text that eval reads", f"A = 1\n{_EVALUATED}".replace("'1'", "'A'"),
+         "A = 1", "A = 2"),
     _does("a setting of a library, imported by its name", "Settings.llm = 'm1'"),
     _does("a setting of what a library gave", "s = fakellm.configure('')\ns.llm = 'm1'"),
     _does("a call of a library's whose result has a name", "client = fakellm.configure('m1')"),
@@ -95,6 +101,9 @@ RERUN: list[Edit] = [
 ]  # fmt: skip
 
 KEEP: list[Edit] = [
+    swap("a new global beside an eval of a text", _EVALUATED, "E =", "NEW = 7\nE ="),
+    swap("an edit of another function beside an eval", f"{_EVALUATED}def f():\n    g(1)\n",
+         "g(1)", "g(2)"),
     _does("another print", "print('m1')"),
     _does("another level of logging", "import logging\nlogging.basicConfig(level=10)",
           "level=10", "level=20"),

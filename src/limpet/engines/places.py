@@ -115,7 +115,7 @@ class Elsewhere:
 
     async def open(self) -> None:
         with unattributed():  # that we look at its files is no reading of its set-up
-            sent = sent_step(self._key, self._who, self._step)
+            sent = sent_step(self._key, self._who, self._step, inherits=self._crew.inherits)
         try:
             self.secrets, self.environment = await self._crew.open(sent)
         except BaseException:
@@ -166,6 +166,11 @@ class SharedCrew:
         self._cells += cells
         if isinstance(self._lines, RayLines):
             self._lines.needs(variables_of(step))
+
+    @property
+    def inherits(self) -> bool:
+        """Whether its workers have the environment and the working directory of this process."""
+        return self._engine.ray is None
 
     @property
     def words(self) -> str:

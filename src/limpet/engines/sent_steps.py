@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 
 from limpet.errors import LimpetError, SetupError
 from limpet.evaluators.functions import FunctionEvaluator
-from limpet.fingerprints.steps import Inspection
+from limpet.fingerprints.identity import parts_for_worker
+from limpet.fingerprints.steps import Inspection, code_of, declared_of, stated_by
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.fingerprints.walk.script_effects import BEFORE_RUN
 from limpet.text import one_line, text_of
@@ -83,15 +84,28 @@ class SentStep(NamedTuple):
     identity: AllowedDigests
 
 
-def sent_step(name: str, who: str, step: Any) -> SentStep:
+def sent_step(name: str, who: str, step: Any, *, inherits: bool = False) -> SentStep:
     """Return a step as it travels.
+
+    Args:
+        name: Its name.
+        who: Its name in messages.
+        step: The workflow or the evaluator.
+        inherits: Whether a worker has the environment and the working directory of this process.
 
     Raises:
         LimpetError: It cannot be sent. The message says what of it cannot, the hint what to do.
     """
     identity = Inspection(step).identity
     counts, now = identity.parts, identity.found
-    allowed = {part: (counts.get(part), now.get(part)) for part in {*counts, *now}}
+    there = now
+    if inherits and any(part.startswith(BEFORE_RUN) for part in now):
+        declared = declared_of(step)
+        there = {**stated_by(step), **({} if declared is None else declared.identity().parts)}
+        for prefix, thing in code_of(step).items():
+            parts = parts_for_worker(thing)
+            there |= {prefix + name: digest for name, digest in parts.items()}
+    allowed = {part: (counts.get(part), now.get(part), there.get(part)) for part in {*counts, *now}}
     pickled, main = pickled_step(who, step)
     if main is None and any(map(_OF_SCRIPT.match, allowed)):  # it has done something that counts
         with contextlib.suppress(_NoScriptError):

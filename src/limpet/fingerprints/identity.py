@@ -108,6 +108,11 @@ def identity_of(
     return Identity(parts, left_out, names, found, holders, home, modules, code, sources, shown)
 
 
+def parts_for_worker(thing: Any) -> dict[str, str]:
+    """Return the parts that a worker must have, though it does not do what the script did."""
+    return _inspect(thing, is_secret_name, (), for_worker=True).parts
+
+
 def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:
     shown = shown_parts(result)
     for name in state:  # the current value is not the one that counts
@@ -188,13 +193,19 @@ def in_words(name: str) -> str:
     return words
 
 
-def _inspect(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> WalkResult:
+def _inspect(
+    thing: Any,
+    is_secret: Callable[[str], bool],
+    secrets: Iterable[str],
+    *,
+    for_worker: bool = False,
+) -> WalkResult:
     _known_secrets.update(certain_secrets(os.environ), secrets)
     hidden = frozenset(_known_secrets)
     for remaining in reversed(range(_TRIES)):
         try:
             with _paused_collector():
-                walk = Walk(is_secret, hidden)
+                walk = Walk(is_secret, hidden, for_worker=for_worker)
                 result = walk.collect(thing)
                 result.parts  # noqa: B018 - computed before the walk is cleared
                 vars(walk).clear()  # else the garbage collector traverses every syntax tree

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -48,6 +49,15 @@ class WalkResult:
     def parts(self) -> dict[str, str]:
         """The digest of each part."""
         return {name: digest_of(form) for name, form in self.forms.items()}
+
+
+def libraries_in(form: Any) -> Iterator[str]:
+    """Yield the names of libraries' functions, classes and modules in a form."""
+    if type(form) is list:
+        if len(form) == 2 and form[0] == "library" and type(form[1]) is str:  # noqa: PLR2004
+            yield form[1]
+        for part in form:
+            yield from libraries_in(part)
 
 
 def digest_of(form: Any) -> str:

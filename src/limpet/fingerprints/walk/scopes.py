@@ -187,6 +187,7 @@ def _add_loaded(walk: "Walk", summary: CodeSummary, scope: Scope) -> None:
 
 def add_import(walk: "Walk", name: str, importer: str, package: str) -> None:
     """Add a module that code of a package imports when it runs, and everything it imports."""
+    walk.imported.add(name)
     if name.endswith("*"):
         _add_files_below(walk, name[:-2], importer, package)
         return

@@ -3,13 +3,21 @@
 It may have configured a library, `configure(args.model)`, at the top, under `if __name__ ==
 "__main__":`, or in the functions that lead to the run. The workflow's code does not name that. So
 the code that ran before the current line counts, if it changes objects that are not the script's.
+
+A worker does not do what is under `if __name__ == "__main__":`. It has the environment and the
+working directory of the script, though; and if a step names neither `random` nor an installed
+package that may use it, it does not matter that `random` was seeded, nor that a context variable
+was set that the step does not name.
 """
 
 import ast
+import functools
+import os
 import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -18,9 +26,10 @@ from limpet.fingerprints.code.imports import imports_in
 from limpet.fingerprints.code.statements import SIMPLE, assignments, children
 from limpet.fingerprints.code.summary import CodeSummary
 from limpet.fingerprints.walk import import_effects, scopes, volatile
-from limpet.fingerprints.walk.name_lookup import scope_in
+from limpet.fingerprints.walk.name_lookup import Scope, resolved, scope_in
 from limpet.fingerprints.walk.ownership import is_module, is_users_file, is_users_module
 from limpet.fingerprints.walk.safe_access import is_a, module_dict
+from limpet.fingerprints.walk.side_effects import SideEffects
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
 BEFORE_RUN = "script: what it does before the run"
 """How the names of such parts begin."""
 _HEADERS = ("test", "iter", "items", "subject")
+_OF_PYTHON = {*sys.stdlib_module_names, "limpet"}
 
 
 def reach_script(walk: "Walk") -> None:
@@ -42,6 +52,8 @@ def reach_script(walk: "Walk") -> None:
     if Path(file).parent == Path(sysconfig.get_path("scripts")):
         return
     import_effects.reach(walk, "__main__", scope)
+    if walk.for_worker:
+        walk.finish()  # what the step reaches is known then
     for frame in _frames_of_script(scope):
         _add_before_run(walk, frame)
 
@@ -91,6 +103,9 @@ def _add_before_run(walk: "Walk", frame: FrameType) -> None:
             part, visible
         ):
             done.append(part)
+    if walk.for_worker:
+        effects = SideEffects(walk, functools.partial(_is_elsewhere, walk, _may_use_random(walk)))
+        done = [part for part in done if effects.changes(part, visible)]
     if not done:
         return
     place = "" if code.co_name == "<module>" else f" in {code.co_name}"
@@ -99,6 +114,39 @@ def _add_before_run(walk: "Walk", frame: FrameType) -> None:
         walk, label, done, str(scope.get("__name__", "")), scope, code.co_filename
     )
     _add_locals(walk, label, summary, own, assignments(body), scope)
+
+
+def _may_use_random(walk: "Walk") -> bool:
+    """Return whether a step may use `random`: by name, through a package, or by a computed name."""
+    used = walk.packages() | {name.partition(".")[0] for name in walk.imported}
+    # The name of a whole module is that of code that computes names in it.
+    wholes = [
+        name
+        for name, form in walk.result.forms.items()
+        if type(form) is list and form[:1] == ["module"]
+    ]
+    computes_names = any(name.startswith("module ") for name in wholes)
+    return computes_names or "random" in used or not used <= _OF_PYTHON
+
+
+def _is_elsewhere(
+    walk: "Walk",
+    may_use_random: bool,  # noqa: FBT001 - asked once
+    chain: tuple[str, ...],
+    scope: Scope,
+) -> bool:
+    """Return whether a change is there in a worker, too, or not reached by the step."""
+    value, owner = resolved(chain, scope)
+    if owner == "os" and value in (os.chdir, os.putenv, os.unsetenv):
+        return True
+    if owner == "random" and chain[-1] == "seed":
+        return not may_use_random
+    if value is os.environ:
+        return True
+    held, owner = resolved(chain[:-1], scope) if len(chain) > 1 else (None, None)
+    if type(held) is ContextVar and chain[-1] == "set":
+        return owner is None and not walk.has_visited(held)
+    return held is os.environ
 
 
 def _ran_before(body: list[Any], line: int) -> Iterator[ast.AST]:

@@ -9,6 +9,7 @@ import ast
 import functools
 import sys
 from collections import ChainMap
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,15 @@ class SideEffects:
 
     Args:
         walk: The walk it belongs to.
+        is_elsewhere: Whether what a chain of names stands for may be changed by other means, or
+            does not matter; None: nothing may.
     """
 
-    def __init__(self, walk: "Walk") -> None:
+    def __init__(
+        self, walk: "Walk", is_elsewhere: Callable[[tuple[str, ...], Scope], bool] | None = None
+    ) -> None:
         self._walk = walk
+        self._is_elsewhere = is_elsewhere
         self._functions: dict[int, bool] = {}
 
     def changes(self, node: ast.AST, scope: Scope) -> bool:
@@ -80,10 +86,11 @@ class SideEffects:
         if chain is None:
             return self._result_has_effects(call.func, scope, dropped=dropped)
         value, owner = resolved(chain, scope)
+        known = self._known_effects(call, chain, value, scope)
+        if known is not None:
+            return known
         if owner == "builtins" and dropped and self._imported_from(chain[0], scope):
             return True  # adds an element to a library's object
-        if value is setattr or value is delattr:
-            return bool(call.args) and self._setattr_has_effects(call.args[0], scope)
         if owner == "sys" and chain[-2] == "path":
             return False  # modules imported from there count
         given_to = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -103,6 +110,25 @@ class SideEffects:
             if passed and value is NOTHING and owner is None:
                 return True  # calls a method of an argument
         return self._has_effects(value, owner, chain[-1], dropped=dropped)
+
+    def _known_effects(
+        self, call: ast.Call, chain: tuple[str, ...], value: Any, scope: Scope
+    ) -> bool | None:
+        """Return whether a call has side effects, if its name alone says so."""
+        if self._is_elsewhere is not None and self._is_elsewhere(chain, scope):
+            return False
+        if value is setattr or value is delattr:
+            return bool(call.args) and self._setattr_has_effects(call.args[0], scope)
+        if value is eval and len(call.args) == 1 and (text := _text_in(call.args[0])):
+            return self._text_has_effects(text, scope)
+        return None
+
+    def _text_has_effects(self, text: str, scope: Scope) -> bool:
+        """Check `eval("1")` by its text: what it returns counts where it is used."""
+        try:
+            return self.changes(ast.parse(text.strip(), mode="eval").body, scope)
+        except (SyntaxError, ValueError, RecursionError):
+            return True
 
     def _setattr_has_effects(self, target: ast.expr, scope: Scope) -> bool:
         library = resolved(chain_of(target) or ("",), scope)[0]
@@ -216,6 +242,9 @@ class SideEffects:
         if self._walk.is_secret(
             target.attr if isinstance(target, ast.Attribute) else _text_in(target.slice)
         ):
+            return False
+        chain = chain_of(target.value)
+        if self._is_elsewhere is not None and chain and self._is_elsewhere(chain, scope):
             return False
         return self._is_foreign(target.value, scope)
 

@@ -43,8 +43,9 @@ from limpet.fingerprints.walk import (
 )
 from limpet.fingerprints.walk import secret_values as hidden
 from limpet.fingerprints.walk.introspection import Introspection
+from limpet.fingerprints.walk.name_lookup import package_of
 from limpet.fingerprints.walk.ownership import full_name, is_module, is_users, is_users_module
-from limpet.fingerprints.walk.result import WalkResult
+from limpet.fingerprints.walk.result import WalkResult, libraries_in
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, plain_name, text_at
 from limpet.fingerprints.walk.side_effects import SideEffects
 from limpet.fingerprints.walk.values import (
@@ -67,6 +68,8 @@ class Walk:
     Args:
         is_secret: Whether a name is the name of a secret.
         secrets: Secret values.
+        for_worker: Leave out what a script did before the run and a worker gets anyway, or the
+            step cannot reach.
 
     Attributes:
         result: What counts so far.
@@ -79,6 +82,7 @@ class Walk:
         reached: Names of modules that contribute something.
         files: The source files that count as a whole, each with the name of its part.
         of_python: Names that code uses and no module defines: builtins, or not defined yet.
+        imported: Names of modules that functions import when they are called.
         volatile_in_classes: Attributes that differ at every start, by the id of their class.
         budget: How many more objects of libraries are visited.
         held: The mutable objects that the current value consists of.
@@ -88,7 +92,10 @@ class Walk:
         self,
         is_secret: Callable[[str], bool] = lambda _: False,
         secrets: frozenset[str] = frozenset(),
+        *,
+        for_worker: bool = False,
     ) -> None:
+        self.for_worker = for_worker
         self.result = WalkResult()
         self.is_secret = functools.cache(is_secret)
         self._secrets = secrets | {
@@ -105,6 +112,7 @@ class Walk:
         self.reached: set[str] = set()
         self.files: set[tuple[str, str]] = set()
         self.of_python: set[str] = set()
+        self.imported: set[str] = set()
         self.volatile_in_classes: dict[int, dict[str, bool]] = {}
         self.budget = objects.Budget()
         self.held: list[Any] = []
@@ -128,14 +136,28 @@ class Walk:
         if form != ["see", path]:
             self.add_form(path, form)
         script_effects.reach_script(self)
-        while self._todo:
-            self._todo.popleft()()
-            if not self._todo:
-                self.introspection.finish(self)
+        self.finish()
         self.result.modules = frozenset(self.reached)
         self.result.sources = frozenset(os.path.abspath(file) for _, file in self.files)  # noqa: PTH100 - strings
         self.result.visited = frozenset(self._labels)
         return self.result
+
+    def finish(self) -> None:
+        """Follow everything that was deferred."""
+        while self._todo:
+            self._todo.popleft()()
+            if not self._todo:
+                self.introspection.finish(self)
+
+    def has_visited(self, value: Any) -> bool:
+        """Return whether an object was visited."""
+        return id(value) in self._labels
+
+    def packages(self) -> set[str]:
+        """Return the packages of all objects that were visited, and of all names of libraries."""
+        kinds = {type(value) for value in self._alive}
+        named = {name.partition(".")[0] for name in libraries_in(list(self.result.forms.values()))}
+        return {package_of(kind) for kind in kinds if not is_users(kind)} | named
 
     # ---- adding parts ---------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from limpet.secrets.masking import by_environment
 LOGGERS = tuple(
     f"limpet.{name}"
     for name in (
-        *("engines", "executors", "fingerprints", "integrations.nat", "journal", "nat", "pacing"),
-        *("run", "view", "view.http", "workflows"),
+        *("engines", "executors", "fingerprints", "integrations.nat", "journal", "models"),
+        *("nat", "pacing", "run", "view", "view.http", "workflows"),
     )
 )
 """All of our loggers."""

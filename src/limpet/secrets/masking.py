@@ -11,10 +11,10 @@ import re
 from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from json import dumps  # not by the module: user code may replace its function
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from limpet.json_values import dumps
 from limpet.secrets.credentials import HIDDEN, trace_without_credentials, without_credentials
 from limpet.secrets.known import certain_secrets, declared, possible_secrets
 from limpet.text import one_line

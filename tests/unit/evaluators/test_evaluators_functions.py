@@ -63,7 +63,7 @@ def test_a_default_is_replaced_by_the_field_of_its_name_and_kept_otherwise():
 def test_beside_the_output_a_required_parameter_is_a_column():
     assert call(lambda output, question: question)["score"].label == "2+2?"
     assert call(lambda question, output: f"{question}{output}")["score"].label == "2+2?four"
-    assert call(lambda output, *, answer: answer)["score"].label == "4"
+    assert call(lambda output, *, answer: f"is {answer}")["score"].label == "is 4"
     assert call(lambda question, **given: f"{question}{len(given)}")["score"].label == "2+2?5"
     assert call(lambda output, question="mine": question)["score"].label == "mine"
     with pytest.raises(PermanentError, match="has no field 'topic', which the evaluator takes"):

@@ -213,7 +213,7 @@ async def exact_match(config: ExactMatchConfig, builder):
             )
             for item in eval_input.eval_input_items
         ]
-        mean = sum(item.score for item in items) / len(items)
+        mean = round(sum(item.score for item in items) / len(items), 2)  # as the toolkit's do
         return EvalOutput(average_score=mean, eval_output_items=items)
 
     yield EvaluatorInfo(config=config, evaluate_fn=evaluate, description="Equal or not.")

@@ -101,6 +101,66 @@ def test_an_output_directory_inside_another_ones_lives(project):
     assert len(output(project.folder, where="out/deep/inner")) == 6
 
 
+def test_a_live_file_without_a_line_does_not_make_results_of_nat_eval_a_run(project):
+    project.ask(*QUICK)
+    project.evaluate("--endpoint", "http://127.0.0.1:9")  # nobody answers
+    assert project.live() == []
+    project.evaluate()
+    project.calls()
+    said = project.use_limpet().evaluate("--skip-completed-entries")
+    assert "holds results of nat eval: they are kept as" in said
+    assert "4 imported" in said
+    assert project.calls() == Counter()
+    assert output(project.folder, "correct")["average_score"] == 1.0
+
+
+def test_limpet_imports_what_a_killed_nat_eval_has_left(project):
+    project.ask(*SIX)
+    project.killed(until=lambda: len(project.live()) == 4, hold="Wait")
+    project.calls()
+    assert "4 imported" in project.use_limpet().evaluate("--skip-completed-entries")
+    assert project.calls() == Counter(SLOW)
+
+
+def test_answers_that_no_final_file_has_can_be_imported(project):
+    project.configure("    correct: {_type: exact_match}", "    {}")
+    project.ask(*QUICK)
+    said = project.evaluate()
+    rows = project.folder / "out.journal.ended" / "answers.jsonl"
+    assert f"limpet import {rows} --into CONFIG takes them over" in said
+    project.words = [project.commands / "limpet", "import", rows, "--into", "config.yml"]
+    done = subprocess.run(
+        **{**project.command(), "args": project.words}, capture_output=True, text=True, check=False
+    )
+    assert "4 imported" in done.stdout + done.stderr
+
+
+def test_a_cleanup_spares_the_journal_of_a_directory_inside(project):
+    outer = (project.folder / "config.yml").read_text(encoding="utf-8")
+    inner = outer.replace("output_dir: ./out", "output: {dir: ./out/inner, cleanup: true}")
+    (project.folder / "inner.yml").write_text(inner, encoding="utf-8")
+    project.configure(*CLEANUP)
+    project.ask(*SIX)
+    inside = ("--config_file", "inner.yml")
+    project.killed(
+        *inside, until=lambda: len(column(project.folder, where="out/inner.journal")) == 4,
+        hold="Wait",
+    )  # fmt: skip
+    project.evaluate()
+    project.calls()
+    assert "4 of 6 answers found" in project.evaluate(*inside)
+    assert project.calls() == Counter(SLOW)
+
+
+def test_what_changes_no_answer_does_not_ask_again(project):
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), hold="Wait")
+    project.calls()
+    same = ("--override", "eval.general.max_concurrency", "1", "--dataset", "data.json")
+    assert "4 of 6 answers found" in project.evaluate(*same)
+    assert project.calls() == Counter(SLOW)
+
+
 # ---- what cannot be written ---------------------------------------------------------------------
 
 

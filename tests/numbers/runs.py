@@ -10,6 +10,8 @@ import itertools
 import threading
 from pathlib import Path
 
+from cut_short import ended
+
 import limpet
 
 FAILS, EVALUATOR_FAILS, QUOTA, ABSENT = "f", "e", "q", "-"
@@ -92,7 +94,8 @@ def make(
     given = [one for one in values if one != [ABSENT]]
     table = {str(row["id"]): one for row, one in zip(dataset, given, strict=True)}
     defaults = {"retry": 0, "show": False, "early_stop": False, "version": "1", "pace": 8}
-    return limpet.evaluate(
+    return ended(
+        limpet.evaluate,
         limpet.Dataset(dataset, limit=limit),
         workflow(table, say, cost),
         list(evaluators),

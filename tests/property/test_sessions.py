@@ -12,6 +12,7 @@ import shutil
 
 import pytest
 from costly import costly
+from cut_short import ended
 
 import limpet
 from limpet.run.reading import RunReader
@@ -219,7 +220,8 @@ class World:
                 return {"score": limpet.Score(self.serial)}
 
         rows, run = limpet.Dataset(ROWS, limit=limit), self.run
-        return limpet.evaluate(rows, workflow, [Correct()], run, pace=2, retry=0, **options)
+        options = {"pace": 2, "retry": 0} | options
+        return ended(limpet.evaluate, rows, workflow, [Correct()], run, **options)
 
     # ---- what is read ---------------------------------------------------------------------------
 

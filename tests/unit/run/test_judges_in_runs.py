@@ -23,8 +23,8 @@ async def shout(question):
     return question.upper()
 
 
-def grader(server, name="m"):
-    return openai_api(server.url, model=name, key=None)
+def grader(server, name="m", **settings):
+    return openai_api(server.url, model=name, key=None, **settings)
 
 
 def run(tmp_path, *evaluators, rows=ROWS, **options):
@@ -143,7 +143,8 @@ BAD = {
 @pytest.mark.parametrize("reply", BAD.values(), ids=BAD)
 def test_a_bad_reply_is_a_failure_of_its_own_class_and_never_a_score(tmp_path, reply):
     with model_server(reply) as server:
-        result = run(tmp_path, limpet.judge(grader(server), PROMPT), rows=ROWS[:2])
+        judge = limpet.judge(grader(server, reply="schema"), PROMPT)
+        result = run(tmp_path, judge, rows=ROWS[:2])
     assert len(server.asked) == 4  # each once more
     assert summary_of(result)["failed"] == {"invalid_reply": 2}
     assert summary_of(result)["mean"] is None
@@ -151,7 +152,8 @@ def test_a_bad_reply_is_a_failure_of_its_own_class_and_never_a_score(tmp_path, r
 
 def test_retries_are_not_for_bad_replies(tmp_path):
     with model_server("correct") as server:
-        run(tmp_path, limpet.judge(grader(server), PROMPT), rows=ROWS[:1], retry=5)
+        judge = limpet.judge(grader(server, reply="schema"), PROMPT)
+        run(tmp_path, judge, rows=ROWS[:1], retry=5)
     assert len(server.asked) == 2
 
 

@@ -390,8 +390,9 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
         return self._receipts
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, InvalidReplyError) and not self._receipts:
-            note_paid(plain_usage(error.usage))
+        # By its type: what a foreign exception says of its class may raise.
+        if issubclass(type(error), InvalidReplyError) and not self._receipts:
+            note_paid(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
         _receipts.reset(self._token)
         if error is not None and self._outside is not None:
             self._outside += self._receipts

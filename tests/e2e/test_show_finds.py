@@ -223,7 +223,7 @@ def test_means_by_a_field(home, columns):
     assert "2 kind, 1 rude" in "\n".join(screen(home, *arguments, columns=columns))
     lines = screen(home, *arguments, "--evaluator", "judge.quality", columns=columns)
     assert lines[0].split() == ["lang", "items", "failed", "judge.quality"]
-    assert lines[2].split()[:4] == ["de", "4", "1", "0.05–0.78"]
+    assert lines[2].split()[:4] == ["de", "4", "1", "0.300"]
     assert lines[3].split()[:3] == ["fr", "4", "0.300"]
     assert "no group differs from the rest (p values adjusted by" in " ".join(lines)
     lines = screen(home, "show", "with20", "--by", "lang", columns=columns)
@@ -250,7 +250,7 @@ def test_fields_are_found_in_the_answers_if_the_items_are_damaged(home):
 def test_list_has_the_counts_of_labels_and_the_means_of_several_scores(home):
     done = ready_limpet.run(["list"], cwd=home, env=os.environ)
     line = next(line for line in done.stdout.splitlines() if line.startswith("runs/judged"))
-    assert "judge.quality 0.14–0.61" in line
+    assert "judge.quality 0.300 (0.14–0.61)" in line
     assert "judge.tone (6 kind, 1 rude)" in line
     assert "mood (6 good, 1 bad)" in line
     done = ready_limpet.run(["list", "--json"], cwd=home, env=os.environ)

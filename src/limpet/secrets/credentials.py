@@ -13,7 +13,7 @@ HIDDEN = "[redacted]"
 _HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
 _SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?+"  # never taken for the key
 _QUOTE = r"\\*['\"]"
-_NOT_YET = rf"(?!{re.escape(HIDDEN)})"
+_NOT_YET = rf"(?!{re.escape(HIDDEN)}|…)"
 IN_URL = re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)")
 """The password in a URL, after the user."""
 KEYS = re.compile(

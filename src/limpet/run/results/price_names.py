@@ -7,6 +7,7 @@ is answered as `gpt-4.1-2025-04-14`.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from limpet.models.protocol import model_names_of
 from limpet.run.results.costs import ANY_MODEL, Prices, price_of
 from limpet.text import one_line
 
@@ -59,7 +60,7 @@ def planned_gaps(
     for numbers in before:
         models = numbers.get("models") or {}
         asked |= {model: model for model in models} | dict(numbers.get("asked") or {})
-    named = [_names_of(step) for step in steps]
+    named = [model_names_of(step) for step in steps]
     known = dict.fromkeys(name for names in named for name in names or ())
     served = {name: model for model, name in asked.items()}
     missing = [
@@ -73,12 +74,6 @@ def planned_gaps(
         words.append(f"no model for the price of {_listed(unused)}")
     # The server may return other names, for which there is a price.
     return f"by the names that are asked for, {' and '.join(words)}" if words else ""
-
-
-def _names_of(step: Any) -> Collection[str] | None:
-    """Return the names of the models that a step asks; None if it does not say."""
-    names: Collection[str] | None = getattr(step, "model_names", None)
-    return () if names is None and step.endpoint is None else names
 
 
 def _others(prices: Prices, names: Collection[str]) -> list[str]:

@@ -7,7 +7,7 @@ costs only that count. The names of the times are those of the NeMo Agent Toolki
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
@@ -396,3 +396,9 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
         _receipts.reset(self._token)
         if error is not None and self._outside is not None:
             self._outside += self._receipts
+
+
+def model_names_of(step: Any) -> Collection[str] | None:
+    """Return the names of the models that a workflow or evaluator asks; None: it does not say."""
+    names: Collection[str] | None = getattr(step, "model_names", None)
+    return () if names is None and step.endpoint is None else names

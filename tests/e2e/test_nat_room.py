@@ -185,3 +185,16 @@ def test_the_command_at_the_end_shows_no_secret(tmp_path, server):
     done = go(make(tmp_path), server, "--endpoint-header", "Authorization: Bearer very-secret")
     assert "very-secret" not in done.stderr
     assert "'Authorization: …'" in done.stderr.splitlines()[-1]
+
+
+def test_repetitions_of_existing_answers_are_refused_as_in_nat_eval(tmp_path, server):
+    make(tmp_path, rows=2)
+    done = run(tmp_path, "config.yml", "--skip_workflow", "--reps", "2")
+    assert done.returncode == 2
+    assert "--skip-workflow calls no workflow: leave out --reps" in done.stderr
+    assert server.asked == []
+
+
+def test_the_hint_of_a_path_that_a_server_lacks_names_the_flag(tmp_path, server):
+    make(tmp_path, rows=1)
+    assert "--endpoint-path PATH" in go(tmp_path, server, "--endpoint-path", "/nowhere").stderr

@@ -1,7 +1,7 @@
 """What is a model?"""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -92,9 +92,3 @@ class Model(Protocol):
 def model_name(model: Model) -> str:
     """Return the name by which a model is asked for: prices are by it."""
     return str(getattr(model, "asked_name", model.name))
-
-
-def model_names_of(step: Any) -> Collection[str] | None:
-    """Return the names of the models that a workflow or evaluator asks; None: it does not say."""
-    names: Collection[str] | None = getattr(step, "model_names", None)
-    return () if names is None and step.endpoint is None else names

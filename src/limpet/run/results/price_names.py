@@ -7,9 +7,9 @@ is answered as `gpt-4.1-2025-04-14`.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from limpet.models.protocol import model_names_of
 from limpet.run.results.costs import ANY_MODEL, Prices, price_of
 from limpet.text import one_line
+from limpet.usage import model_names_of
 
 
 def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:

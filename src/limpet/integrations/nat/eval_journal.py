@@ -58,13 +58,16 @@ def keeping_runs(run: Any) -> Iterator[None]:
     if is_run(path):
         aside = run_directory.set_aside(path, [Path.cwd()], is_run)
         logger.warning("limpet: %s held a run of Limpet: it is kept as %s", path, aside)
-    run_directory.move_runs(path, kept)  # of other configurations
     try:
+        run_directory.move_runs(path, kept)  # of other configurations
         yield
     finally:
         if kept.exists():
-            run_directory.move_runs(kept, path)
-            shutil.rmtree(kept, ignore_errors=True)
+            try:
+                run_directory.move_runs(kept, path)
+                shutil.rmtree(kept)
+            except OSError as error:  # `nat eval` goes on, and they are on disk
+                logger.warning("limpet: runs inside %s are kept in %s: %s", path, kept, error)
 
 
 def open_journal(run: Any) -> "EvalJournal":

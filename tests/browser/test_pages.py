@@ -62,14 +62,19 @@ def test_a_live_run_goes_from_nothing_to_done(page, server):
     expect(page.get_by_role("row", name=re.compile("live"))).to_contain_text("finished")
 
 
-def test_a_page_says_what_the_terminal_warns_of_and_the_time_of_all_sessions(page, server):
+def test_a_page_says_what_the_terminal_warns_of_and_time_calls_and_cost_of_all_sessions(
+    page, server
+):
     run, rows = server.directory / "mixed", [{"id": "q1", "question": "1", "answer": "1"}]
     bad = [{"id": "q2", "answer": "2"}]
 
     def session(rows, **options):
         dataset = limpet.Dataset(rows, input="question", on_bad_row="skip")
         scored = {"correct": limpet.exact_match()}
-        limpet.evaluate(dataset, lambda question: question, scored, run=run, show=False, **options)
+        limpet.evaluate(dataset, paid, scored, run=run, show=False, **options)
+
+    def paid(question):
+        return limpet.Output(question, usage={"total_tokens": 7, "cost": 0.25})
 
     session(rows, version="1")
     more = [*rows, {"id": "q3", "question": "3", "answer": "3"}, *bad]
@@ -80,7 +85,7 @@ def test_a_page_says_what_the_terminal_warns_of_and_the_time_of_all_sessions(pag
     (run / "run.json").write_text(json.dumps(about))
     page.show("#/run?run=mixed")
     head = page.locator("section.head")
-    expect(head).to_contain_text(re.compile(r"took 2\D.* in 2 sessions"))
+    expect(head).to_contain_text(re.compile(r"took 2\D.* in 2 sessions · 4 calls · \$0\.50"))
     expect(head).to_contain_text("1 of 2 answers are from the current version")
     expect(head).to_contain_text("1 row skipped: ")
     page.show("#/runs")

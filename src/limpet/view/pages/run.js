@@ -32,8 +32,11 @@ function heading(about, run) {
   const trials = about.steps[0] && about.summary.n ? plural(about.summary.n, "answer asked", "answers asked") : null;
   const time = seconds(about.state === "running" ? Math.round(about.seconds) : about.seconds);
   const took = `${about.state === "running" ? "for" : "took"} ${about.seconds_are_all ? "" : "at least "}${time}`;
+  const calls = about.steps.reduce((sum, step) => sum + step.done + step.failed + step.retries, 0);
+  const cost = (about.used || []).reduce((sum, step) => sum + (step.cost || 0), 0);
   const facts = [trials, about.began ? `began ${moment(about.began)}` : null,
-    about.seconds ? took + (about.sessions > 1 ? ` in ${plural(about.sessions, "session")}` : "") : null];
+    about.seconds ? took + (about.sessions > 1 ? ` in ${plural(about.sessions, "session")}` : "") : null,
+    calls ? plural(calls, "call") : null, cost ? money(cost) : null];
   return [
     el("div", { class: "title" }, el("h1", {}, about.run), stateWord(about.stopping ? "stopping" : about.state),
       (about.tags || []).map((tag) => el("span", { class: "tag" }, tag)),

@@ -29,11 +29,9 @@ from limpet.datasets.columns import Roles
 from limpet.datasets.items import PackedItems, pack
 from limpet.journal.index import ENTRY_BYTES
 from limpet.journal.layout import directory_at
-from limpet.run.planning.items_file import Contents, write_items
-from limpet.run.planning.items_seen import write_seen
+from limpet.run.planning.items_file import Contents, write_items, write_seen
 from limpet.run.reading import RunReader
-from limpet.run.reading.head_query import HeadQuery
-from limpet.run.reading.heads import Heads
+from limpet.run.reading.heads import HeadQuery, Heads
 from limpet.view.opened_runs import OpenedRun
 from limpet.view.run_answers import RunAnswers
 

@@ -1,7 +1,8 @@
 """How is text written in messages, untrusted text shown safely, and a misspelt word guessed?"""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from html import escape
 from math import floor, log10
 from pathlib import Path
 
@@ -119,3 +120,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _folded(word: str) -> str:
     return word.casefold().strip().replace("-", "_")
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; the cells are HTML already."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

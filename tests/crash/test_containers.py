@@ -14,7 +14,7 @@ from limpet.errors import RunLockedError
 from limpet.journal import Journal, lock
 from limpet.journal.lock import Lock
 from limpet.run.reading import open_run
-from limpet.run.reading.lock_holder import holder_of
+from limpet.run.reading.run_files import holder_of
 
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 WRITER = """

@@ -141,7 +141,7 @@ def test_a_disk_that_fails_refuses_the_label_and_the_file_is_as_before(tmp_path,
             raise OSError(5, "Input/output error")
 
         with monkeypatch.context() as patched:
-            patched.setattr(f"limpet.run.calibrating.labels_log.{call}", fails)
+            patched.setattr(f"limpet.run.calibrating.labels.{call}", fails)
             status, answer = await client.label("q1", "good")
         assert (status, "Input/output error" in answer["error"]) == (503, True)
         assert (tmp_path / "one" / "labels.jsonl").read_bytes() == before

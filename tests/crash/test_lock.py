@@ -28,7 +28,7 @@ from e2e import ready_limpet
 
 from limpet.errors import JournalError, RunLockedError
 from limpet.journal import Journal, repair
-from limpet.run.reading.lock_holder import holder_of
+from limpet.run.reading.run_files import holder_of
 
 CONTENDER = Path(__file__).with_name("contender.py")
 

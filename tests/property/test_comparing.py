@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.run.comparing.scores import PairedScores, difference, gate
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_words import ScoreName
 
 CELLS = st.sampled_from([0.0, 1.0, 0.5, 0.25, np.nan])
 YES_OR_NO = st.sampled_from([0.0, 1.0, np.nan])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import limpet
-import limpet.run.progress.watcher
+import limpet.run.watcher
 from limpet.report.status import status_data
 from limpet.report.summary import remarks
 from limpet.run.reading import open_run
@@ -63,7 +63,7 @@ def test_what_cannot_be_added_up_is_left_out_of_the_sums_and_nothing_is_lost(usa
     def answer(question):
         return limpet.Output(question, usage=usage)
 
-    watcher = limpet.run.progress.watcher.Tally()
+    watcher = limpet.run.watcher.Tally()
     prices = {"m": {"prompt": 1.0}}
     result = limpet.evaluate(
         ROWS, answer, (), tmp_path / "run", prices=prices, watcher=watcher, version="1"

@@ -13,11 +13,11 @@ from limpet.report.comparison import comparison_lines
 from limpet.report.comparison_data import comparison_data
 from limpet.report.comparison_words import gate_words
 from limpet.report.tables import put
+from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.opened_run import find_to_compare
-from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.results import Comparison
-from limpet.run.results.score_names import split_name
+from limpet.run.results.score_words import split_name
 from limpet.text import did_you_mean, one_line
 
 

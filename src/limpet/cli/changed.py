@@ -9,7 +9,7 @@ import click
 
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.report.terminal import say, stderr_console
-from limpet.run.planning.explanation import few_lines
+from limpet.run.planning.changes import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.run_file import OnChange
 

@@ -12,11 +12,10 @@ from limpet.report.comparison_data import comparison_data
 from limpet.report.comparison_files import as_junit, as_markdown, write_file
 from limpet.report.live_display import busy
 from limpet.report.tables import put, put_json
+from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
-from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.results import Comparison
-from limpet.run.reading.find_run import choose_run, is_matrix
-from limpet.run.reading.variants import variants_in
+from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
 
 
 def command(

@@ -23,9 +23,8 @@ from limpet.report.parquet import write_parquet
 from limpet.report.terminal import say
 from limpet.report.words import escaped
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import choose_run, is_matrix
-from limpet.run.reading.variants import variants_in
-from limpet.run.results.spreadsheet import MOST_LETTERS, write_xlsx
+from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
+from limpet.run.results.table import MOST_LETTERS, write_xlsx
 from limpet.text import count, harmless, one_line
 
 _LINES = {"csv": as_csv, "jsonl": as_jsonl, "md": as_markdown}

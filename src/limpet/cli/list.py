@@ -8,8 +8,8 @@ from limpet.journal.layout import layout_at
 from limpet.report.runs import RunsTable, line_data, line_of
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
+from limpet.run.housekeeping import tags_of
 from limpet.run.reading.find_run import is_run, runs_in
-from limpet.run.tags import tags_of
 from limpet.text import one_line
 
 

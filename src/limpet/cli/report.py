@@ -7,8 +7,8 @@ from limpet.report.comparison_files import write_file
 from limpet.report.live_display import busy
 from limpet.report.markdown_report import run_markdown
 from limpet.report.terminal import say
+from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
-from limpet.run.comparing.options import CompareOptions
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.reader import open_run
 from limpet.text import one_line

@@ -8,6 +8,7 @@ from limpet.cli.changed import can_ask
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.report.terminal import say
+from limpet.run.housekeeping import Contents, contents_of, remove_run
 from limpet.run.reading.find_run import (
     MATRIX_FILE,
     choose_run,
@@ -15,7 +16,6 @@ from limpet.run.reading.find_run import (
     layout_of_run,
     runs_in,
 )
-from limpet.run.removing import Contents, contents_of, remove_run
 from limpet.text import count, harmless, one_line, size
 
 _MOST_NAMED = 5

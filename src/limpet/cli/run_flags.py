@@ -11,7 +11,7 @@ import click
 from limpet.engines.spec import ENGINES
 from limpet.run.api import Arguments
 from limpet.run.options import RunOptions, as_retry
-from limpet.run.results.score_names import ScoreName, split_name
+from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import did_you_mean, nearest, one_line
 
 if TYPE_CHECKING:

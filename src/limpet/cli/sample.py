@@ -6,7 +6,7 @@ from limpet.cli.error_exit import DONE
 from limpet.report.terminal import say
 from limpet.run.calibrating.sampling import draw_sample
 from limpet.run.reading import open_run
-from limpet.run.results.spreadsheet import MOST_LETTERS
+from limpet.run.results.table import MOST_LETTERS
 from limpet.text import count, one_line
 
 

@@ -26,9 +26,14 @@ from limpet.report.terminal import say, stdout_console
 from limpet.report.variants import VariantsTable, row_on_disk, variant_data
 from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import NoSuchItemError, choose_run, is_matrix
-from limpet.run.reading.variants import VariantRun, variants_in
-from limpet.run.reading.worst_cells import worst_cells
+from limpet.run.reading.find_run import (
+    NoSuchItemError,
+    VariantRun,
+    choose_run,
+    is_matrix,
+    variants_in,
+)
+from limpet.run.reading.run_results import worst_cells
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, check_fields, filter_of
 from limpet.run.results.groups import groups_by, sort_groups

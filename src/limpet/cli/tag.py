@@ -5,8 +5,8 @@ import click
 from limpet.cli.error_exit import DONE
 from limpet.journal.layout import layout_at
 from limpet.report.terminal import say
+from limpet.run.housekeeping import add_tag, checked_tag, remove_tag, tags_of
 from limpet.run.reading.find_run import RUNS, choose_run, layout_of_run, runs_in
-from limpet.run.tags import add_tag, checked_tag, remove_tag, tags_of
 from limpet.text import one_line
 
 

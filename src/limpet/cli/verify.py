@@ -11,8 +11,7 @@ from limpet.report.soundness import soundness_data, soundness_table
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
 from limpet.run.reading import open_run
-from limpet.run.reading.find_run import choose_run, is_matrix
-from limpet.run.reading.variants import variants_in
+from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
 from limpet.text import one_line
 
 

@@ -14,7 +14,7 @@ from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workflow_section
 from limpet.config.values import Section
 from limpet.config.yaml_file import KeyPath, read_scalar
-from limpet.run.results.score_names import split_name
+from limpet.run.results.score_words import split_name
 from limpet.secrets.names import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 

@@ -21,7 +21,7 @@ from limpet.errors import LimpetError
 from limpet.evaluators import embedding_similarity, judge, rating, rubric
 from limpet.evaluators.protocol import Evaluator, flaw_of_name
 from limpet.models import Model
-from limpet.run.against import answers_of, pairwise
+from limpet.run.reading.loaded_run import answers_of, pairwise
 from limpet.text import one_line
 
 JUDGES: Mapping[str, Callable[..., Evaluator]] = {

@@ -6,8 +6,7 @@ from typing import Any
 from limpet.report.score_table import ScoreTable
 from limpet.report.tables import cell
 from limpet.report.words import p_value, shown
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import score_words
+from limpet.run.results.score_words import ScoreName, score_words
 from limpet.text import one_line
 
 _BY_CHANCE = 0.05

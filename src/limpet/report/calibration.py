@@ -10,8 +10,7 @@ from rich.text import Text
 from limpet.report.comparison_words import number
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import shown
-from limpet.run.calibrating.agreement import Agreement, Disagreement
-from limpet.run.calibrating.calibration import Calibration
+from limpet.run.calibrating.calibration import Agreement, Calibration, Disagreement
 from limpet.run.calibrating.corrected import Corrected
 from limpet.run.results.score_words import as_exact, with_ends
 from limpet.text import count, one_line

@@ -35,7 +35,7 @@ from limpet.run.comparing.results import (
     RunComparison,
     ScoreComparison,
 )
-from limpet.run.results.table_cells import without_controls
+from limpet.run.results.table import without_controls
 from limpet.text import one_line
 
 _MARKS = {"not worse": "✅", "worse": "❌", "inconclusive": "❔"}

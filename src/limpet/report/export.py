@@ -13,10 +13,18 @@ from limpet.journal.files import make_directory
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
-from limpet.run.reading.variants import VariantRun
+from limpet.run.reading.find_run import VariantRun
 from limpet.run.results.output_files import AnswerRows, write_outputs
-from limpet.run.results.table import Key, Table, cells_of, means_of
-from limpet.run.results.table_cells import csv_line, flat_cell, spreadsheet_cell, without_controls
+from limpet.run.results.table import (
+    Key,
+    Table,
+    cells_of,
+    csv_line,
+    flat_cell,
+    means_of,
+    spreadsheet_cell,
+    without_controls,
+)
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from limpet.report.items import traceback_lines
 from limpet.report.tables import Indented
-from limpet.run.executing.failure_kinds import alike
+from limpet.run.executing.guards import alike
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import one_line
 

@@ -11,7 +11,7 @@ from limpet.report.inside import ballot_lines, event_text, usage_words
 from limpet.report.items import error_words, item_data, traceback_lines
 from limpet.report.tables import Indented
 from limpet.report.words import duration, in_full, moment, shown
-from limpet.run.reading.item_history import WholeItem
+from limpet.run.reading.items import WholeItem
 from limpet.run.record_fields import fields_of
 from limpet.run.results.score_words import agreement_of, values_words, votes_words
 from limpet.text import count, one_line

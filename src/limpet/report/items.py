@@ -9,8 +9,7 @@ from limpet.report.score_table import ScoreTable
 from limpet.report.tables import Indented, cell
 from limpet.report.words import in_full, shown
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.score_names import ScoreName, parts_of
-from limpet.run.results.score_words import values_words
+from limpet.run.results.score_words import ScoreName, parts_of, values_words
 from limpet.text import one_line
 
 

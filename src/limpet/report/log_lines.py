@@ -8,7 +8,7 @@ import threading
 from importlib import import_module
 from typing import Self
 
-from limpet.run.progress.session_view import SessionView
+from limpet.run.session_view import SessionView
 
 _FIRST_S, _EVERY_S = 4.0, 30.0
 

@@ -7,7 +7,7 @@ it can make no link, no mention and no table of its own.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from limpet.run.results.table_cells import without_controls
+from limpet.run.results.table import without_controls
 from limpet.text import one_line
 
 _MOST_BYTES = 1_000_000

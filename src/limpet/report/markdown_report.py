@@ -11,12 +11,9 @@ from limpet.report.status import standing_lines
 from limpet.report.summary import SUMMARY_HEADS, summary_rows
 from limpet.report.words import shown
 from limpet.run.comparing.results import Comparison
-from limpet.run.reading.head_query import HeadQuery, failed_rows
-from limpet.run.reading.heads import Heads
+from limpet.run.reading.heads import HeadQuery, Heads, failed_rows
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import values_words
-from limpet.run.results.stop_words import stop_when_lines
+from limpet.run.results.score_words import ScoreName, stop_when_lines, values_words
 
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS, _WORST = 2_000, 10, 3, 5
 _CUT = "… and more, which `limpet show` prints"

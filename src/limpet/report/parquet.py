@@ -11,8 +11,7 @@ from limpet.errors import LimpetError
 from limpet.journal.files import file_chunks, replace_file
 from limpet.json_values import encode
 from limpet.report.export import Rows
-from limpet.run.results.table import VALUE, Key
-from limpet.run.results.table_cells import flat_cell
+from limpet.run.results.table import VALUE, Key, flat_cell
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"
 _WIDEST = {_WHOLE: 2**63, _NUMBER: 2**53}

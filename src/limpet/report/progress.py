@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.words import by_error, duration
-from limpet.run.progress.so_far import so_far_data, so_far_words
-from limpet.run.progress.watcher import Snapshot, StepSnapshot
+from limpet.run.session_view import so_far_data, so_far_words
+from limpet.run.watcher import Snapshot, StepSnapshot
 from limpet.text import count, one_line
 
 _WIDE, _ROOMY, _TIGHT = 100, 64, 36

@@ -15,11 +15,10 @@ from limpet.errors import LimpetError
 from limpet.report.score_table import INDENT, wrapped
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago
+from limpet.run.housekeeping import tags_of
 from limpet.run.reading import RunReader
-from limpet.run.reading.variants import variants_in
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import headline, label_counts
-from limpet.run.tags import tags_of
+from limpet.run.reading.find_run import variants_in
+from limpet.run.results.score_words import ScoreName, headline, label_counts
 from limpet.text import one_line, text_of
 
 

@@ -14,8 +14,8 @@ from limpet.report.live_display import is_drawing
 from limpet.report.summary import remarks, summary_table
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import LiveView, View, reason_words
-from limpet.run.progress.session_view import SessionView
 from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.session_view import SessionView
 from limpet.text import harmless
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from limpet.report.log_lines import LogLines
 from limpet.report.streams import is_terminal
 from limpet.run.api import aevaluate, evaluate
-from limpet.run.progress.session_view import SessionView, show_with
+from limpet.run.session_view import SessionView, show_with
 
 __all__ = ["aevaluate", "evaluate"]
 

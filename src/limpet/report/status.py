@@ -22,14 +22,12 @@ from limpet.report.words import (
     without_answer,
 )
 from limpet.run.planning.plan import HOW_TO_CANCEL
-from limpet.run.progress.so_far import so_far_words
-from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import people_notes, score_words
-from limpet.run.results.stop_words import stop_when_lines
-from limpet.run.results.version_counts import earlier_words
-from limpet.run.typed_json import to_data
+from limpet.run.results.score_numbers import earlier_words
+from limpet.run.results.score_words import ScoreName, people_notes, score_words, stop_when_lines
+from limpet.run.run_file import to_data
+from limpet.run.session_view import so_far_words
+from limpet.run.watcher import Snapshot, StepSnapshot
 from limpet.text import count, harmless, one_line
 
 _STYLES = {

@@ -15,18 +15,18 @@ from limpet.report.words import (
     skipped_rows,
     without_answer,
 )
-from limpet.run.results.price_names import gap_lines
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.costs import gap_lines
+from limpet.run.results.score_numbers import EARLIER_ON_DISK, current, earlier_words
 from limpet.run.results.score_words import (
+    ScoreName,
     claim_of,
     headline,
     label_counts,
     of_completed,
     people_notes,
     span,
+    stop_when_lines,
 )
-from limpet.run.results.stop_words import stop_when_lines
-from limpet.run.results.version_counts import EARLIER_ON_DISK, current, earlier_words
 from limpet.text import count, money, one_line
 
 _MEAN = "mean (95%)"

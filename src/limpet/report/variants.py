@@ -11,9 +11,8 @@ from limpet.report.runs import named, some
 from limpet.report.score_table import GAP, NONE
 from limpet.report.tables import cell, plain_table
 from limpet.run.reading import RunReader
-from limpet.run.reading.variants import VariantRun
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import score_words
+from limpet.run.reading.find_run import VariantRun
+from limpet.run.results.score_words import ScoreName, score_words
 from limpet.text import one_line
 
 _NARROWEST = 16

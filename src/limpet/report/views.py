@@ -22,8 +22,8 @@ from limpet.report.progress import ProgressTable, as_data, progress_line
 from limpet.report.terminal import say
 from limpet.report.words import json_line
 from limpet.run.planning.plan import Plan
-from limpet.run.progress.session_view import SessionView
 from limpet.run.run_file import WORKFLOW
+from limpet.run.session_view import SessionView
 from limpet.secrets.masking import by_environment
 from limpet.text import count, text_of
 from limpet.types import Cell, CellStatus, Outcome

@@ -11,9 +11,8 @@ from limpet.fingerprints.explaining.differences import Difference
 from limpet.fingerprints.explaining.shown import Shown
 from limpet.fingerprints.identity import in_words, own_name
 from limpet.report.words import moment
-from limpet.run.planning.explanation import heading
-from limpet.run.planning.item_story import ItemStory
-from limpet.run.planning.why import StepWhy, Why
+from limpet.run.planning.changes import heading
+from limpet.run.planning.why import ItemStory, StepWhy, Why
 from limpet.text import count, harmless, one_line
 
 _GROUPS = {

@@ -11,16 +11,18 @@ from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
 from limpet.engines.main_module import refuse_while_importing
+from limpet.engines.ray.settings import check_installed
+from limpet.engines.sent_steps import pickled_step
+from limpet.engines.spec import Engine, as_engine, runs_user_code
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluators
-from limpet.evaluators.protocol import scale_of
+from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
-from limpet.run.engines import engines_of
 from limpet.run.executing.session import EvaluationSession
-from limpet.run.goals import as_goals
+from limpet.run.executing.stopping import whole
 from limpet.run.options import (
     Run,
     RunOptions,
@@ -36,13 +38,46 @@ from limpet.run.planning.plan import Plan
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
-from limpet.run.progress.notebook import NotebookView, in_notebook
-from limpet.run.progress.session_view import SessionView, view_on_stderr
-from limpet.run.progress.watcher import Watcher
-from limpet.run.request import Extras, Request
+from limpet.run.request import Extras, Request, as_goals
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.run.stopped import whole
+from limpet.run.run_file import WORKFLOW
+from limpet.run.session_view import NotebookView, SessionView, in_notebook, view_on_stderr
+from limpet.run.watcher import Watcher
+from limpet.text import one_line
 from limpet.workflows import as_workflow
+from limpet.workflows.protocol import Workflow
+
+
+def engines_of(
+    workflow: Workflow,
+    evaluators: Sequence[Evaluator],
+    engine: Any,
+    step_engines: Mapping[str, Any],
+) -> dict[str, Engine]:
+    """Return the engine of each step that runs elsewhere, by the step's name.
+
+    Args:
+        workflow: The workflow.
+        evaluators: The evaluators.
+        engine: The engine of all steps that are the user's own Python; None: this process.
+        step_engines: The engines of single steps, by name.
+
+    Raises:
+        LimpetError: A step cannot be sent to another process, or Ray is not installed.
+    """
+    of_all = as_engine(engine)
+    chosen: dict[str, Engine] = {}
+    steps: list[tuple[str, str, Any]] = [(WORKFLOW, "the workflow", workflow)]
+    steps += [(step.name, f"the evaluator {one_line(step.name)}", step) for step in evaluators]
+    for name, who, step in steps:
+        own = as_engine(step_engines.get(name)) or (of_all if runs_user_code(step) else None)
+        if own is not None:
+            if own.ray is not None:
+                check_installed()
+            pickled_step(who, step)  # before anything is spent
+            chosen[name] = own
+    return chosen
+
 
 _MOST_ANSWERS = 100_000_000  # planning more takes hours and all memory
 

@@ -1,37 +1,205 @@
 """A map with a journal: what is kept, what is missing, and the results."""
 
 import logging
-from collections.abc import Callable
-from typing import Any
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
-from limpet.copies import own_copy
-from limpet.errors import FunctionChangedError
+from limpet.copies import own_containers, own_copy
+from limpet.errors import FunctionChangedError, InterruptedRunError
+from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus, Finished
 from limpet.executors.inputs import NumberedInputs
+from limpet.executors.interrupts import on_signal
 from limpet.executors.options import ExecutorOptions
+from limpet.executors.threads import Threads, is_async
 from limpet.fingerprints.declared import as_declared
 from limpet.fingerprints.files.project import project_of
-from limpet.fingerprints.keys import digest, output_key, with_types
+from limpet.fingerprints.keys import Occurrences, digest, output_key, with_types
 from limpet.fingerprints.steps import OwnCode
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
-from limpet.json_values import encode
+from limpet.json_values import NotPlainError, encode, exception_in
+from limpet.run.executing.guards import mistakes_once
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
+from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.map_run import MapRun
 from limpet.run.options import MapOptions, Run, secrets_in
-from limpet.run.planning.changes import StaleRecords, settle_change
-from limpet.run.planning.explanation import Explainer
+from limpet.run.planning.changes import Explainer, StaleRecords, settle_change
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.input_identity import InputIdentity, identify
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.step_identities import StepIdentities
-from limpet.run.planning.versions import Fingerprint
+from limpet.run.planning.versions import Fingerprint, StepIdentities
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
+from limpet.text import one_line
 from limpet.types import Cell, CellStatus
+
+_LONGEST_NAME = 80
+
+
+class InputIdentity(NamedTuple):
+    """The identity of an input, independent of its position.
+
+    Attributes:
+        id: A readable name.
+        content: What identifies the input.
+        occurrence: The number of earlier inputs with the same content.
+    """
+
+    id: str
+    content: Any
+    occurrence: int
+
+
+def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[InputIdentity]:
+    """Return the identity of each input, by content and occurrence or by `key`.
+
+    Raises:
+        TypeError: An input, or its key, has no JSON form.
+        ValueError: Two inputs have the same key.
+    """
+    return _by_content(inputs) if key is None else _by_key(inputs, key)
+
+
+def _by_content(inputs: Sequence[Any]) -> list[InputIdentity]:
+    occurrences, identities = Occurrences(), []
+    for index, value in enumerate(inputs):
+        try:
+            content = digest(with_types(value))
+        except NotPlainError as error:
+            raise TypeError(
+                f"input {index} ({one_line(value)}) cannot be identified by its content: {error}; "
+                "pass key=, a function that returns its name"
+            ) from error
+        number = occurrences.number(content)
+        name = _name_of(value, content)
+        identities.append(InputIdentity(f"{name}-{number}" if number else name, content, number))
+    return identities
+
+
+def _name_of(value: Any, content: str) -> str:
+    """Return a readable name: the input itself if it is short, else part of its hash."""
+    if isinstance(value, (str, int, float)):
+        name = one_line(value)
+        if len(name) <= _LONGEST_NAME:
+            return name
+    return content[:12]
+
+
+def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[InputIdentity]:
+    seen: dict[str, int] = {}
+    identities = []
+    for index, value in enumerate(inputs):
+        name = key(value)
+        try:
+            content = digest("key", name)
+        except NotPlainError as error:
+            raise TypeError(f"key= returned {one_line(name)} for input {index}: {error}") from error
+        if content in seen:
+            raise ValueError(
+                f"key= returned {one_line(repr(name))} for inputs {seen[content]} and {index}: "
+                "each input needs its own key"
+            )
+        seen[content] = index
+        identities.append(InputIdentity(name if isinstance(name, str) else str(name), content, 0))
+    return identities
+
+
+def with_own_input(function: Any) -> Any:
+    """Return a function that gets a copy of its input at every call, so that a retry sees no edits.
+
+    Only containers are copied: other objects, for example a client or an array, are passed on.
+    """
+    if is_async(function):
+
+        async def call_async(value: Any) -> Any:
+            return await function(own_containers(value))
+
+        return call_async
+
+    def call(value: Any) -> Any:
+        return function(own_containers(value))
+
+    return call
+
+
+class MapRun:
+    """Runs a function over inputs, from `open` to `close`. Keeps nothing on disk.
+
+    Attributes:
+        inputs: The inputs to run.
+        executor: Runs them; set by `open`.
+    """
+
+    executor: AsyncExecutor[Any, Any]
+
+    def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions, masking: Masking) -> None:
+        self.inputs = inputs
+        self._masking = masking
+        self._fn = fn
+        self._options: ExecutorOptions = {**options}
+        self._options["classify"] = mistakes_once(options.get("classify"))
+        self._threads = Threads()
+        self._failures: dict[int, Finished[Any, Any]] = {}
+        self._signum: int | None = None
+
+    def open(self) -> None:
+        """Prepare the executor. May read and write files."""
+        own = self._options.get("on_complete")
+
+        def note(finished: Finished[Any, Any]) -> Awaitable[None] | None:
+            if finished.error is not None:
+                self._failures[finished.index] = finished
+            return None if own is None else own(finished)
+
+        options: ExecutorOptions = {**self._options, "on_complete": note}
+        self.executor = AsyncExecutor(self._as_cell(), **options)
+        self.executor.mask = self._masking.ours
+
+    def _as_cell(self) -> Callable[[Any], Awaitable[Any]]:
+        """Return the function as an executor calls it: an exception that it returns is raised."""
+        run = self._threads.as_async(with_own_input(self._fn))
+
+        async def call(value: Any) -> Any:
+            output = await run(value)
+            if (failure := exception_in(output)) is not None:
+                raise failure
+            return output
+
+        return call
+
+    def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
+        """Return the result, from what the executor returned."""
+        failures = [self._failures[index] for index in sorted(self._failures)]
+        return MapResult(outputs, details, failures, stop_reason=self._stop_reason)
+
+    @property
+    def _stop_reason(self) -> Exception | None:
+        reason = self.executor.stop_reason
+        if self._signum is not None and (reason is None or isinstance(reason, InterruptedRunError)):
+            reason = interrupted(self._signum)
+        return reason
+
+    @contextmanager
+    def handling_signals(self) -> Iterator[None]:
+        """Stop at SIGTERM and SIGHUP as at SIGINT, which the executor handles itself."""
+        with ExitStack() as stack:
+            for signum in (signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+                stack.enter_context(on_signal(signum, partial(self._stop, signum)))
+            yield
+
+    def _stop(self, signum: int | None) -> None:
+        self._signum = self._signum or signum
+        self.executor.interrupt()
+
+    def close(self) -> None:
+        """Release everything. May write files."""
+        self._threads.close()
+
 
 logger = logging.getLogger("limpet.run")
 STEP = "map"

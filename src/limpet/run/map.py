@@ -11,8 +11,8 @@ from limpet.datasets.sources import is_frame, rows_of_frame
 from limpet.executors.details import InputT, OutputT
 from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
-from limpet.run.journaled_map import JournaledMap
-from limpet.run.map_run import MapRun
+from limpet.run.executing.stopping import whole
+from limpet.run.journaled_map import JournaledMap, MapRun
 from limpet.run.options import (
     MapOptions,
     Run,
@@ -23,7 +23,6 @@ from limpet.run.options import (
     secrets_in,
 )
 from limpet.run.results.map_result import MapResult
-from limpet.run.stopped import whole
 from limpet.secrets.masking import Masking
 
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"

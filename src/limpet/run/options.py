@@ -12,11 +12,10 @@ from limpet.executors.retry import Backoff, Classify
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
-from limpet.run.goals import check_goals
-from limpet.run.progress.watcher import Watcher
-from limpet.run.request import OnItem
+from limpet.run.request import OnItem, check_goals
 from limpet.run.results.costs import Prices, check_prices
 from limpet.run.run_file import OnChange
+from limpet.run.watcher import Watcher
 from limpet.secrets.known import flaw_of_declared
 from limpet.text import did_you_mean
 

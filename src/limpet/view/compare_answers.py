@@ -7,11 +7,11 @@ from typing import Any
 from limpet.journal.layout import layout_at
 from limpet.report.comparison_data import comparison_data
 from limpet.run.calibrating.labelling import Labelling
+from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
-from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.results import Comparison
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.score_names import ScoreName, split_name
+from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import count
 from limpet.view.opened_runs import OpenedRuns
 from limpet.view.shown_values import PART, Shown

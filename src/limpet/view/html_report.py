@@ -14,13 +14,12 @@ from typing import Any
 
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.files import replace_file
+from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.opened_run import AnyRun
-from limpet.run.comparing.options import CompareOptions
 from limpet.run.comparing.results import Comparison
 from limpet.run.reading.find_run import choose_run
-from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.run.results.report_file import ReportFile
+from limpet.run.results.evaluation_result import EvaluationResult, ReportFile
 from limpet.text import one_line
 from limpet.version import VERSION
 from limpet.view.compare_answers import MOST_FLIPS, comparison_answer

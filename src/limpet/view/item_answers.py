@@ -9,14 +9,12 @@ from multidict import MultiMapping
 
 from limpet.errors import LimpetError
 from limpet.report.item import whole_data
-from limpet.run.reading.head_query import COST, PLACE, HeadQuery, Places
-from limpet.run.reading.item_history import WholeItem
-from limpet.run.reading.score_table import Flags, ScoreTable
-from limpet.run.reading.search import Search
+from limpet.run.reading.heads import COST, PLACE, HeadQuery, Places, Search
+from limpet.run.reading.items import WholeItem
+from limpet.run.reading.scores import Flags, ScoreTable
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter
-from limpet.run.results.score_names import ScoreName, parts_of
-from limpet.run.results.score_words import votes_words
+from limpet.run.results.score_words import ScoreName, parts_of, votes_words
 from limpet.text import quoted
 from limpet.view.hiding_heads import HidingHeads
 from limpet.view.label_answers import labelled_in, labelled_places, labelling_answer

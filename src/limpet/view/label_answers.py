@@ -7,10 +7,9 @@ import numpy as np
 
 from limpet.errors import LimpetError
 from limpet.run.calibrating.judged import IdAndTrial, output_of
-from limpet.run.calibrating.people_file import Drawn
-from limpet.run.calibrating.sampling import stamp
+from limpet.run.calibrating.sampling import Drawn, stamp
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_words import ScoreName
 from limpet.text import one_line
 from limpet.view.hiding_heads import HidingHeads
 from limpet.view.label_questions import Question, question, score_of, scores_in

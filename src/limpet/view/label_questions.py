@@ -9,7 +9,7 @@ import numpy as np
 
 from limpet.run.calibrating.corrected import fingerprint_of
 from limpet.run.calibrating.label_values import UNIT, LabelValues, Meaning, choices_of, scale_of
-from limpet.run.results.score_names import ScoreName, no_such_score
+from limpet.run.results.score_words import ScoreName, no_such_score
 from limpet.view.hiding_heads import HidingHeads
 from limpet.view.opened_runs import OpenedRun
 

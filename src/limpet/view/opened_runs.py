@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from limpet.errors import JournalError, LimpetError
 from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.find_run import is_run, runs_in
-from limpet.run.reading.head_query import Places
+from limpet.run.reading.heads import Places, Search
 from limpet.run.reading.reader import RunReader
-from limpet.run.reading.search import Search
 from limpet.run.reading.timeline import Timeline
 from limpet.run.run_file import RunFile
 from limpet.text import one_line

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from limpet.run.reading.head_query import Places, failed_rows
-from limpet.run.reading.item_history import WholeItem
-from limpet.run.reading.score_table import ScoreTable
-from limpet.run.results.score_names import parts_of
-from limpet.run.results.score_words import votes_disagree
+from limpet.run.reading.heads import Places, failed_rows
+from limpet.run.reading.items import WholeItem
+from limpet.run.reading.scores import ScoreTable
+from limpet.run.results.score_words import parts_of, votes_disagree
 from limpet.view.item_answers import about_items, row_answer, whole_answer
 from limpet.view.label_questions import score_of
 from limpet.view.opened_runs import OpenedRun

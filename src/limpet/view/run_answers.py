@@ -12,12 +12,12 @@ from limpet.journal.layout import layout_at
 from limpet.report.failure_groups import grouped
 from limpet.report.runs import scores_of, version_note
 from limpet.report.status import standing_lines, stop_reason
-from limpet.run.progress.watcher import Snapshot, StepSnapshot
-from limpet.run.reading.head_query import failed_rows
+from limpet.run.housekeeping import tags_of
+from limpet.run.reading.heads import failed_rows
 from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.stop_words import stop_when_lines
-from limpet.run.tags import tags_of
+from limpet.run.results.score_words import stop_when_lines
+from limpet.run.watcher import Snapshot, StepSnapshot
 from limpet.text import one_line, text_of
 from limpet.view.label_answers import draw_answer
 from limpet.view.opened_runs import OpenedRun, OpenedRuns

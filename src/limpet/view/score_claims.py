@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import claim_of, headline, of_completed, people_notes
+from limpet.run.results.score_words import ScoreName, claim_of, headline, of_completed, people_notes
 
 
 def score_claims(summary: Mapping[str, Any]) -> list[dict[str, Any]]:

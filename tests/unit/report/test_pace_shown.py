@@ -10,7 +10,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet.pacing.state import WORDS
 from limpet.report.progress import ProgressTable, progress_line
-from limpet.run.progress.watcher import Tally
+from limpet.run.watcher import Tally
 
 ROWS = [{"id": f"q{n}", "question": str(n)} for n in range(24)]
 

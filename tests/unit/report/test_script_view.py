@@ -8,7 +8,7 @@ import limpet
 from limpet.report.log_lines import LogLines
 from limpet.report.terminal import stderr_console
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.progress.watcher import Tally
+from limpet.run.watcher import Tally
 
 PLAN = Plan(3, 1, StepPlan("workflow", 1, 2, calls=2), (StepPlan("<b>bold</b>", 0, 3, calls=3),))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.run.executing.failure_kinds import alike, without_particulars
+from limpet.run.executing.guards import alike, without_particulars
 
 SAME = [
     ("'choices'", "'answer'"),

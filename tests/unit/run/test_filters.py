@@ -8,7 +8,7 @@ import pytest
 import limpet
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, filter_of
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_words import ScoreName
 from limpet.types import CellStatus
 
 

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import limpet
-from limpet.run.reading.head_query import HeadQuery
-from limpet.run.reading.heads import Heads
+from limpet.run.reading.heads import HeadQuery, Heads, Search
 from limpet.run.reading.reader import RunReader
-from limpet.run.reading.search import Search
 from limpet.run.reading.timeline import Timeline
 from limpet.run.reading.totals import add_up
 from limpet.run.results.filters import Filter

@@ -12,8 +12,7 @@ from limpet.cli.run_ending import ending_of
 from limpet.cli.run_flags import Floor
 from limpet.evaluators import as_evaluator
 from limpet.run.reading import RunReader
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import headline, of_completed, score_words, span
+from limpet.run.results.score_words import ScoreName, headline, of_completed, score_words, span
 
 TOPICS = "abcdef"
 

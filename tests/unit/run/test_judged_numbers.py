@@ -186,6 +186,6 @@ def test_of_very_many_scores_the_first_stand_for_the_others(tmp_path, monkeypatc
         return question
 
     limpet.evaluate(ROWS, echo, votes_of(3), run=tmp_path / "run", show=False)
-    monkeypatch.setattr("limpet.run.planning.kept_replies._ENOUGH", 2)
+    monkeypatch.setattr("limpet.run.planning.work_items._ENOUGH", 2)
     plan = limpet.plan(ROWS, echo, votes_of(5), run=tmp_path / "run")
     assert plan.evaluators[0].asks == 8

@@ -9,7 +9,7 @@ import pytest
 from cut_short import cut_short
 
 import limpet
-from limpet.run.reading import items_asked
+from limpet.run.reading import asked_cells as items_asked
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
 

@@ -8,7 +8,7 @@ import pytest
 
 import limpet
 from limpet.executors.retry import Backoff
-from limpet.run.executing.failure_kinds import is_mistake
+from limpet.run.executing.guards import is_mistake
 
 ROWS = [{"id": "q1", "question": "a", "answer": "a"}]
 AT_ONCE = Backoff(base_s=0)

@@ -18,7 +18,7 @@ from limpet.journal.layout import layout_at
 from limpet.journal.lock import Lock
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import NoSuchItemError
-from limpet.run.reading.lock_holder import holder_of
+from limpet.run.reading.run_files import holder_of
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
 ONCE = {"retry": 0}

@@ -10,8 +10,8 @@ import pytest
 import limpet
 from limpet.journal.layout import Layout
 from limpet.journal.lock import Lock
-from limpet.run.calibrating.people_file import PeopleFile
-from limpet.run.removing import remove_run
+from limpet.run.calibrating.sampling import PeopleFile
+from limpet.run.housekeeping import remove_run
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(12)]
 
@@ -259,7 +259,7 @@ def test_if_the_draw_cannot_be_recorded_nobody_gets_a_file(tmp_path, monkeypatch
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("limpet.run.calibrating.people_file.replace_file", full)
+    monkeypatch.setattr("limpet.run.calibrating.sampling.replace_file", full)
     with pytest.raises(limpet.DiskFullError, match="people.json: cannot be written: No space"):
         result.sample(1, tmp_path / "humans.csv")
     assert not (tmp_path / "humans.csv").exists()

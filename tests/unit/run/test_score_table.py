@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import limpet
-from limpet.run.reading import RunReader, noted_scores
-from limpet.run.results.score_names import ScoreName
+from limpet.run.reading import RunReader
+from limpet.run.reading import noted as noted_scores
+from limpet.run.results.score_words import ScoreName
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(5)]
 CORRECT = ScoreName("correct")

@@ -14,13 +14,13 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet.executors.retry import Backoff
 from limpet.pacing.pacer import Pacer
-from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import (
     FIRST_CALLS,
     FIRST_CALLS_S,
     FIRST_FAILURES,
     EarlyStop,
     Spent,
+    mistakes_once,
 )
 from limpet.types import Cell, CellStatus, Failure, Outcome
 

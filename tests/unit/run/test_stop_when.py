@@ -13,7 +13,7 @@ import limpet
 from limpet import exact_match, stats
 from limpet.datasets.selection import rank
 from limpet.run.reading import RunReader
-from limpet.run.results.stop_words import stop_when_lines
+from limpet.run.results.score_words import stop_when_lines
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(200)]
 GOAL = {"correct": 0.11}

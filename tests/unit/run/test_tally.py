@@ -10,7 +10,7 @@ from limpet.report.terminal import Console
 from limpet.report.views import LineView
 from limpet.report.words import by_error, duration
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.progress.watcher import Snapshot, StepSnapshot, Tally
+from limpet.run.watcher import Snapshot, StepSnapshot, Tally
 from limpet.text import count
 from limpet.types import Cell, CellStatus, Failure, Outcome
 

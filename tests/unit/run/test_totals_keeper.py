@@ -9,7 +9,7 @@ from limpet.journal.event_log import EventLog
 from limpet.run.executing import totals_keeper
 from limpet.run.executing.totals_keeper import TotalsKeeper
 from limpet.run.reading import RunReader
-from limpet.run.reading.added_lines import AddedLines
+from limpet.run.reading.growing_totals import AddedLines
 
 ROWS = [{"id": f"q{n}", "question": n} for n in range(40)]
 

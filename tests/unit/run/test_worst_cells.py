@@ -4,9 +4,9 @@ import pytest
 
 import limpet
 from limpet.run.reading import RunReader
-from limpet.run.reading.worst_cells import worst_cells
+from limpet.run.reading.run_results import worst_cells
 from limpet.run.results.filters import Filter
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_words import ScoreName
 
 
 @pytest.fixture(scope="module")

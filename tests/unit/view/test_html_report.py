@@ -17,9 +17,9 @@ import limpet
 from limpet.journal import files
 from limpet.run.calibrating.judged import output_of
 from limpet.run.calibrating.labelling import Labelling
-from limpet.run.calibrating.people_file import Drawn
+from limpet.run.calibrating.sampling import Drawn
 from limpet.run.reading import RunReader
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_words import ScoreName
 from limpet.view import report_data
 from limpet.view.html_report import write_report
 from limpet.view.page_bundle import bundle

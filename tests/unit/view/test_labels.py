@@ -11,10 +11,10 @@ from aiohttp import ClientSession
 from label_pages import Client, lines, on_page, page
 
 import limpet
-from limpet.run.calibrating.labels_log import LabelsLog
-from limpet.run.calibrating.people_file import PeopleFile
+from limpet.run.calibrating.labels import LabelsLog
+from limpet.run.calibrating.sampling import PeopleFile
 from limpet.run.reading import RunReader
-from limpet.run.reading.item_history import Earlier
+from limpet.run.reading.items import Earlier
 from limpet.view.server import serving
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(8)]
@@ -767,7 +767,7 @@ def test_a_removed_run_leaves_no_lock(runs):
     async def main(client):
         assert (await client.label("q1", "good"))[0] == 200
 
-    from limpet.run.removing import contents_of
+    from limpet.run.housekeeping import contents_of
 
     with RunReader(runs / "one") as reader:
         assert contents_of(reader.layout).others == []

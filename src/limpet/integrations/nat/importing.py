@@ -20,7 +20,7 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.json_values import kept_form
 from limpet.nat_trace import trace_of
-from limpet.run.executing.cells import masked_record
+from limpet.run.executing.outcomes import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.record_fields import (

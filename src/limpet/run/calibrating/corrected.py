@@ -18,14 +18,14 @@ from limpet.fingerprints.keys import digest
 from limpet.json_values import dumps
 from limpet.run.calibrating.judged import Judged
 from limpet.run.calibrating.label_values import scale_of
-from limpet.run.calibrating.people_file import (
+from limpet.run.calibrating.sampling import (
     Draw,
     Drawn,
     KeptCalibration,
     Labelled,
     PeopleFile,
 )
-from limpet.run.results.score_names import ScoreName, split_name
+from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import count
 from limpet.types import Scale
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.run.reading.scores import outputs_of
-from limpet.run.results.score_names import ScoreName, no_such_score, split_name
+from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import one_line
 
 if TYPE_CHECKING:

@@ -1,23 +1,24 @@
-"""What does a person's label mean: which of the judge's labels, and which value?
-
-A label of the judge means the value that its scores with this label have. A number means itself,
-and yes, no, true and false mean 1 and 0, if the score's range has them. Nothing else is a label:
-a word that is not understood is never turned into a number.
-"""
+"""What does a person's label mean, and which labels can be compared with the judge?"""
 
 import ast
 import math
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from limpet.errors import LimpetError
 from limpet.journal.layout import Layout
-from limpet.text import one_line
+from limpet.run.calibrating.judged import IdAndTrial, Judged, JudgedCell
+from limpet.run.calibrating.labels import Said, listed
+from limpet.run.calibrating.sampling import Draw, Labelled, stamp
+from limpet.text import count, one_line
 from limpet.types import Scale
 
 if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
+
 
 UNIT = (0.0, 1.0)
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -165,3 +166,159 @@ def scale_of(reader: "RunReader", evaluator: str, values: Collection[float]) -> 
     if scale.range is None and (not values or (min(values) >= 0 and max(values) <= 1)):
         return replace(scale, range=UNIT)
     return scale
+
+
+@dataclass
+class SortedLabels:
+    """Which labels can be used, and why not the others.
+
+    Attributes:
+        reader: Reads the run.
+        said: What people wrote.
+        draws: The draws of the run.
+        remarks: What was left out and why, a sentence each.
+        by_answer: The rows that are labelled, by the answer that they are about.
+
+    Raises:
+        LimpetError: No row is labelled, or it is not known which answer a row is about.
+    """
+
+    reader: "RunReader"
+    said: Sequence[Said]
+    draws: Sequence[Draw]
+    remarks: list[str]
+    by_answer: dict[IdAndTrial, list[Said]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._stamps = {stamp(cell): cell for draw in self.draws for cell in draw.cells}
+        latest = {(cell.id, cell.trial): cell for draw in self.draws for cell in draw.cells}
+        self._latest = latest
+        empty = 0
+        for one in self.said:
+            if one.label is None:
+                empty += 1
+            else:
+                self.by_answer.setdefault(self._answer_of(one), []).append(one)
+        if empty:
+            self.remarks.append(f"{count(empty, 'row is', 'rows are')} not labelled yet")
+        if not self.by_answer:
+            raise LimpetError(
+                f"none of {count(len(self.said), 'row')} is labelled yet",
+                hint="fill in the column label",
+            )
+
+    def _answer_of(self, one: Said) -> IdAndTrial:
+        """Return which answer a row is about."""
+        if (cell := self._stamps.get(one.drawn)) is not None:
+            if not _is_same_id(one.id, cell.id):
+                raise LimpetError(
+                    f"{one.where}: the row is of {one_line(one.id)!r}, and its column drawn of "
+                    f"{one_line(cell.id)!r}",
+                    hint="perhaps only some of the columns were sorted: draw again, or mend it",
+                )
+            return cell.id, cell.trial
+        trial = one.trial
+        if trial is None and self.reader.trials > 1:
+            raise LimpetError(
+                f"{one.where}: which trial? The run has {self.reader.trials} of each item",
+                hint="name it in a column trial, from 0",
+            )
+        try:
+            number = int(float(trial or 0))
+        except (TypeError, ValueError, OverflowError):
+            number = -1
+        if number < 0:
+            raise LimpetError(f"{one.where}: the trial {one_line(trial)!r} is not a whole number")
+        return one.id, number
+
+    def usable(self, judged: Judged, values: LabelValues) -> list[Labelled]:
+        """Return the labels that can be compared; say what is left out.
+
+        Raises:
+            LimpetError: A label means nothing, people contradict themselves, or none is left.
+        """
+        kept: list[Labelled] = []
+        left_out: dict[str, list[str]] = {}
+        bad: list[str] = []
+        for answer, rows in self.by_answer.items():
+            cell = judged.cells.get(answer)
+            rows_of_now = [one for one in rows if not self._is_of_another(one, answer, cell)]
+            if cell is None or not cell.output or not rows_of_now or cell.score is None:
+                why = _why_not(cell, rows_of_now)
+                left_out.setdefault(why, []).append(_named(answer, self.reader.trials))
+                continue
+            meanings: list[tuple[Said, Meaning]] = []
+            for one in rows_of_now:
+                meaning = values.meaning(one.label)
+                if isinstance(meaning, str):
+                    bad.append(f"{one.where}: {meaning}")
+                else:
+                    meanings.append((one, meaning))
+            agreed = None if len(meanings) < len(rows_of_now) else _agreed(answer, meanings)
+            if agreed is not None:
+                seen = any(one.seen for one in rows_of_now)
+                kept.append(Labelled(*answer, cell.output, agreed.value, agreed.label, seen))
+            elif len(meanings) == len(rows_of_now):
+                left_out.setdefault("people disagree with each other on it", []).append(
+                    _named(answer, self.reader.trials)
+                )
+        if bad:
+            more = f" (and {len(bad) - 1:,} more rows)" if len(bad) > 1 else ""
+            raise LimpetError(f"{bad[0]}{more}", hint=f"a label is one of: {values.words}")
+        for why, answers in left_out.items():
+            self.remarks.append(
+                f"{count(len(answers), 'label')} left out: {why}: {listed(answers)}"
+            )
+        if not kept:
+            raise LimpetError(f"no label can be compared: {'; '.join(self.remarks)}")
+        return kept
+
+    def _is_of_another(self, one: Said, answer: IdAndTrial, cell: JudgedCell | None) -> bool:
+        """Return whether a row is about another answer than the one that counts now."""
+        drawn = self._latest.get(answer)
+        seen = one.drawn.partition("-")[2] or ("" if drawn is None else drawn.output)
+        return cell is not None and bool(seen) and not cell.output.startswith(seen)
+
+
+def _is_same_id(written: str, id_: str) -> bool:
+    """Return whether an id is the same, but for what a spreadsheet makes of it."""
+    same = written.strip(" \t'") == id_.strip(" \t'")
+    with suppress(ValueError):
+        same = same or float(written) == float(id_)
+    return same
+
+
+def _why_not(cell: JudgedCell | None, rows: Sequence[Said]) -> str:
+    if cell is None:
+        return "the run has no such item"
+    if not cell.output:
+        return "the run has no answer to it"
+    if not rows:
+        return "the answer changed since it was drawn"
+    if cell.error is not None:
+        return "the judge failed on it"
+    return "the judge has no score for it yet"
+
+
+def _named(answer: IdAndTrial, trials: int) -> str:
+    return answer[0] if trials == 1 else f"{answer[0]} trial {answer[1]}"
+
+
+def _agreed(answer: IdAndTrial, meanings: Sequence[tuple[Said, Meaning]]) -> Meaning | None:
+    """Return what most people say; None: as many say something else.
+
+    Raises:
+        LimpetError: One person, or nobody by name, says two things.
+    """
+    by_person: dict[str, tuple[Said, Meaning]] = {}
+    for one, meaning in meanings:
+        first, before = by_person.setdefault(one.person, (one, meaning))
+        if before != meaning:
+            who = f" by {one_line(one.person)}" if one.person else ""
+            raise LimpetError(
+                f"{one_line(answer[0])} is labelled twice{who}: {one_line(first.label)} in "
+                f"{first.where}, {one_line(one.label)} in {one.where}",
+                hint="keep one of them, or tell people apart in a column person",
+            )
+    votes = Counter(meaning for _, meaning in by_person.values()).most_common(2)
+    return None if len(votes) > 1 and votes[0][1] == votes[1][1] else votes[0][0]

@@ -13,11 +13,9 @@ from typing import Any
 from limpet.journal.layout import Layout
 from limpet.journal.lines import timestamp
 from limpet.run.calibrating.judged import IdAndTrial
-from limpet.run.calibrating.label_files import Said
-from limpet.run.calibrating.labels_log import LabelsLog
-from limpet.run.calibrating.people_file import Draw, Drawn, PeopleFile
-from limpet.run.calibrating.sampling import stamp
-from limpet.run.results.score_names import ScoreName
+from limpet.run.calibrating.labels import LabelsLog, Said
+from limpet.run.calibrating.sampling import Draw, Drawn, PeopleFile, stamp
+from limpet.run.results.score_words import ScoreName
 
 
 @dataclass(slots=True)

@@ -4,24 +4,107 @@ Whatever differs between two runs beside the answers is named and left out: a me
 things means nothing.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
-from limpet.run.comparing.fields import Fields
 from limpet.run.comparing.opened_run import OpenedRun, counted, named
-from limpet.run.comparing.options import CompareOptions
-from limpet.run.comparing.pairs import Pairs, Rows
+from limpet.run.comparing.pairs import Fields, Pairs, Rows
 from limpet.run.comparing.results import MOST_IDS, LeftOut
-from limpet.run.comparing.same_evaluator import range_words, same_evaluator
 from limpet.run.comparing.scores import PairedScores
-from limpet.run.reading.score_table import Flags, Floats, Labels
-from limpet.run.results.score_names import ScoreName
+from limpet.run.reading.scores import Flags, Floats, Labels
+from limpet.run.results.score_words import ScoreName
 from limpet.stats.samples import FEWEST_GROUPS
-from limpet.text import count, one_line
+from limpet.text import count, did_you_mean, one_line, quoted
+
+ALLOWED = ("rows", "evaluators", "trials")
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """How runs are compared: the arguments of `limpet.compare`."""
+
+    evaluator: str | None = None
+    group: str | None = None
+    by: str | None = None
+    allow: Collection[str] = ()
+    these_questions: bool = False
+    fail_if_worse: Mapping[str, float] = field(default_factory=dict)
+    flips: int = 5
+
+    def __post_init__(self) -> None:
+        words = self.allow.split(",") if isinstance(self.allow, str) else list(self.allow)
+        object.__setattr__(self, "allow", frozenset(word.strip() for word in words if word))
+        for word in sorted(self.allow):
+            if word not in ALLOWED:
+                near = did_you_mean(word, ALLOWED)
+                raise LimpetError(
+                    f"allow: {quoted(word)} is none of {', '.join(ALLOWED)}{near}",
+                    hint="compare without it first: what differs is named",
+                )
+        for name in ("evaluator", "group", "by"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name}={value!r}: must be a string")
+        for name, margin in self.fail_if_worse.items():
+            is_number = isinstance(margin, (int, float)) and not isinstance(margin, bool)
+            if not is_number or not (math.isfinite(margin) and margin >= 0):
+                raise LimpetError(f"fail_if_worse: {name}={margin!r}: must be a number from 0")
+        whole_number_from(0, flips=self.flips)
+        if self.these_questions and self.group is not None:
+            raise LimpetError(
+                "these_questions and group cannot be combined: of these very questions, only the "
+                "trials are a sample"
+            )
+
+
+def same_evaluator(
+    base: OpenedRun, new: OpenedRun, evaluator: str, allow: Collection[str]
+) -> tuple[LeftOut | None, str | None]:
+    """Return why the scores of an evaluator cannot be compared, and what must be known of it."""
+    name, note = one_line(evaluator), None
+    for run, other in ((base, new), (new, base)):
+        if evaluator not in run.table.evaluators:
+            why = f"only {named(other)} has the evaluator {name}"
+            return LeftOut("evaluators", evaluator, why), None
+    one, another = base.fingerprint(evaluator), new.fingerprint(evaluator)
+    if not (one and another):
+        run = new if one else base
+        note = f"{named(run)} does not say which evaluator {name} was: it may have been another"
+    elif one != another:
+        differs = f"the evaluator {name} differs between the runs"
+        if "evaluators" not in allow:
+            why = f"{differs}: its code, its prompt or its settings were changed"
+            return LeftOut("evaluators", evaluator, why, allow="evaluators"), None
+        note = f"{differs}, and is compared as allowed"
+    why = _other_scale(base, new, evaluator)
+    return (LeftOut("evaluators", evaluator, why) if why else None), note
+
+
+def _other_scale(base: OpenedRun, new: OpenedRun, evaluator: str) -> str:
+    """Return how the scales differ; empty: they do not."""
+    name, scales = one_line(evaluator), (base.scale(evaluator), new.scale(evaluator))
+    if scales[0].higher_is_better != scales[1].higher_is_better:
+        run = base if scales[0].higher_is_better else new
+        return f"a higher score of {name} is better only in {named(run)}"
+    ranges = [scale.range for scale in scales]
+    if None not in ranges and ranges[0] != ranges[1]:
+        words = [
+            f"{range_words(limits)} in {named(run)}"
+            for limits, run in zip(ranges, (base, new), strict=True)
+        ]
+        return f"the range of {name} is {' and '.join(words)}"
+    return ""
+
+
+def range_words(limits: tuple[float, float] | None) -> str:
+    """Return a range: `1 to 5`."""
+    return "any number" if limits is None else f"{limits[0]:g} to {limits[1]:g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,25 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from limpet import stats
 from limpet.errors import LimpetError, ScoresError
-from limpet.run.comparing.amounts import cost, latency
-from limpet.run.comparing.comparable import Comparable, PairedLabels
-from limpet.run.comparing.flips import flips, label_changes
+from limpet.run.comparing.comparable import Comparable, CompareOptions, PairedLabels
 from limpet.run.comparing.opened_run import AnyRun, OpenedRun, open_to_compare
-from limpet.run.comparing.options import CompareOptions
-from limpet.run.comparing.pairs import pair
+from limpet.run.comparing.pairs import cost, latency, pair
 from limpet.run.comparing.results import (
+    Answer,
     Comparison,
     Difference,
+    Flip,
     GateResult,
     LabelComparison,
+    LeftOut,
     RunComparison,
     ScoreComparison,
     Slice,
@@ -32,8 +35,135 @@ from limpet.run.comparing.scores import (
     sliced,
     to_decide,
 )
-from limpet.run.comparing.shown import shown
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import hint_near, one_line, quoted
+
+
+def shown(found: Comparable, name: str | None) -> Comparable:
+    """Return what is shown: all, or one evaluator or score.
+
+    Raises:
+        LimpetError: There is no such score, or nothing is left to compare.
+    """
+    some = found if name is None else _only(found, _score_name(found, name))
+    if some.scores or some.labels:
+        return some
+    left_out = [one for one in some.left_out if one.kind != "items"]
+    told = "; ".join(dict.fromkeys(one.why for one in left_out))
+    allow = [one.allow for one in left_out if one.allow is not None]
+    hint = None
+    if allow:
+        hint = f'limpet compare --allow {allow[0]} compares it, in Python allow="{allow[0]}"'
+    runs = f"{one_line(found.pairs.base.name)} and {one_line(found.pairs.new.name)}"
+    raise LimpetError(f"{runs} cannot be compared: {told}", hint=hint)
+
+
+def _only(found: Comparable, wanted: ScoreName) -> Comparable:
+    def is_wanted(name: ScoreName) -> bool:
+        return wanted in (name, ScoreName(name.evaluator))
+
+    def is_about(one: LeftOut) -> bool:
+        is_general = one.kind in ("items", "trials")
+        return is_general or one.name in (wanted.evaluator, str(wanted))
+
+    some = copy(found)
+    some.scores = [one for one in found.scores if is_wanted(one.name)]
+    some.labels = [one for one in found.labels if is_wanted(one.name)]
+    some.left_out = [one for one in found.left_out if is_about(one)]
+    return some
+
+
+def _score_name(found: Comparable, name: str) -> ScoreName:
+    tables = (found.pairs.base.table, found.pairs.new.table)
+    evaluators = dict.fromkeys(one for table in tables for one in table.evaluators)
+    wanted = split_name(name, evaluators)
+    parts = [one for table in tables for one in (*table.scores, *table.labels)]
+    if wanted is None or (wanted.part is not None and wanted not in parts):
+        raise no_such_score(name, [*evaluators, *map(str, parts)])
+    return wanted
+
+
+class _Change(NamedTuple):
+    """An item that changed; `at` is its place among the pairs."""
+
+    score: str
+    at: int
+    trial: int
+    delta: float | None
+    is_worse: bool
+    base: Any
+    new: Any
+
+
+def flips(found: Comparable, most: int) -> list[Flip]:
+    """Return the items that changed most, at most so many of each score.
+
+    The biggest changes come first, and of equal ones what got worse.
+    """
+    changes = [
+        *(change for scores in found.scores for change in _of_numbers(scores, most)),
+        *(change for labels in found.labels for change in _of_labels(labels, most)),
+    ]
+    pairs = found.pairs
+    base = pairs.base.read({int(pairs.base_rows[change.at]) for change in changes})
+    new = pairs.new.read({int(pairs.new_rows[change.at]) for change in changes})
+    return [
+        Flip(
+            change.score,
+            pairs.base.table.ids[pairs.base_rows[change.at]],
+            change.trial,
+            change.delta,
+            change.is_worse,
+            _answer(base.get((int(pairs.base_rows[change.at]), change.trial)), change.base),
+            _answer(new.get((int(pairs.new_rows[change.at]), change.trial)), change.new),
+        )
+        for change in changes
+    ]
+
+
+def _answer(item: ItemResult | None, score: Any) -> Answer:
+    return Answer(None if item is None else item.output, score)
+
+
+def _of_numbers(scores: PairedScores, most: int) -> Iterator[_Change]:
+    change = scores.changes()
+    turned = change if scores.higher_is_better else -change
+    some = np.flatnonzero(np.nan_to_num(change))
+    order = np.lexsort((some, turned[some] > 0, -np.abs(change[some])))
+    for row in some[order[:most]]:
+        moved = np.abs(scores.new[row] - scores.base[row])
+        trial = int(np.nanargmax(moved))
+        yield _Change(
+            str(scores.name),
+            int(scores.at[row]),
+            trial,
+            float(change[row]),
+            bool(turned[row] < 0),
+            float(scores.base[row, trial]),
+            float(scores.new[row, trial]),
+        )
+
+
+def _of_labels(labels: PairedLabels, most: int) -> Iterator[_Change]:
+    for row, trial, before, after in label_changes(labels)[:most]:
+        at = int(labels.at[row])
+        yield _Change(str(labels.name), at, trial, None, False, before, after)  # noqa: FBT003
+
+
+def label_changes(labels: PairedLabels) -> Sequence[tuple[int, int, str, str]]:
+    """Return the cells whose label changed: row, trial, from, to."""
+    base, new = labels.base, labels.new
+    # The same label may have another number in the other run.
+    number_in_base = {name: number for number, name in enumerate(base.names)}
+    turned = np.array([number_in_base.get(name, -1) for name in new.names])
+    there = (base.numbers >= 0) & (new.numbers >= 0)
+    changed = there & (turned[new.numbers] != base.numbers)
+    return [
+        (row, trial, base.names[base.numbers[row, trial]], new.names[new.numbers[row, trial]])
+        for row, trial in np.argwhere(changed).tolist()
+    ]
+
 
 _MOST_SLICES = 500
 

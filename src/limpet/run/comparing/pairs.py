@@ -7,12 +7,16 @@ in both runs: the workflow and the evaluator have read the same of it.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from limpet import stats
 from limpet.run.comparing.opened_run import OpenedRun
-from limpet.run.reading.score_table import Flags
+from limpet.run.comparing.results import AmountDifference, Amounts
+from limpet.run.reading.scores import Flags, Floats
+from limpet.run.results.groups import coded
 
 Rows = NDArray[np.int64]
 
@@ -103,3 +107,60 @@ def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
         np.array([*range(len(ids)), *(-1 for _ in only_new)], np.int64),
         np.array([*new_rows, *only_new], np.int64),
     )
+
+
+class Fields:
+    """The fields of the items of two runs: those of the base, where it has the item."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._known: dict[str, tuple[Rows, list[Any]]] = {}
+
+    def coded(self, name: str) -> tuple[Rows, list[Any]]:
+        """Return the number of each item's value of a field, and the values in order.
+
+        Raises:
+            LimpetError: No item has the field.
+        """
+        if name not in self._known:
+            numbers, values = coded(self._values(name))
+            self._known[name] = np.array(numbers, np.int64), values
+        return self._known[name]
+
+    def _values(self, name: str) -> list[Any]:
+        pairs = self._pairs
+        base = pairs.base.values(name)
+        new = pairs.new.values(name) if (pairs.base_rows < 0).any() else []
+        return [
+            base[row] if row >= 0 else new[other]
+            for row, other in zip(pairs.base_rows.tolist(), pairs.new_rows.tolist(), strict=True)
+        ]
+
+
+def latency(pairs: Pairs) -> AmountDifference | None:
+    """Return by how much the seconds of an answer differ; None: there are no pairs."""
+    return _difference(pairs, pairs.base.table.seconds, pairs.new.table.seconds)
+
+
+def cost(pairs: Pairs) -> AmountDifference | None:
+    """Return by how much the cost of an answer differs; None: it is not known."""
+    return _difference(pairs, pairs.base.table.costs, pairs.new.table.costs)
+
+
+def _difference(pairs: Pairs, base: Floats, new: Floats) -> AmountDifference | None:
+    trials = min(base.shape[1], new.shape[1])
+    a = base[pairs.base_rows[pairs.common], :trials]
+    b = new[pairs.new_rows[pairs.common], :trials]
+    there = ~(np.isnan(a) | np.isnan(b))
+    if not there.any():
+        return None
+    items = np.nonzero(there)[0]
+    found = stats.paired(a[there], b[there], items=items if trials > 1 else None, range=None)
+    return AmountDifference(
+        found.n, _amounts(a[there]), _amounts(b[there]), found.delta, found.low, found.high
+    )
+
+
+def _amounts(values: Floats) -> Amounts:
+    median, p95 = np.quantile(values, [0.5, 0.95])
+    return Amounts(float(values.sum()), float(values.mean()), float(median), float(p95))

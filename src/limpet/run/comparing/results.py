@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, NamedTuple
 
-from limpet.text import one_line
+from limpet.text import count, one_line, table_html
 
 Verdict = Literal["better", "worse", "no difference seen", "not known"]
 GateVerdict = Literal["not worse", "worse", "inconclusive"]
@@ -347,7 +348,6 @@ class Comparison:
         return f"<Comparison of {runs} with {one_line(self.base.run)}: {said}>"
 
     def _repr_html_(self) -> str:
-        from limpet.run.comparing.notebook import comparison_html  # noqa: PLC0415 - it reads this
 
         return comparison_html(self)
 
@@ -359,3 +359,38 @@ def _words(score: ScoreComparison | LabelComparison) -> str:
     low, high, _ = score.headline
     ends = f"{low:+.3g} to {high:+.3g}" if math.isfinite(high - low) else "–"
     return f"{score.delta:+.3g} ({ends}, {score.verdict}, n={score.n:,})"
+
+
+_HEADS = ("score", "base", "new", "change", "95% interval", "verdict", "better / same / worse")
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Return a table for each new run, with what is left out below it."""
+    found = ""
+    for run in comparison.new:
+        title = f"{one_line(run.run)} compared with {one_line(comparison.base.run)}"
+        rows = [_row(name, score) for name, score in run.scores.items()]
+        notes = [*run.about.notes, *run.notes, *(one.why for one in run.left_out)]
+        found += f"<p>{escape(title)}</p>{table_html(_HEADS, rows)}"
+        found += "".join(f"<p>{escape(one_line(note))}</p>" for note in notes)
+    for gate in comparison.gates:
+        words = f"{gate.name} in {gate.run}: {gate.verdict} (margin {gate.margin:g})"
+        found += f"<p>{escape(one_line(words))}</p>"
+    return found
+
+
+def _row(name: str, score: ScoreComparison | LabelComparison) -> list[str]:
+    if isinstance(score, LabelComparison):
+        changed = f"{sum(score.changes.values()):,} of {count(score.n, 'label')} changed"
+        return [escape(one_line(name)), changed, *[""] * (len(_HEADS) - 2)]
+    low, high, _ = score.headline
+    missing = f", {score.missing:,} missing" if score.missing else ""
+    return [
+        escape(one_line(name)),
+        f"{score.base_mean:.3f}",
+        f"{score.new_mean:.3f}",
+        f"{score.delta:+.3f}",
+        f"{low:+.3f} to {high:+.3f}" if math.isfinite(high - low) else "–",
+        score.verdict,
+        f"{score.better:,} / {score.same:,} / {score.worse:,}{missing}",
+    ]

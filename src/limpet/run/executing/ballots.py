@@ -12,8 +12,8 @@ from limpet.evaluators.ballots import Ask
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.pacing.leave import asks_for_each_call
-from limpet.run.executing.cells import masked_record
-from limpet.run.planning.scorings import Scoring, ballot_key
+from limpet.run.executing.outcomes import masked_record
+from limpet.run.planning.work_items import Scoring, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, Outcome

@@ -17,6 +17,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import os
 import sys
 import threading
 import time
@@ -25,10 +26,50 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from limpet.executors.processor_use import waited_for_processor_s
+from limpet.executors.processor_use import THREADS, ProcessorUse, waited_for_processor_s
+from limpet.executors.threads import begun_at
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.journal.journal import Journal
-from limpet.run.executing.computing import ComputingWatch
+
+_LOOK_EVERY_S = 0.5
+_LONG_S = 0.5
+_LOOKS = 4  # in a row
+
+logger = logging.getLogger("limpet.run")
+
+
+class ComputingWatch:
+    """Says once that several calls compute on one processor.
+
+    Args:
+        loop_thread: The thread of the event loop, by its native id: it computes for Limpet.
+    """
+
+    def __init__(self, loop_thread: int) -> None:
+        self._use = ProcessorUse(but=loop_thread)
+        self._looked_at = time.monotonic()
+        self._looks = 0
+        # Without what each thread does, the work of the loop would seem to be the calls'.
+        self._is_over = os.cpu_count() == 1 or not THREADS.exists()
+
+    def look(self) -> None:
+        """Look whether that is so; call it often, on any thread."""
+        now = time.monotonic()
+        if self._is_over or now - self._looked_at < _LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        long = sum(now - at >= _LONG_S for at in begun_at())
+        is_full = self._use.is_full(exactly=long > 1)
+        self._looks = self._looks + 1 if long > 1 and is_full else 0
+        if self._looks == _LOOKS:
+            self._is_over = True
+            logger.warning(
+                "%d calls compute in this process, and Python lets one of them run at a time: "
+                "engine: processes uses all %d processors (reported once)",
+                long,
+                os.cpu_count(),
+            )
+
 
 _REST_S, _SAMPLE_S = 0.05, 0.02
 _LATE_S = 0.03
@@ -36,8 +77,6 @@ _SAMPLES, _BLOCKED_S = 5, 0.1
 _AGAIN_AND_AGAIN = 3
 _OURS = str(Path(__file__).parents[2])
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-logger = logging.getLogger("limpet.run")
 
 
 class Blocker(NamedTuple):

@@ -12,10 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ScoresError
-from limpet.run.goals import Goal
-from limpet.run.results.scale_data import counted
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import values_of
+from limpet.run.request import Goal
+from limpet.run.results.score_words import ScoreName, counted, values_of
 from limpet.text import count, one_line
 from limpet.types import Scale
 

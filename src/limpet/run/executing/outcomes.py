@@ -6,18 +6,147 @@ Secrets are masked in the record and in messages, and counted.
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from limpet.engines.tracebacks import user_traceback
-from limpet.errors import TransientError
+from limpet.errors import JournalError, TransientError
+from limpet.evaluators.protocol import Scores
 from limpet.executors.details import Attempt, Finished
-from limpet.run.executing.cells import cell_status, masked_record
+from limpet.journal.journal import Journal
+from limpet.json_values import NotPlainError, kept_form, plain_size
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.record_fields import MASKED
-from limpet.secrets.masking import Mask
+from limpet.secrets.masking import Mask, Masking
 from limpet.text import text_of
-from limpet.types import Cell, CellStatus, Failure, Outcome
+from limpet.types import Cell, CellStatus, Failure, Outcome, Output, Score, Usage
+from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
+
+
+def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:
+    """Return the public record of an evaluator's scores, in NAT's shape; None: it failed."""
+    record: dict[str, Any] = {"id": work_item.item.id}
+    if scores is None:
+        return record
+    if list(scores) == ["score"]:
+        return {**record, **_plain_score(scores["score"]), "error": None}
+    several = {name: _plain_score(score) for name, score in scores.items()}
+    return {**record, "score": None, "scores": several, "error": None}
+
+
+def _plain_score(score: Score) -> dict[str, Any]:
+    plain: dict[str, Any] = {"score": score.value, "reasoning": score.explanation or {}}
+    if score.label is not None:
+        plain["label"] = score.label
+    if score.metadata is not None:
+        plain["metadata"] = score.metadata
+    return plain
+
+
+def cell_status(finished: Finished[Any, Any]) -> CellStatus:
+    """Return how a cell ended, in the words of a run: executors use those of Phoenix."""
+    return CellStatus[finished.details.status.name]
+
+
+def masked_record(
+    mask: Mask, record: dict[str, Any], returned: Sequence[str], traced: Sequence[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a record without secrets, and the facts that say so; empty if it had none.
+
+    Args:
+        mask: Masks the secrets.
+        record: The record.
+        returned: The fields that the step returned. The others are the dataset's, and are kept.
+        traced: Those of them that tell what happened: credentials are masked there, too.
+    """
+    fields = {name: record[name] for name in returned if name in record}
+    if not fields or not (mask or any(map(record.get, traced))):
+        return record, {}
+    try:
+        plain = fields if plain_size(fields) is not None else kept_form(fields)
+        masked = {
+            name: mask.trace(value) if name in traced else mask.data(value)
+            for name, value in plain.items()
+        }
+        secrets = sum(count for _, count in masked.values())
+    except (NotPlainError, RecursionError):
+        return record, {}  # it cannot be written; the column masks what it shows of it
+    if not secrets:
+        return record, {}
+    return {**record, **{name: value for name, (value, _) in masked.items()}}, {MASKED: secrets}
+
 
 logger = logging.getLogger("limpet.run")
+
+
+class Omissions:
+    """Reports what was left out of results, once per kind, in the log and in `events.jsonl`."""
+
+    def __init__(self, journal: Journal, masking: Masking) -> None:
+        self._journal = journal
+        self._masking = masking
+        self._said: set[str] = set()
+
+    def say(self, what: str, why: str) -> None:
+        """Report that something was left out, and why, unless it was reported before."""
+        if what in self._said:
+            return
+        self._said.add(what)
+        why = self._masking.ours.text(why)
+        logger.warning("left out %s, kept the result: %s (reported once)", what, why)
+        try:
+            self._journal.log_event("left_out", what=what, why=why)
+        except JournalError:  # appending the record reports the disk's failure
+            logger.debug("could not write to events.jsonl", exc_info=True)
+
+
+@dataclass(slots=True)
+class _Bill:
+    """What was paid for one cell.
+
+    Attributes:
+        attempts: The replies of each attempt that are not kept.
+        kept: What each ballot used, by its key. The next attempt finds it on disk.
+    """
+
+    attempts: list[Receipts] = field(default_factory=list)
+    kept: dict[str, Plain | None] = field(default_factory=dict)
+
+
+class Paid:
+    """What was paid for the cells of a step that are not done, by their keys."""
+
+    def __init__(self) -> None:
+        self._bills: dict[str, _Bill] = {}
+
+    def attempt(self, key: str) -> receipts_in:
+        """Return a block for an attempt of a cell, in which its replies are noted."""
+        receipts: Receipts = []
+        self._bills.setdefault(key, _Bill()).attempts.append(receipts)
+        return receipts_in(receipts)
+
+    def ballots(self, key: str) -> dict[str, Plain | None]:
+        """Return what the ballots of a cell used, for the attempt to fill in."""
+        return self._bills[key].kept
+
+    def settle(self, key: str, output: Output | None) -> Usage | None:
+        """Return what a cell that is done used in all; None if nothing is known.
+
+        Args:
+            key: The cell's key.
+            output: What its last attempt returned; None if it failed.
+        """
+        bill = self._bills.pop(key, _Bill())
+        attempts = bill.attempts
+        told = None if output is None else output.usage
+        if told is not None:
+            attempts = attempts[:-1]
+        kept = bill.kept.values() if output is None else ()
+        receipts = [*kept, *(receipt for attempt in attempts for receipt in attempt)]
+        if isinstance(told, Usage) and not receipts:
+            return told
+        usage, _ = usage_of(total_usage([*receipts, plain_usage(told)]))
+        return replace(usage, times=told.times) if usage and isinstance(told, Usage) else usage
 
 
 class Outcomes:

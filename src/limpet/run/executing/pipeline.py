@@ -8,41 +8,84 @@ import asyncio
 import functools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from limpet.engines.opened_step import OpenedStep
 from limpet.engines.places import Places
-from limpet.errors import LimpetError
+from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
+from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
+from limpet.journal.live_file import LiveFile
 from limpet.pacing.registry import pacing_with
-from limpet.run.executing.answering import AnsweringStep
+from limpet.run.executing.asking import AnsweringStep, ScoringStep
 from limpet.run.executing.blocking import LoopWatch
-from limpet.run.executing.feeding import Feeding
 from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
-from limpet.run.executing.live_answers import LiveAnswers
-from limpet.run.executing.omissions import Omissions
-from limpet.run.executing.scoring import ScoringStep
+from limpet.run.executing.outcomes import Omissions
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
-from limpet.run.executing.taking import Taking
+from limpet.run.executing.taking import Feeding, Taking
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.lookup import Lookup
-from limpet.run.planning.scorings import Scoring
-from limpet.run.planning.work_items import Call, WorkItem
-from limpet.run.record_fields import SAW_MASKED
+from limpet.run.planning.work_items import Call, Scoring, WorkItem
+from limpet.run.record_fields import METADATA, SAW_MASKED, answer_and_trace, answer_record
 from limpet.run.request import Request, secrets_of
+from limpet.run.results.output_files import AnswerRows, as_json
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.masking import Masking
 from limpet.text import count, one_line
-
-_CHUNK = 500
+from limpet.types import Outcome
 
 logger = logging.getLogger("limpet.run")
+
+
+class LiveAnswers:
+    """The live file of a session. As a guard it sees each answer on disk, and stops nothing.
+
+    Args:
+        layout: The run's layout.
+        rows: How answers become rows.
+        lookup: Knows which answers are kept.
+    """
+
+    def __init__(self, layout: Layout, rows: AnswerRows, lookup: Lookup) -> None:
+        self._rows = rows
+        self._file: LiveFile | None = None
+        path = layout.live(WORKFLOW)
+        try:
+            self._file = LiveFile(path, self._line, _kept(rows, lookup))
+        except (OSError, JournalError) as error:
+            logger.warning("%s: there is no live file: %s", path, error)
+
+    def _line(self, answer: tuple[Any, str, int]) -> bytes:
+        return as_json(self._rows.of_answer(*answer))
+
+    def see(self, outcome: Outcome) -> None:
+        """Write the row of an answer."""
+        cell = outcome.cell
+        if self._file is not None and cell.step == WORKFLOW and outcome.failure is None:
+            self._file.add((outcome.record, cell.id, cell.trial))
+
+    def close(self) -> None:
+        """Return when every row is written."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _kept(rows: AnswerRows, lookup: Lookup) -> Iterator[tuple[Any, str, int]]:
+    """Yield the answers that the file begins with."""
+    for work_item, entry in lookup.kept_answers():
+        item, (answer, trace) = work_item.item, answer_and_trace(entry)
+        metadata = entry.record.get(METADATA)
+        record = answer_record(rows.names, item.id, item.row, answer, trace, metadata)
+        yield record, item.id, work_item.trial
+
+
+_CHUNK = 500
 
 
 class Pipeline:

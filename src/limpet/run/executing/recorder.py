@@ -25,8 +25,8 @@ from limpet.journal.journal import Journal
 from limpet.run.executing.guards import Guards
 from limpet.run.executing.outcomes import Outcomes
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import MASKED
+from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Mask
 from limpet.text import one_line
 from limpet.types import Cell, Outcome

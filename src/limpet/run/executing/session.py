@@ -17,8 +17,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
-from limpet.run.executing.live_answers import LiveAnswers
-from limpet.run.executing.pipeline import Pipeline
+from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
     close_session,
@@ -27,13 +26,11 @@ from limpet.run.executing.session_log import (
 )
 from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.stopping import interrupted
-from limpet.run.executing.taking import Taking
+from limpet.run.executing.taking import Taking, begin_order
 from limpet.run.executing.totals_keeper import keeping_totals
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.item_order import begin_order
-from limpet.run.planning.items_file import write_items
-from limpet.run.planning.items_seen import write_seen
+from limpet.run.planning.items_file import write_items, write_seen
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner

@@ -13,9 +13,9 @@ from limpet.journal.event_log import unfinished
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import size_and_crc, timestamp
-from limpet.run.goals import Goal
 from limpet.run.planning.items_file import items_mark
 from limpet.run.planning.plan import Plan
+from limpet.run.request import Goal
 from limpet.run.results.summary import StepNumbers
 from limpet.run.run_file import RunFile, Session, StepBegan
 from limpet.text import count, one_line

@@ -15,9 +15,9 @@ from limpet.run.executing.taking import Taking
 from limpet.run.planning.plan import Plan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
+from limpet.run.results.costs import add_price_gaps
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.output_files import write_outputs
-from limpet.run.results.price_names import add_price_gaps
 from limpet.run.results.summary import Numbers
 from limpet.secrets.masking import Masking
 from limpet.text import text_of

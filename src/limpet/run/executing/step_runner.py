@@ -18,16 +18,21 @@ from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
 from limpet.run.executing.ballots import StepBallots
-from limpet.run.executing.failure_kinds import mistakes_once
-from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, FIRST_FAILURES, Guards
+from limpet.run.executing.guards import (
+    FIRST_CALLS,
+    FIRST_CALLS_S,
+    FIRST_FAILURES,
+    Guards,
+    mistakes_once,
+)
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
 from limpet.run.planning.work_items import WorkItem
-from limpet.run.progress.watcher import FixedPace
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
+from limpet.run.watcher import FixedPace
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, Output
 

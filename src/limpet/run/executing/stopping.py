@@ -4,14 +4,16 @@ import asyncio
 import logging
 import math
 import signal
-from typing import Any
+from typing import Any, TypeVar
 
 from limpet.engines.opened_step import OpenedStep
 from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.run.progress.watcher import Watcher
+from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.results.map_result import MapResult
+from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
@@ -130,3 +132,29 @@ def _waiting_words(room_s: float) -> str:
     if room_s < math.inf:
         limit = f", {room_s:g} s at most"
     return f"finished results wait for space on the disk{limit}"
+
+
+ResultT = TypeVar("ResultT", EvaluationResult, MapResult)  # type: ignore[type-arg]  # of any types
+
+
+def whole(result: ResultT) -> ResultT:
+    """Return the result of a run that was not stopped.
+
+    Raises:
+        KeyboardInterrupt: SIGINT stopped it.
+        SystemExit: Another signal stopped it; the exit code is 128 + its number.
+        LimpetError: It was stopped for this reason.
+    """
+    reason = result.stop_reason
+    if reason is None:
+        return result
+    error: BaseException = reason
+    if isinstance(reason, InterruptedRunError):
+        signum = reason.signum or signal.SIGINT
+        error = SystemExit(128 + signum)
+        if signum == signal.SIGINT:
+            is_kept = isinstance(result, MapResult) or result.run is not None
+            how = reason.hint if is_kept else "nothing is kept; what finished is in its `result`"
+            error = KeyboardInterrupt(f"{reason}; {how}")
+    vars(error)["result"] = result
+    raise error

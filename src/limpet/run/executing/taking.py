@@ -6,20 +6,56 @@ begun is then finished in all its trials and steps, and the half-widths over all
 of them is above its goal after all, more items are taken.
 """
 
+import asyncio
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from limpet.datasets.selection import rank
+from limpet.journal.column import ColumnReader
 from limpet.json_values import encode
+from limpet.run.executing.asking import AnsweringStep, ScoringStep, StepQueue
 from limpet.run.executing.half_widths import FIRST_LOOK, ScoreSoFar, load_statistics
-from limpet.run.goals import Goal
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.work_items import Call
+from limpet.run.request import Goal, Request
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.run_file import WORKFLOW, RandomOrder
+from limpet.run.run_file import WORKFLOW, RandomOrder, RunFile
 from limpet.types import Item, Outcome, Scale
+
+
+def begin_order(
+    run_file: RunFile, request: Request, columns: Mapping[str, ColumnReader]
+) -> RandomOrder:
+    """Return the order of a session that begins, and record it in the run file.
+
+    The seed is that of the first such session. An item that another selection began counts only
+    when it is reached.
+    """
+    order = run_file.order or RandomOrder(request.selection.seed, request.selection)
+    if order.selection != request.selection:
+        order = RandomOrder(order.seed, request.selection)
+    elif (until := _cut_off_at(run_file, order, columns)) > order.until:
+        order = replace(order, until=until)
+    run_file.order = order
+    return order
+
+
+def _cut_off_at(run_file: RunFile, order: RandomOrder, columns: Mapping[str, ColumnReader]) -> str:
+    """Return how far a session got that was cut off, by its records; empty: no session was."""
+    last = run_file.session
+    if last is None or last.ended or not last.stop_when:
+        return ""
+    ids = {
+        id_
+        for step, began in last.steps.items()
+        if step in columns
+        for id_, _ in columns[step].ids(began.bytes_at)
+    }
+    return max((rank(order.seed, id_).hex() for id_ in ids), default="")
+
 
 _EVERY, _EVERY_SHARE = 10, 0.01
 """How many more items are finished before the next look: 10, and above 1,000 items 1% of them, as a
@@ -246,3 +282,96 @@ def _groups(items: Sequence[Item], field: str) -> list[str]:
     """Return the value of a field of each item, as a string."""
     values = (item.row.get(field) for item in items)
     return [value if isinstance(value, str) else encode(value)[0].decode() for value in values]
+
+
+_WAITING, _MOST_WAITING = 8, 32
+"""No item begins while as many inputs of a step wait, for a call or for the disk, as are in flight,
+within these limits: when it is enough, all of them would still have to be finished."""
+
+
+class Feeding:
+    """Begins the items of a session one by one, each when the workflow can call.
+
+    Args:
+        taking: Says which item is next, and when it is enough.
+        answering: The workflow's step.
+        scoring: The steps of the evaluators.
+        pass_on_kept: Queues answers on disk that lack a score.
+        is_stopping: Returns whether the session stops, for whatever reason.
+
+    Attributes:
+        calls: The calls that the workflow has to answer.
+    """
+
+    def __init__(
+        self,
+        taking: Taking,
+        answering: AnsweringStep,
+        scoring: Sequence[ScoringStep],
+        pass_on_kept: Callable[[Sequence[Call]], Awaitable[None]],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self.calls: StepQueue[Call] = StepQueue(1)
+        self._taking = taking
+        self._answering = answering
+        self._scoring = scoring
+        self._pass_on_kept = pass_on_kept
+        self._is_stopping = is_stopping
+        self._moved = asyncio.Event()
+        self.calls.on_move = self._moved.set
+        for step in scoring:
+            step.queue.on_move = self._moved.set
+
+    async def run(self) -> None:
+        """Begin items until it is enough, none is left, or the session stops."""
+        taking = self._taking
+        try:
+            while taking.has_more and await self._may_take():
+                taken = taking.take()
+                if taken.kept:
+                    await self._pass_on_kept(taken.kept)
+                for call in taken.calls:
+                    if (place := self.calls.put(call)) is not None:
+                        await place
+        finally:
+            self.calls.end()
+
+    async def _may_take(self) -> bool:
+        """Return whether to begin another item, when no step is far behind."""
+        await self._until(self._has_room)
+        if self._taking.may_be_enough():
+            await self._until(self._is_drained)
+            if not self._is_stopping():
+                self._taking.decide()
+        return not self._is_stopping() and not self._taking.is_enough
+
+    def _has_room(self) -> bool:
+        return _has_room(0, self._answering) and all(
+            _has_room(len(step.queue), step) for step in self._scoring
+        )
+
+    def _is_drained(self) -> bool:
+        """Return whether nothing is in progress.
+
+        The last try of a call that met a server's failure comes at the end of the session. Until
+        then it is not waited for, and counts as a failure.
+        """
+        if len(self.calls) or _in_progress(self._answering):
+            return False
+        return not any(len(step.queue) or _in_progress(step) for step in self._scoring)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition that changes when something moves, or until the session stops."""
+        while not self._is_stopping() and not condition():
+            self._moved.clear()
+            await self._moved.wait()
+
+
+def _in_progress(step: AnsweringStep | ScoringStep) -> int:
+    return 0 if step.executor is None else step.executor.in_progress
+
+
+def _has_room(queued: int, step: AnsweringStep | ScoringStep) -> bool:
+    in_flight = 0 if step.executor is None else len(step.executor.in_flight())
+    waiting = queued + _in_progress(step) - in_flight
+    return waiting < min(max(in_flight, _WAITING), _MOST_WAITING)

@@ -19,8 +19,7 @@ from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import EarlierAnswer
 from limpet.run.planning.plan import Effort, Plan
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.step_identities import StepIdentities
-from limpet.run.planning.versions import Fingerprint
+from limpet.run.planning.versions import Fingerprint, StepIdentities
 from limpet.run.planning.work_items import Call, Keys, WorkItems
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile

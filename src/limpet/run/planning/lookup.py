@@ -19,11 +19,9 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, Entry
 from limpet.run.planning.counting_answers import CountingAnswers
 from limpet.run.planning.files_read import LOST
-from limpet.run.planning.kept_replies import KeptReplies
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.scorings import scoring_of
-from limpet.run.planning.step_identities import StepIdentities
-from limpet.run.planning.work_items import Calls, Keys, WorkItem
+from limpet.run.planning.versions import StepIdentities
+from limpet.run.planning.work_items import Calls, KeptReplies, Keys, WorkItem, scoring_of
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
-from limpet.run.progress.html_table import table_html
-from limpet.text import money
+from limpet.text import money, table_html
 from limpet.types import Scale
 
 if TYPE_CHECKING:  # slow to import

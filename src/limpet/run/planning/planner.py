@@ -1,7 +1,8 @@
 """What would this session do, given the results of the run?"""
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,23 +13,66 @@ from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project, project_of
 from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
+from limpet.journal.files import read_whole
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
 from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
-from limpet.run.planning.expected_costs import with_expected_costs
-from limpet.run.planning.explanation import Explainer
+from limpet.run.planning.changes import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import is_whole, items_digest
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import EarlierRedo, Plan, StepPlan
 from limpet.run.planning.redo import begin_redo, cancel_redos
-from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.versions import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
-from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
-from limpet.run.typed_json import to_data
+from limpet.run.results.costs import Prices, planned_gaps
+from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity, to_data
 from limpet.secrets.masking import Masking
+
+
+def with_expected_costs(
+    plan: Plan, layout: Layout, steps: Iterable[Any], prices: Prices | None
+) -> Plan:
+    """Return a plan whose steps know what a result cost on average in the last session.
+
+    Args:
+        plan: The plan.
+        layout: The run's layout.
+        steps: The workflow and the evaluators.
+        prices: What a million tokens cost, by model.
+    """
+    if not plan.calls:
+        return plan
+    known = _last_numbers(layout)
+    workflow, *evaluators = (_with_cost(step, known) for step in (plan.workflow, *plan.evaluators))
+    gaps = planned_gaps(prices, steps, known.values())
+    return replace(plan, workflow=workflow, evaluators=tuple(evaluators), prices=gaps)
+
+
+def _last_numbers(layout: Layout) -> dict[str, Mapping[str, Any]]:
+    """Return the numbers of each step in the last session; empty if nothing is known."""
+    try:
+        summary = json.loads(read_whole(layout.home / "summary.json"))
+        numbers = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
+    except (OSError, JournalError, ValueError, KeyError, TypeError):
+        return {}  # there was no session, or its summary is damaged
+    return {name: found for name, found in numbers.items() if isinstance(found, Mapping)}
+
+
+def _with_cost(step: StepPlan, known: Mapping[str, Any]) -> StepPlan:
+    numbers = known.get(step.name)
+    try:
+        usage, completed = numbers["usage"], numbers["completed"]  # type: ignore[index]
+        tokens, cost = usage.get("total_tokens"), usage.get("cost")
+        return replace(
+            step,
+            tokens_each=tokens / completed if tokens else None,
+            cost_each=cost / completed if cost else None,
+        )
+    except (TypeError, KeyError, AttributeError, ZeroDivisionError):
+        return step  # it calls no model, or does not say what it used
 
 
 class Planner:

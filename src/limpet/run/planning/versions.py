@@ -4,12 +4,111 @@ The user keeps the results of some versions for another: those of A for B. Resul
 version makes later are not part of that: they do not count for B until the user keeps them, too.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.identity import Identity
+from limpet.fingerprints.keys import digest
+from limpet.fingerprints.steps import Inspection
+from limpet.fingerprints.walk.result import UNSEEN
 from limpet.journal.column import ColumnReader
+from limpet.journal.journal import Journal
+from limpet.run.planning.identity_file import write_identity
 from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
+
+_MOST_NAMES = 5_000
+_CACHES = ".cache_parameters"  # of every function under `lru_cache`
+_OF_A_THREAD = "_thread._local"
+
+
+class StepIdentities:
+    """The identities of the steps of a run.
+
+    Args:
+        steps: Each step by name.
+        declared: Dependencies declared in addition to those of the steps, by step.
+        secrets: Values that do not count.
+
+    Attributes:
+        versions: By step, the digest of all its parts.
+    """
+
+    def __init__(
+        self,
+        steps: Mapping[str, Any],
+        declared: Mapping[str, DependsOn | None] | None = None,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        others, hidden = declared or {}, tuple(secrets)
+        self._inspections = {
+            name: Inspection(step, others.get(name), hidden) for name, step in steps.items()
+        }
+        self._parts = {name: dict(look.identity.parts) for name, look in self._inspections.items()}
+        self.versions = {name: digest(parts) for name, parts in self._parts.items()}
+
+    def parts(self, step: str) -> dict[str, str]:
+        """Return the parts of a step's identity with their digests."""
+        return dict(self._parts[step])
+
+    def version(self, step: str) -> str:
+        """Return the digest of all parts of a step."""
+        return self.versions[step]
+
+    def identity(self, step: str) -> Identity:
+        """Return the identity of a step."""
+        return self._inspections[step].identity
+
+    def write(self, journal: Journal, clean: Callable[[Any], Any]) -> None:
+        """Write the identities to `identity.json`; `clean` removes secrets.
+
+        Raises:
+            JournalError: The file cannot be written.
+        """
+        steps = {name: (version, self.identity(name)) for name, version in self.versions.items()}
+        write_identity(journal, steps, clean)
+        for look in self._inspections.values():
+            look.forget()
+
+    def end(self, run_file: RunFile | None, clean: Callable[[Any], Any]) -> set[str]:
+        """Inspect the steps again and record what is state; return the steps that may have state.
+
+        Without a run file, the session never began.
+        """
+        if run_file is None:
+            return set(self._inspections)
+        state = {
+            name: list(look.note_end())[:_MOST_NAMES] for name, look in self._inspections.items()
+        }
+        run_file.state = clean({name: names for name, names in state.items() if names})
+        return {
+            name
+            for name in self._inspections
+            if name in run_file.state or self._may_keep_unseen(name)
+        }
+
+    def _may_keep_unseen(self, step: str) -> bool:
+        """Return whether a step may have kept what an inspection does not see.
+
+        That is in a cached function, or for a thread.
+        """
+        left_out = self._inspections[step].identity.left_out
+        return any(_CACHES in part for part in self._parts[step]) or any(
+            why.endswith(_OF_A_THREAD) for why in left_out.values()
+        )
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What may matter and is not part of an identity, by name."""
+        found = (look.identity.left_out.items() for look in self._inspections.values())
+        return tuple(sorted({name for left in found for name, why in left if why in UNSEEN}))
+
+    @property
+    def objects(self) -> set[str]:
+        """The steps of whose class a run makes an object, which is not inspected."""
+        return {name for name, look in self._inspections.items() if look.is_class}
+
 
 _MOST_VERSIONS = 10
 

@@ -1,19 +1,274 @@
 """What does each step depend on, and how does it differ from the run?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
+from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.explaining.differences import Difference, differences
-from limpet.run.planning.explanation import Explainer
+from limpet.fingerprints.identity import changed_parts
+from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
+from limpet.journal.lines import Entry
+from limpet.run.planning.changes import Explainer, StaleRecords, what_happened
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, read_identity
-from limpet.run.planning.item_story import ItemStories, ItemStory, story_on_disk
-from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.plan import Plan, StepPlan, named, quoted
+from limpet.run.planning.redo import Redos, read_redone
+from limpet.run.planning.versions import choice_about, other_versions
+from limpet.run.planning.work_items import WorkItem, WorkItems, scoring_of
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import NoSuchItemError
+from limpet.run.reading.items import WholeItem
+from limpet.run.record_fields import METADATA, fields_of
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
+
+Verdict = Literal["kept", "runs", "runs again", "asks first"]
+_FORCED = "forced by an unfinished redo, which --keep cancels"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What the next run does with one step of an item, and why.
+
+    Attributes:
+        step: The name of the step.
+        verdict: What the next run does.
+        why: The reason.
+        at: When the present result was written; empty: there is none.
+    """
+
+    step: str
+    verdict: Verdict
+    why: str
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemStory:
+    """An item in a trial, with a fact for each step, the workflow first."""
+
+    id: str
+    trial: int
+    facts: tuple[Fact, ...]
+
+
+class ItemStories:
+    """Explains items by the current code and rows, and the results on disk.
+
+    `asks` says whether the user is asked about answers of another version.
+    """
+
+    def __init__(self, request: Request, explainer: Explainer, *, asks: bool) -> None:
+        self._undecided: Verdict = "asks first" if asks else "runs again"
+        self._request = request
+        self._identities = explainer.identities
+        self._run_file = run_file = explainer.run_file
+        layout = explainer.layout
+        steps = [WORKFLOW, *(evaluator.name for evaluator in request.evaluators)]
+        self._columns = {step: ColumnReader(layout.column(step)) for step in steps}
+        self._stale = StaleRecords(
+            explainer.files,
+            explainer.project,
+            self._columns,
+            WORKFLOW,
+            run_file,
+            request.on_change,
+        )
+        self._failures = read_failures(layout.failures)
+        self._redos = Redos(run_file.redo, read_redone(layout))
+        self._versions = run_file.functions
+
+    def of(self, id_: str, there: Sequence[WholeItem]) -> tuple[ItemStory, ...]:
+        """Return the story of an item, once for each trial; empty if it is not in the dataset.
+
+        `there` is what the files say about it.
+        """
+        request = self._request
+        return tuple(
+            ItemStory(id_, work_item.trial, tuple(self._facts(work_item, there)))
+            for work_item in WorkItems(request.items, request.trials, request.workflow)
+            if work_item.item.id == id_
+        )
+
+    def _facts(self, work_item: WorkItem, there: Sequence[WholeItem]) -> Iterator[Fact]:
+        fact, entry = self._answer(work_item, there)
+        yield fact
+        for evaluator in self._request.evaluators:
+            yield self._score(work_item, evaluator, entry, fact)
+
+    # ---- the answer -----------------------------------------------------------------------------
+
+    def _answer(self, work_item: WorkItem, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
+        """Return what becomes of the answer, and the answer itself if it is kept."""
+        answers, now = self._columns[WORKFLOW], self._identities.version(WORKFLOW)
+        key = work_item.key(now)
+        forced = self._redos.needed(WORKFLOW, work_item.item.id, key)
+        entry = answers.read(key)
+        if entry is not None:
+            if answers.reaches(key, forced):
+                return self._current(key, entry)
+            return Fact(WORKFLOW, "runs again", _FORCED, _at(entry)), None
+        for version in other_versions(self._run_file, now):
+            entry = answers.read(work_item.key(version))
+            if entry is not None:
+                return self._earlier(version, entry, forced)
+        for version in (now, *reversed(list(self._versions))):
+            failed = self._failed(WORKFLOW, work_item.key(version))
+            if failed is not None:
+                return failed, None
+        return _unanswered(work_item, there), None
+
+    def _current(self, key: str, entry: Entry) -> tuple[Fact, Entry | None]:
+        files, at = self._stale.of(WORKFLOW).get(key), _at(entry)
+        why = "answered by the current code"
+        if files:
+            why += f"; since then {what_happened(files)}"
+            if self._stale.undecided(key):
+                return Fact(WORKFLOW, self._undecided, why, at), None
+            return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
+        if self._stale.is_kept(key):
+            why += "; a file changed since, and you chose to keep it"
+        return Fact(WORKFLOW, "kept", why, at), entry
+
+    def _earlier(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
+        at, since = _at(entry), self._since(version)
+        choice = choice_about(self._run_file, self._identities.version(WORKFLOW), version)
+        if forced:
+            why = f"{_FORCED}; answered by an earlier version: {since}"
+            return Fact(WORKFLOW, "runs again", why, at), None
+        why = f"answered by an earlier version; since then {since}"
+        if choice == "keep":
+            return Fact(WORKFLOW, "kept", f"{why}, and you chose to keep it", at), entry
+        if choice == "redo":
+            return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
+        return Fact(WORKFLOW, self._undecided, why, at), None
+
+    def _since(self, version: str) -> str:
+        parts = self._versions[version]
+        if not parts:  # of the oldest, only the digest is kept
+            return "the code changed (too long ago to say what)"
+        return f"{quoted(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
+
+    # ---- scores ---------------------------------------------------------------------------------
+
+    def _score(
+        self, work_item: WorkItem, evaluator: Evaluator, answer: Entry | None, fact: Fact
+    ) -> Fact:
+        name = evaluator.name
+        if answer is None:
+            return Fact(name, fact.verdict, "depends on the answer")
+        column = self._columns[name]
+        key = scoring_of(work_item, answer, evaluator, self._identities.version(name)).cell.key
+        entry = column.read(key)
+        if entry is not None:
+            at, files = _at(entry), self._stale.of(name).get(key)
+            if files:
+                why = f"since it was scored, {what_happened(files)}"
+                return Fact(name, "runs again", why, at)
+            if column.reaches(key, self._redos.needed(name, work_item.item.id, key)):
+                return Fact(name, "kept", "scored by the current evaluator", at)
+            return Fact(name, "runs again", _FORCED, at)
+        failed = self._failed(name, key)
+        if failed is not None:
+            return failed
+        before = self._run_file.evaluators.get(name)
+        changed = changed_parts(before, self._identities.parts(name)) if before else []
+        if changed:
+            return Fact(name, "runs again", f"the evaluator changed: {quoted(changed)}")
+        if (work_item.item.id, work_item.trial) in column.ids():
+            return Fact(name, "runs again", "the answer, or what it reads of the row, changed")
+        return Fact(name, "runs", "never scored")
+
+    def _failed(self, step: str, key: str) -> Fact | None:
+        failed = self._failures.get((step, key))
+        if failed is None:
+            return None
+        return Fact(step, "runs again", _why_failed(failed.record.get("error")), _at(failed))
+
+
+def story_on_disk(
+    whole: WholeItem, evaluators: Sequence[str], step: str, asked: Sequence[str] = ()
+) -> ItemStory:
+    """Explain an item by the files alone, for the code that last ran.
+
+    Args:
+        whole: What the files say about the item.
+        evaluators: The names of the evaluators.
+        step: The step that answers.
+        asked: The steps that changed since and that the user has not decided about.
+    """
+    item = whole.item
+    facts = [_answer_on_disk(whole, step, asked)]
+    for name in evaluators:
+        if name in item.redo:
+            facts.append(Fact(name, "runs again", _FORCED))
+        elif name in item.score_errors:
+            facts.append(Fact(name, "runs again", _why_failed(item.score_errors[name])))
+        elif name in item.scores:
+            facts.append(Fact(name, "kept", "scored by the evaluator that last ran"))
+        else:
+            facts.append(Fact(name, "runs", "not scored"))
+    return ItemStory(item.id, item.trial, tuple(facts))
+
+
+def _answer_on_disk(whole: WholeItem, step: str, asked: Sequence[str]) -> Fact:
+    item = whole.item
+    if step in item.redo:
+        return Fact(step, "runs again", _FORCED, item.at)
+    if item.is_completed:
+        why = "answered by the code that last ran"
+        if item.version:
+            why = "answered by an earlier version, which was kept"
+        if step in asked:
+            return Fact(step, "asks first", f"{why}, which changed since", item.at)
+        return Fact(step, "kept", why, item.at)
+    if item.error is not None:
+        return Fact(step, "runs again", _why_failed(item.error), item.at)
+    return Fact(step, "runs", f"{item.status.words}: it has no answer", item.at)
+
+
+def _at(entry: Entry) -> str:
+    return str(entry.facts.get("at", ""))
+
+
+def _why_failed(error: Mapping[str, Any] | None) -> str:
+    error = error or {}
+    return f"failed with {error.get('type', 'an error')}: {error.get('message', '')}"
+
+
+def _unanswered(work_item: WorkItem, there: Sequence[WholeItem]) -> Fact:
+    before = _latest(work_item, there)
+    if before is None:
+        return Fact(WORKFLOW, "runs", "never answered")
+    fields = _edited(work_item, before)
+    which = f": {named(fields)}" if fields else ""
+    why = f"its row was edited since it was answered{which}"
+    return Fact(WORKFLOW, "runs again", why, _at(before))
+
+
+def _latest(work_item: WorkItem, there: Sequence[WholeItem]) -> Entry | None:
+    """Return the latest answer to an item in this trial, under any key."""
+    entries = [
+        entry
+        for whole in there
+        if whole.item.trial == work_item.trial
+        for entry in (whole.item.entry, *(earlier.entry for earlier in whole.earlier))
+        if entry is not None
+    ]
+    return max(entries, key=_at, default=None)
+
+
+def _edited(work_item: WorkItem, before: Entry) -> list[str]:
+    """Return the fields of the row that differ from those of the answer's record."""
+    row, record = dict(work_item.item.row), before.record
+    ours = (*fields_of(before), METADATA)
+    was = {name: value for name, value in record.items() if name not in ours}
+    if "id" not in row:
+        was.pop("id", None)  # it was made from the content
+    return sorted(name for name in {*row, *was} if row.get(name) != was.get(name))
+
 
 Compared = Literal["now", "asked", "before", "nothing"]
 

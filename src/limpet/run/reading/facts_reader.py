@@ -12,30 +12,112 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
 
 from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
-from limpet.journal.files import open_to_read
+from limpet.journal.files import open_to_read, size_of
 from limpet.journal.lines import (
     KEY,
     PREFIX,
     Entry,
+    LineKind,
     are_whole,
+    crc32,
     decode_line,
     is_whole,
     key_of,
     keys_in,
+    kind_of,
 )
 from limpet.json_values import encode
+
+_GROUP_BYTES = 2**18
+Lines = tuple[list[bytes], list[int], list[bytes]]
+"""The keys of lines, where they begin, and the lines."""
+
+
+class NewLines:
+    """The valid lines of ours in a file that grows, in its order.
+
+    Args:
+        path: The file.
+        end: Where to begin.
+        crc: The CRC32 of what comes before.
+
+    Attributes:
+        path: The file.
+        end: Where the last valid line that was read ends.
+        crc: The CRC32 of all bytes before it, as they were read.
+    """
+
+    def __init__(self, path: Path, end: int = 0, crc: int = 0) -> None:
+        self.path = path
+        self.end = end
+        self.crc = crc
+
+    @property
+    def left(self) -> int:
+        """How many bytes follow; negative: the file was cut."""
+        try:
+            return size_of(self.path) - self.end
+        except FileNotFoundError:
+            return -self.end
+
+    def read(self, least: int | None = None) -> Iterator[Lines]:
+        """Yield lines that were not read before, some at a time.
+
+        Args:
+            least: After so many bytes no more are read; None: all are.
+
+        Raises:
+            JournalError: It is not a regular file.
+            OSError: It cannot be read.
+        """
+        with suppress(FileNotFoundError), open_to_read(self.path) as file:
+            file.seek(self.end)
+            until = self.end + (os.fstat(file.fileno()).st_size if least is None else least)
+            at, pending = self.end, list[bytes]()  # bad lines: they count if a valid one follows
+            while (at < until or pending) and (lines := file.readlines(_GROUP_BYTES)):
+                starts = list(accumulate(map(len, lines), initial=at))
+                at = starts.pop()
+                if not pending and are_whole(lines) and (keys := keys_in(lines)):
+                    self._pass(lines)
+                    yield keys, starts, lines
+                    continue
+                found, pending = self._valid(starts, lines, pending)
+                if found[0]:
+                    yield found
+
+    def _valid(
+        self, starts: list[int], lines: list[bytes], pending: list[bytes]
+    ) -> tuple[Lines, list[bytes]]:
+        """Return which lines are ours and valid, and those that may not count."""
+        found: Lines = ([], [], [])
+        for start, line in zip(starts, lines, strict=True):
+            pending.append(line)
+            keys = keys_in([line]) if is_whole(line) else []
+            if keys:
+                found[0].append(keys[0])
+                found[1].append(start)
+                found[2].append(line)
+            if keys or kind_of(line) is not LineKind.BAD:
+                self._pass(pending)
+                pending = []
+        return found, pending
+
+    def _pass(self, lines: list[bytes]) -> None:
+        passed = b"".join(lines)
+        self.end += len(passed)
+        self.crc = crc32(passed, self.crc)
+
 
 ValueT = TypeVar("ValueT")
 Group: TypeAlias = tuple[list[bytes], list[ValueT], list[bytes]]
 """Keys, their values and their lines."""
 _PLACES = frozenset({"_places", "state"})
 _HEAD_BYTES = 1_000
-_GROUP_BYTES = 2**18
 _HALF = rb"\ud"
 _BEGIN, _END = len(b'{"_limpet":{'), b'},"'
 # Quotes inside a string are escaped, so these find names; ours come before those of the record.
@@ -284,3 +366,69 @@ def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:
         if len(facts) == len(lines):
             return facts
     return [facts_in(line, line.find(_SECONDS, KEY.stop)) or {} for line in lines]
+
+
+class Failed(NamedTuple):
+    """A failure on disk: the offset of its line, and our facts about it."""
+
+    offset: int
+    facts: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The class of the failure."""
+        return str(self.facts.get("class", "unknown"))
+
+    @property
+    def type(self) -> str:
+        """The exception."""
+        return str(self.facts.get("type") or self.kind)
+
+    @property
+    def generation(self) -> int:
+        """The generation that the record would have had."""
+        generation = self.facts.get("generation", 0)
+        return generation if isinstance(generation, int) else 0
+
+
+class FailuresReader:
+    """The latest failure of each step and key.
+
+    A failure counts only while its column has no record of the cell: it may have succeeded since.
+
+    Attributes:
+        latest: The latest failures, by step and key.
+        lines: The lines of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.lines = NewLines(path)
+        self.latest: dict[tuple[str, str], Failed] = {}
+
+    @property
+    def end(self) -> int:
+        """Where the next failure will begin."""
+        return self.lines.end
+
+    def refresh(self) -> None:
+        """Read what was appended since, or everything if the file was cut."""
+        if self.lines.left < 0:
+            self.lines, self.latest = NewLines(self.lines.path), {}
+        for _, starts, lines in self.lines.read():
+            for start, line in zip(starts, lines, strict=True):
+                facts = facts_in(line)
+                if facts is not None and "step" in facts:
+                    self.latest[str(facts["step"]), str(facts["key"])] = Failed(start, facts)
+
+    def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
+        """Yield the keys and failures of a step whose lines begin at `start` or later."""
+        for (name, key), failed in self.latest.items():
+            if name == step and failed.offset >= start:
+                yield key, failed
+
+    def record(self, failed: Failed) -> Mapping[str, Any]:
+        """Return the whole record of a failure."""
+        with open_to_read(self.lines.path) as file:
+            file.seek(failed.offset)
+            record = decode_line(file.readline()).record
+        return record if isinstance(record, Mapping) else {}

@@ -1,18 +1,20 @@
 """Which run or item does the user mean, and which are near if it does not exist?"""
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import SequenceMatcher, get_close_matches
 from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, is_column
-from limpet.text import one_line
+from limpet.text import one_line, text_of
 
 RUNS = Path("runs")
 MATRIX_FILE = "matrix.json"
@@ -187,3 +189,45 @@ def _named(runs: list[Path]) -> str:
 
 def _shown(path: Path) -> str:
     return one_line(os.path.normpath(path))
+
+
+class VariantRun(NamedTuple):
+    """A variant of a matrix on disk.
+
+    Attributes:
+        path: The directory of its run, which may not have begun.
+        values: What it varies, by label; empty for a variant that the matrix no longer has.
+    """
+
+    path: Path
+    values: Mapping[str, str]
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a run."""
+        return is_run(self.path)
+
+
+def variants_in(directory: Path) -> list[VariantRun]:
+    """Return the variants of a matrix: those in its file, also if not begun, and older ones.
+
+    Raises:
+        JournalError: Its file cannot be read.
+    """
+    try:
+        content = json.loads((directory / MATRIX_FILE).read_bytes())
+        labels = content.get("labels", {})
+        variants = [
+            VariantRun(
+                directory / str(variant["name"]),
+                {
+                    str(labels.get(path, path)): str(value)
+                    for path, value in variant["values"].items()
+                },
+            )
+            for variant in content["variants"]
+        ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise JournalError(f"{one_line(str(directory))}: unreadable: {text_of(error)}") from error
+    known = {variant.path for variant in variants}
+    return variants + [VariantRun(path, {}) for path in runs_in(directory) if path not in known]

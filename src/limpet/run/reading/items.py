@@ -1,16 +1,19 @@
 """What came out for each item: its answer, its scores, its failures."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, zip_longest
 from typing import Any
 
+from limpet.journal.column import ColumnReader
+from limpet.journal.event_log import Started, failed_attempts
+from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
-from limpet.run.reading.facts_reader import FactsReader, facts_in
-from limpet.run.reading.failures_reader import Failed
+from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
 from limpet.run.reading.scores import ScoresReader, facts_and_record
-from limpet.run.record_fields import METADATA, OUTPUT, fields_of
+from limpet.run.record_fields import BALLOTS, MADE_OF, METADATA, OUTPUT, fields_of
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus, Item, Scale
 
@@ -158,3 +161,164 @@ class ItemsReader:
         if failed is None or failed.generation < needed:
             return {step: None}
         return {step: self.failures.record(failed).get("error")}
+
+
+_Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
+"""Failed attempts by id and trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An answer to the same item that does not count now: by other code, or to another row.
+
+    Attributes:
+        entry: The answer.
+        scores: Its latest score by each evaluator, by name.
+    """
+
+    entry: Entry
+    scores: Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeItem:
+    """Everything about one item in one trial.
+
+    Attributes:
+        item: The item with the results that count now.
+        scores: The whole line of each score, with its time and attempts.
+        ballots: By evaluator, the replies of models that its score is made of, if they are several.
+        failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
+            `type`, `message`, and `at` where the event log has it.
+        earlier: Answers that do not count now, oldest first.
+        in_flight: The steps that have a call in flight for it.
+    """
+
+    item: ItemResult
+    scores: Mapping[str, Entry] = field(default_factory=dict)
+    failed_attempts: tuple[Mapping[str, Any], ...] = ()
+    earlier: tuple[Earlier, ...] = ()
+    in_flight: tuple[str, ...] = ()
+    ballots: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+class WholeItems:
+    """Reads everything about items: of one, or of many at once.
+
+    Args:
+        items: Reads the items.
+        layout: Where the run's files are.
+        calls: The calls in flight.
+    """
+
+    def __init__(self, items: ItemsReader, layout: Layout, calls: Iterable[Started]) -> None:
+        self._items = items
+        self._layout = layout
+        self._calls: dict[str, list[tuple[str, str]]] = {}
+        for call in calls:
+            self._calls.setdefault(call.id, []).append((call.step, call.key))
+        self._ballots: dict[str, ColumnReader] = {}
+
+    def of(self, id_: str) -> list[WholeItem]:
+        """Return everything about one item, once for each of its trials."""
+        items = self._items
+        cells = _cells(items.asked, id_)
+        results = list(items.read(cells))
+        others = _others(items.asked.column, frozenset(cell.counting for cell in cells), id_)
+        gone = sorted(others.keys() - {cell.trial for cell in cells})
+        not_asked = CellStatus.NOT_ASKED
+        results += [ItemResult(id_, trial, None, None, status=not_asked) for trial in gone]
+        attempts = self._attempts({id_})
+        whole: list[WholeItem] = []
+        for cell, item in zip_longest(cells, results):
+            found = self._whole(cell, item, attempts)
+            earlier = tuple(_earlier(items, item, others.get(item.trial, [])))
+            whole.append(replace(found, earlier=earlier))
+        return whole
+
+    def at(self, cells: Sequence[AskedCell], ids: set[str]) -> Iterator[WholeItem]:
+        """Yield everything about some cells, whose items have these ids, but their earlier answers.
+
+        To find those, a column is searched from its beginning to its end.
+        """
+        attempts = self._attempts(ids)
+        for cell, item in zip(cells, self._items.read(cells), strict=True):
+            yield self._whole(cell, item, attempts)
+
+    def _whole(self, cell: AskedCell | None, item: ItemResult, attempts: _Attempts) -> WholeItem:
+        items = self._items
+        keys = {} if cell is None else _score_keys(items, cell, item)
+        scores = {by.name: by.column.entry(keys[by.name]) for by in items.evaluators if keys}
+        present = {(name, key.hex()) for name, key in keys.items()}
+        if cell is not None:
+            present.add((items.asked.step, cell.key.hex()))
+        calls = self._calls.get(item.id, ())
+        return WholeItem(
+            item,
+            {name: entry for name, entry in scores.items() if entry is not None},
+            tuple(attempts.get((item.id, item.trial), ())),
+            in_flight=tuple(step for step, key in calls if (step, key) in present),
+            ballots=dict(self._ballots_of(scores)),
+        )
+
+    def _attempts(self, ids: set[str]) -> _Attempts:
+        """Return the failed attempts, from the event log, which has times, or from the failures."""
+        logged: _Attempts = {}
+        for event in failed_attempts(self._layout.events, ids):
+            logged.setdefault((event.get("id"), event.get("trial")), []).append(event)
+        failures, known = self._items.failures, frozenset(logged)
+        for (step, _), failed in failures.latest.items():
+            name = failed.facts.get("id"), failed.facts.get("trial")
+            if name[0] in ids and name not in known:
+                for attempt in failures.record(failed).get("attempts", []):
+                    about = attempt if isinstance(attempt, Mapping) else {}
+                    logged.setdefault(name, []).append({"step": step, **about})
+        return logged
+
+    def _ballots_of(
+        self, scores: Mapping[str, Entry | None]
+    ) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+        """Yield the ballots of each score that is made of several and has all of them on disk."""
+        for name, entry in scores.items():
+            keys = () if entry is None else entry.facts.get(MADE_OF, ())
+            if keys:
+                known = dict(self._ballots_column(name).read_many(list(dict.fromkeys(keys))))
+                if all(key in known for key in keys):
+                    yield name, [known[key].record for key in keys]
+
+    def _ballots_column(self, evaluator: str) -> ColumnReader:
+        if evaluator not in self._ballots:
+            path = self._layout.column(evaluator + BALLOTS)
+            self._ballots[evaluator] = ColumnReader(path, self._layout.index(path))
+        return self._ballots[evaluator]
+
+
+def _cells(asked: AskedCells, id_: str) -> list[AskedCell]:
+    if asked.file is None:
+        return [cell for cell in asked.cells() if cell.id == id_]
+    place = asked.file.find(id_)
+    return [] if place is None else list(asked.cells({place}))
+
+
+def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[int, list[bytes]]:
+    """Return the keys of an item's answers that do not count now, by trial."""
+    keys: dict[int, list[bytes]] = {}
+    for key in column.keys_of(id_):
+        if key not in counting:
+            trial = int((column.facts(key) or {}).get("trial", 0))
+            keys.setdefault(trial, []).append(key)
+    return keys
+
+
+def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemResult) -> dict[str, bytes]:
+    if item.entry is None:
+        return {}
+    return {by.name: by.key(cell, item.id, item.entry) for by in items.evaluators}
+
+
+def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Iterator[Earlier]:
+    for key in keys:
+        entry = items.asked.column.entry(key)
+        if entry is not None:
+            scores = {by.name: by.latest(item.id, item.trial, entry) for by in items.evaluators}
+            yield Earlier(entry, {name: line for name, line in scores.items() if line is not None})

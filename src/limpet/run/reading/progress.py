@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from limpet.journal.event_log import EventLog, Started
-from limpet.run.progress.watcher import InFlight, StepSnapshot
-from limpet.run.reading.facts_reader import FactsReader
-from limpet.run.reading.failures_reader import Failed, FailuresReader
+from limpet.run.reading.facts_reader import FactsReader, Failed, FailuresReader
 from limpet.run.results.costs import add_all_counts, add_counts, bounded
 from limpet.run.results.summary import Numbers, StepNumbers
 from limpet.run.run_file import Session
+from limpet.run.watcher import InFlight, StepSnapshot
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000

@@ -16,14 +16,12 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.planning.items_file import has_standing
-from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.growing_totals import GrowingTotals
-from limpet.run.reading.item_history import WholeItem, WholeItems
-from limpet.run.reading.noted_events import read_events, write_events
-from limpet.run.reading.noted_summary import noted_summary
+from limpet.run.reading.items import WholeItem, WholeItems
+from limpet.run.reading.noted import noted_summary, read_events, write_events
 from limpet.run.reading.progress import Progress, seconds_of
-from limpet.run.reading.recorded import (
+from limpet.run.reading.run_files import (
     Checked,
     changed_columns,
     has_newer_items,
@@ -31,8 +29,9 @@ from limpet.run.reading.recorded import (
 )
 from limpet.run.reading.run_results import RunResults
 from limpet.run.reading.totals import scores_so_far
+from limpet.run.results.score_numbers import EARLIER_ON_DISK
 from limpet.run.results.summary import Numbers
-from limpet.run.results.version_counts import EARLIER_ON_DISK
+from limpet.run.watcher import Snapshot
 
 State = Literal["running", "finished", "enough", "limited", "stopped", "cut off"]
 _CACHED = (

@@ -1,24 +1,97 @@
 """Which files make up a run, and is a session working on it?"""
 
 import logging
+import os
+import platform
 import re
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from limpet.errors import JournalError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, last_event_at
-from limpet.run.planning.items_file import identity_of
+from limpet.journal.lines import size_and_crc
+from limpet.journal.lock import holder as text_of_lock
+from limpet.journal.lock import is_alive, is_held, is_of_this_system, shares_our_numbers
+from limpet.run.planning.items_file import identity_of, items_mark
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
-from limpet.run.reading.facts_reader import FactsReader
-from limpet.run.reading.failures_reader import FailuresReader
+from limpet.run.reading.asked_cells import ItemsFile
+from limpet.run.reading.facts_reader import FactsReader, FailuresReader
 from limpet.run.reading.find_run import layout_of_run
-from limpet.run.reading.items_asked import ItemsFile
-from limpet.run.reading.lock_holder import Holder, holder_of
 from limpet.run.reading.progress import age_s, seconds_of
 from limpet.run.record_fields import BALLOTS
 from limpet.run.run_file import RunFile, Session
+
+_PROC = Path("/proc")
+_SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that took a run's lock last.
+
+    Attributes:
+        pid: Its pid.
+        host: Its machine.
+        started: When it started.
+        is_alive: Whether it still runs; None: on another machine, so not known.
+    """
+
+    pid: int
+    host: str
+    started: str
+    is_alive: bool | None
+
+
+def holder_of(lock: Path) -> Holder | None:
+    """Return who took a lock last; None if it was never taken. The lock is not touched."""
+    who = text_of_lock(lock)
+    pid = who.get("pid")
+    if not isinstance(pid, int):
+        return None
+    started = str(who.get("started", ""))
+    host = str(who.get("host", ""))
+    if is_of_this_system(who) and not shares_our_numbers(who):
+        # In a container, where its path may differ, too.
+        return Holder(pid, host, started, is_held(lock))
+    if who.get("path", str(lock.resolve())) != str(lock.resolve()):
+        return None  # the run was copied or moved: this lock is not held
+    return Holder(pid, host, started, _is_alive(pid, who, started))
+
+
+def _is_alive(pid: int, who: dict[str, Any], started: str) -> bool | None:
+    if who.get("host") != platform.node():
+        return None
+    if not is_of_this_system(who) or not is_alive(pid):
+        return False
+    born, claimed = _born_at(pid), seconds_of(started)
+    return born is None or claimed is None or born <= claimed + _SLACK_S
+
+
+def _born_at(pid: int) -> float | None:
+    """Return when a process started; None where the system does not say."""
+    stat = _read(_PROC / str(pid) / "stat")
+    with suppress(IndexError, ValueError):
+        # After the name, which may contain anything: the state is field 3, the start field 22.
+        fields = stat.rpartition(")")[2].split()
+        if fields[0] == "Z":  # a zombie: its lock is released
+            return float("inf")
+        ticks = int(fields[19])
+        up_s = float(_read(_PROC / "uptime").split()[0])
+        return time.time() - up_s + ticks / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
 
 logger = logging.getLogger("limpet.run")
 _NAME = re.compile(r"\w[\w.-]*")
@@ -208,3 +281,63 @@ class RunFiles:
 
 def _is_evaluator(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.endswith(BALLOTS)
+
+
+def has_newer_items(run: RunFiles) -> bool:
+    """Return whether a session replaced `items.jsonl` and was killed before it was recorded."""
+    known = run.session.items_file
+    if not known or run.is_running or items_mark(run.layout) in ([], known):
+        return False
+    return run.items_file is not None  # else it is damaged
+
+
+Checked = dict[str, tuple[int, int]]
+"""Of each column what was checked before: its size, and its checksum."""
+
+
+def changed_columns(run: RunFiles, checked: Checked) -> list[str]:
+    """Return the names of the columns that are not as recorded: they were cut or changed since.
+
+    Args:
+        run: The run.
+        checked: What was as recorded before is not read again; updated here.
+    """
+    names = (run.step, *run.evaluators)
+    columns = ((name, run.columns[name]) for name in names)
+    return [
+        column.path.name for name, column in columns if not _is_same(run, name, column, checked)
+    ]
+
+
+def _is_same(run: RunFiles, name: str, column: FactsReader, checked: Checked) -> bool:
+    known, began = run.session.columns.get(name), run.session.steps.get(name)
+    if known is not None:
+        with suppress(OSError, JournalError):
+            size, crc = size_and_crc(column.path, checked.get(name, (0, 0)))
+            if [size, crc] == known:
+                checked[name] = (size, crc)
+                return True
+        checked.pop(name, None)
+        return False
+    is_cut = began is not None and column.end < began.bytes_at
+    return not (is_cut or column.state.bad_lines)
+
+
+def may_lack_failures(run: RunFiles) -> bool:
+    """Return whether scores failed in earlier sessions that the last one did not count.
+
+    Whether they still count depends on the answers, which are not read here.
+    """
+    if run.run_file.complete is not None:
+        return False
+    for name in run.evaluators:
+        noted, identity = run.session.steps.get(name), run.run_file.steps.get(name)
+        if identity is None or (noted is not None and noted.have is not None):
+            continue
+        column = run.columns[name]
+        for key, failed in run.failures.of(name):
+            is_earlier = failed.offset < run.session.failures_at
+            is_current = failed.facts.get("by") == identity.fingerprint
+            if is_earlier and is_current and not column.reaches(key, failed.generation):
+                return True
+    return False

@@ -4,7 +4,9 @@ What takes long to read is kept in `index/` by sessions. It is used where it is 
 from the files as they are.
 """
 
+import heapq
 import json
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -16,23 +18,33 @@ from limpet.datasets.selection import Selection
 from limpet.errors import JournalError
 from limpet.journal.files import read_whole
 from limpet.run.planning.items_file import identity_of
-from limpet.run.reading.asked_cells import AskedCells
+from limpet.run.reading.asked_cells import AskedCells, ItemsFile
 from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.items_asked import ItemsFile
-from limpet.run.reading.noted_scores import PackedArrays, note_scores, noted_scores, packed_arrays
-from limpet.run.reading.noted_summary import digest_of_asked, digest_of_inputs, note_summary
-from limpet.run.reading.noted_totals import TotalsNote, read_totals, write_totals
+from limpet.run.reading.noted import (
+    PackedArrays,
+    TotalsNote,
+    digest_of_asked,
+    digest_of_inputs,
+    note_scores,
+    note_summary,
+    noted_scores,
+    packed_arrays,
+    read_totals,
+    write_totals,
+)
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up, add_up_growing
 from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile
 from limpet.types import Item
 
 if TYPE_CHECKING:
-    from limpet.run.reading.score_table import ScoreTable
+    from limpet.run.reading.scores import ScoreTable
+
 
 _LEAST_ITEMS, _MOST_PASSES = 2_000, 50
 """How many items to read with all their trials at once, and in how many passes at most."""
@@ -186,7 +198,7 @@ class RunResults(RunFiles):
             numbers = self.numbers()
             noted = numbers.items, packed_arrays(numbers)
         # NumPy, which most commands do not need.
-        module = import_module("limpet.run.reading.score_table")
+        module = import_module("limpet.run.reading.scores")
         table: ScoreTable = module.score_table(self._items.asked, *noted)
         return table
 
@@ -235,3 +247,26 @@ class RunResults(RunFiles):
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = False) -> list[int]:
+    """Return the numbers of the cells with the lowest scores, the lowest first.
+
+    Args:
+        run: The run.
+        name: The score; of several of an evaluator, the lowest counts.
+        most: How many at most. Cells without a score are none of them.
+        highest: Those with the highest scores instead, the highest first.
+    """
+    noted = run.noted_scores()
+    packed = packed_arrays(run.numbers()) if noted is None else noted[1]
+    lowest: dict[int, float] = {}
+    for kind, *names in packed:
+        if kind == "cells" and names[0] == name.evaluator and name.part in (None, names[1]):
+            cells = memoryview(packed["cells", *names].content).cast("Q")
+            values = memoryview(packed["values", *names].content).cast("d")
+            for cell, value in zip(cells, values, strict=True):
+                if not math.isnan(value):
+                    lowest[cell] = min(value, lowest.get(cell, value))
+    sign = -1 if highest else 1
+    return [cell for _, cell in heapq.nsmallest(most, ((sign * v, c) for c, v in lowest.items()))]

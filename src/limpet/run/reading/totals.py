@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
 
-from limpet.run.progress.watcher import ScoreSoFar, score_so_far
-from limpet.run.reading.added_lines import AddedLines
 from limpet.run.reading.facts_reader import FactsReader
-from limpet.run.reading.growing_totals import GrowingTotals
+from limpet.run.reading.growing_totals import AddedLines, GrowingTotals
 from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.noted_totals import TotalsNote
+from limpet.run.reading.noted import TotalsNote
 from limpet.run.reading.scores import ScoresReader
-from limpet.run.results.score_names import ScoreName
+from limpet.run.results.score_numbers import VersionCounts
+from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.run.results.table import mean
-from limpet.run.results.version_counts import VersionCounts
+from limpet.run.watcher import ScoreSoFar, score_so_far
 
 _Outputs = tuple[list[str], list[str]]
 """The digests of each cell's answer, alone and with its trace; empty: it has none."""

@@ -7,29 +7,64 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from limpet.errors import LimpetError
 from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
-from limpet.run.progress.notebook import summary_html
 from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.run.results.filters import check_fields, filter_of
 from limpet.run.results.groups import groups_by
-from limpet.run.results.report_file import ReportFile
-from limpet.run.results.scale_data import scale_in
-from limpet.run.results.score_names import ScoreName
-from limpet.run.results.score_words import score_words, values_words
-from limpet.run.results.stop_words import stop_when_lines
+from limpet.run.results.score_words import (
+    ScoreName,
+    scale_in,
+    score_words,
+    stop_when_lines,
+    values_words,
+)
 from limpet.run.results.table import Table, cells_of, rows_by_item
+from limpet.run.session_view import summary_html
 from limpet.secrets.masking import by_environment
-from limpet.text import count, one_line, text_of
+from limpet.text import count, one_line, size, text_of
 from limpet.types import CellStatus
 
-if TYPE_CHECKING:  # these read runs, and give results like these
+if TYPE_CHECKING:
     from limpet.run.calibrating.calibration import Calibration
     from limpet.run.calibrating.sampling import Sample
     from limpet.run.reading.reader import RunReader
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A report in one HTML file. A notebook shows it as a link.
+
+    Attributes:
+        path: The file.
+        bytes: Its size.
+        left_out: What there was no room for, in a sentence; empty: all is in it.
+    """
+
+    path: Path
+    bytes: int
+    left_out: str = ""
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        words = f"{one_line(str(self.path))} ({size(self.bytes)})"
+        return f"{words}. {self.left_out}" if self.left_out else words
+
+    def _repr_html_(self) -> str:
+        # A notebook's page resolves a link from the notebook's directory, as its kernel does.
+        place, here = self.path.resolve(), Path.cwd()
+        inside = place.is_relative_to(here)
+        address = quote(place.relative_to(here).as_posix()) if inside else place.as_uri()
+        link = f'<a href="{escape(address)}" target="_blank">{escape(one_line(str(self.path)))}</a>'
+        more = f"<p>{escape(self.left_out)}</p>" if self.left_out else ""
+        return f"<p>{link} ({size(self.bytes)})</p>{more}"
 
 
 @dataclass(slots=True)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
-from limpet.run.results.score_names import ScoreName, parts_of, split_name
-from limpet.run.results.score_words import votes_disagree
+from limpet.run.results.score_words import ScoreName, parts_of, split_name, votes_disagree
 from limpet.text import hint_near, one_line, quoted
 
 if TYPE_CHECKING:

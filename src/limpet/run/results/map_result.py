@@ -13,9 +13,8 @@ from limpet.executors.details import (
     OutputT,
     Unset,
 )
-from limpet.run.progress.html_table import table_html
 from limpet.secrets.masking import by_environment
-from limpet.text import count, one_line
+from limpet.text import count, one_line, table_html
 
 _MOST_SHOWN = 10
 

@@ -3,16 +3,142 @@
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from limpet.run.record_fields import SAW_MASKED
-from limpet.run.results.failure_counts import FailureCounts
-from limpet.run.results.scale_data import counted
-from limpet.run.results.score_words import values_of
+from limpet.run.results.costs import Used
+from limpet.run.results.score_words import counted, values_of
 from limpet.run.results.table import mean
-from limpet.run.results.usage_totals import Used
-from limpet.run.results.version_counts import VersionCounts
+from limpet.text import count
 from limpet.types import Scale
+
+
+class FailureCounts:
+    """Counts the failures of a step.
+
+    Attributes:
+        cells: The numbers of the cells that failed.
+        by_class: How many there are of each class.
+        by_exception: How many there are of each exception.
+    """
+
+    def __init__(self) -> None:
+        self.cells = array("Q")
+        self.by_class: Counter[str] = Counter()
+        self.by_exception: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int:
+        """How many cells failed."""
+        return len(self.cells)
+
+    def add(self, error: Mapping[str, Any], cell: int) -> None:
+        """Add the failure of a cell."""
+        kind, exception = class_and_exception(error)
+        self.by_class[kind] += 1
+        self.by_exception[exception] += 1
+        self.cells.append(cell)
+
+    def forget(self, error: Mapping[str, Any], cell: int) -> None:
+        """Forget a failure that was added: the cell ran again."""
+        kind, exception = class_and_exception(error)
+        for counts, name in ((self.by_class, kind), (self.by_exception, exception)):
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
+        self.cells.remove(cell)
+
+
+def class_and_exception(error: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the class of a failure, and the name of its exception."""
+    kind = str(error.get("class", "unknown"))
+    return kind, str(error.get("type") or kind)
+
+
+PENDING = "pending"
+EARLIER_ON_DISK = "earlier_on_disk"
+"""In a summary: how many cells have no answer that counts, but one of an earlier version."""
+_WAY_BACK = 'undo the edit, or keep them with --keep (in Python: on_change="keep")'
+PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
+"""The step whose redo is pending, and why that failed, if it did."""
+
+
+class VersionCounts:
+    """Counts the results of a step that are not by the current version, or are to be made again.
+
+    Attributes:
+        redo: How many are to be made again, by why that failed; "pending" where it did not.
+        errors: How many failed when made again, by exception.
+    """
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._present = self._earlier = 0
+        self.redo: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+
+    def add(self, by_version: str, redo: PendingRedo, results: int = 1) -> None:
+        """Add results.
+
+        Args:
+            by_version: The earlier version that gave the answer; empty: the current one.
+            redo: The redo that is pending; None: none is.
+            results: How many.
+        """
+        if by_version:
+            self._earlier += results
+        else:
+            self._present += results
+        if redo and self._step in redo:
+            error = redo[self._step]
+            if error is None:
+                self.redo[PENDING] += 1
+            else:
+                kind, exception = class_and_exception(error)
+                self.redo[kind] += 1
+                self.errors[exception] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts that differ from the usual.
+
+        `by_current_version`: how many are by the current version of the workflow, if not all are.
+        `redo`: how many are to be made again, by why that failed; "pending" where it did not.
+        """
+        found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
+        return found | ({"redo": dict(self.redo)} if self.redo else {})
+
+
+class Current(NamedTuple):
+    """How far a step is: what is to be made again is not done, although its result counts.
+
+    Attributes:
+        done: How many cells are done.
+        failed: How many failed, also when made again.
+        not_run: How many are still to run, also again.
+    """
+
+    done: int
+    failed: int
+    not_run: int
+
+
+def current(numbers: Mapping[str, Any]) -> Current:
+    """Return how far a step is, given what `summary.json` has of it."""
+    again = Counter(numbers.get("redo", {}))
+    pending = again.pop(PENDING, 0)
+    return Current(
+        numbers["completed"] - pending - again.total(),
+        sum(numbers["failed"].values()) + again.total(),
+        numbers["not_run"] + pending,
+    )
+
+
+def earlier_words(number: int) -> list[str]:
+    """Return how many answers of earlier versions are on disk, do not count, and the way back."""
+    if not number:
+        return []
+    answers = count(number, "answer of an earlier version is", "answers of an earlier version are")
+    return [f"{answers} on disk and {'does' if number == 1 else 'do'} not count: {_WAY_BACK}"]
 
 
 class PartScores(NamedTuple):
@@ -139,3 +265,49 @@ class ScoreNumbers:
         if self.saw_masked:
             summary["saw_masked"] = self.saw_masked
         return summary
+
+
+T = TypeVar("T")
+_GIVEN = frozenset({"cell_items", "scale", "_step", "_waiting"})
+"""What new numbers have already, and what is settled before."""
+
+
+def state_of(value: Any) -> Any:
+    """Return what numbers consist of: lists, dicts, arrays, numbers and texts."""
+    if value is None or isinstance(value, (int, float, str, array)):
+        return value
+    if isinstance(value, tuple):
+        return list(map(state_of, value))
+    if isinstance(value, Mapping):  # its keys need not be texts
+        return [[key, state_of(part)] for key, part in value.items()]
+    if isinstance(value, Used):
+        value.settle()
+    return {name: state_of(part) for name, part in vars(value).items() if name not in _GIVEN}
+
+
+def restored(new: T, state: Any) -> T:
+    """Return new numbers with what `state_of` returned for others.
+
+    Raises:
+        LookupError, TypeError, ValueError: It is of something else.
+    """
+    if new is None or isinstance(new, (int, float, str)):
+        if not isinstance(state, (int, float, str)):
+            raise TypeError(f"{state!r}: not {new!r}")
+        return state  # type: ignore[return-value]
+    if isinstance(new, array):
+        if not isinstance(state, array) or state.typecode != new.typecode:
+            raise TypeError("not such an array")
+        return state  # type: ignore[return-value]
+    if isinstance(new, tuple):
+        parts = [restored(part, known) for part, known in zip(new, state, strict=True)]
+        return type(new)(*parts)
+    if isinstance(new, dict):
+        for key, known in state:
+            new[key] = restored(new[key], known)
+        return new
+    if vars(new).keys() - _GIVEN != state.keys():
+        raise ValueError(f"{sorted(state)}: not {type(new).__name__}")
+    for name, known in state.items():
+        setattr(new, name, restored(getattr(new, name), known))
+    return new

@@ -1,10 +1,108 @@
 """What are the values of an evaluator's scores, and how are they written in a few words?"""
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from limpet.text import count, one_line
+from limpet.errors import LimpetError
+from limpet.text import count, hint_near, one_line, quoted
+from limpet.types import Scale
+
+if TYPE_CHECKING:
+    from limpet.run.results.evaluation_result import ItemResult
+
+
+_UNIT = (0.0, 1.0)
+_NEAR = 1e-6
+"""A score this near outside of its range, as a share of its width, is a rounding error."""
+
+
+def scale_data(scale: Scale) -> dict[str, Any]:
+    """Return what is declared of scores, as JSON data."""
+    declared = {
+        "range": None if scale.range is None else [*scale.range],
+        "group": scale.group,
+        "higher_is_better": None if scale.higher_is_better else False,
+    }
+    return {name: value for name, value in declared.items() if value is not None}
+
+
+def scale_in(numbers: Mapping[str, Any]) -> Scale:
+    """Return what the summary of an evaluator says that its scores mean."""
+    among = numbers.get("range")
+    return Scale(
+        None if among is None else (among[0], among[1]),
+        numbers.get("group"),
+        numbers.get("higher_is_better", True),
+    )
+
+
+def range_words(scale: Scale) -> str:
+    """Return a declared range: `1–5`."""
+    assert scale.range is not None
+    low, high = scale.range
+    return f"{low:g} to {high:g}" if low < 0 else f"{low:g}–{high:g}"
+
+
+def counted(value: float, scale: Scale) -> float:
+    """Return a score as it counts in numbers: just outside of its range (or of 0 to 1), its end."""
+    low, high = scale.range or _UNIT
+    near = _NEAR * (high - low)
+    return low if low - near <= value < low else high if high < value <= high + near else value
+
+
+class ScoreName(NamedTuple):
+    """A name like `judge`, for all scores of an evaluator, or `judge.quality`, for one of several.
+
+    Attributes:
+        evaluator: The evaluator.
+        part: Which of its scores; None: all.
+    """
+
+    evaluator: str
+    part: str | None = None
+
+    def __str__(self) -> str:
+        return self.evaluator if self.part is None else f"{self.evaluator}.{self.part}"
+
+    def records(self, item: "ItemResult") -> list[Mapping[str, Any]]:
+        """Return the records of these scores of an item."""
+        parts = parts_of(item.scores.get(self.evaluator, {}))
+        return [record for part, record in parts if self.part in (None, part)]
+
+    def lowest(self, item: "ItemResult") -> float | None:
+        """Return the lowest value of an item; None if it has none."""
+        values = (record.get("score") for record in self.records(item))
+        numbers = [float(value) for value in values if isinstance(value, (int, float))]
+        return min((number for number in numbers if not math.isnan(number)), default=None)
+
+
+def split_name(name: str, evaluators: Iterable[str]) -> ScoreName | None:
+    """Return the evaluator and the part that a name consists of; None: it has no evaluator."""
+    # Both may contain dots: the longest name of an evaluator counts.
+    for evaluator in sorted(evaluators, key=len, reverse=True):
+        if name == evaluator:
+            return ScoreName(evaluator)
+        if name.startswith(f"{evaluator}.") and len(name) > len(evaluator) + 1:
+            return ScoreName(evaluator, name[len(evaluator) + 1 :])
+    return None
+
+
+def no_such_score(name: str, known: Iterable[str]) -> LimpetError:
+    """Return the error for a name that no score has."""
+    names = list(dict.fromkeys(known))
+    words = ", ".join(map(one_line, names)) or "none yet"
+    return LimpetError(
+        f"no score is called {quoted(name)}; known: {words}", hint=hint_near(name, names)
+    )
+
+
+def parts_of(score: Mapping[str, Any]) -> Iterable[tuple[str | None, Mapping[str, Any]]]:
+    """Return the records of an evaluator's scores by name; None: its only one."""
+    if "scores" in score:
+        return list(score["scores"].items())
+    return [(None, score)] if score else []
+
 
 NO_MEAN = "–"
 _MOST_LABELS = 5
@@ -214,3 +312,44 @@ def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
         yield from ((name, record["score"]) for name, record in score["scores"].items())
     else:
         yield None, score["score"]
+
+
+def stop_when_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return whether `stop_when` was reached, a line each; empty if there was none."""
+    said = summary.get("stop_when")
+    if not said:
+        return []
+    scores = said["scores"].items()
+    widths = ", ".join(
+        f"{one_line(name)} ± {score['half_width']:.3g}"
+        for name, score in scores
+        if score["half_width"] is not None
+    )
+    both = ", ".join(
+        f"{one_line(name)} ± {score['half_width']:.3g} (wanted ± {score['goal']:g})"
+        for name, score in scores
+        if score["half_width"] is not None
+    )
+    all_items, lines = count(said["of"], "item"), []
+    if said["reached"] and said["items"] < said["of"]:
+        lines.append(f"stopped at {said['items']:,} of {all_items}: {both}")
+    elif said["reached"]:
+        lines.append(f"stop_when was reached only with all {all_items}: {both}")
+    else:
+        goals = ", ".join(f"{one_line(name)} ± {score['goal']:g}" for name, score in scores)
+        so_far = f", only {widths}" if widths else ""
+        lines.append(f"{all_items} did not reach {goals}{so_far}")
+    lines += [f"stop_when: {score['problem']}" for _, score in scores if "problem" in score]
+    unselected = said.get("unselected", 0)
+    for number, why in (
+        (unselected, "this session does not select"),
+        (said.get("outside", 0) - unselected, "an earlier session did not take in this order"),
+    ):
+        if number:
+            items = count(number, "item")
+            lines.append(f"{items} with results that {why} {_be(number)} not among these")
+    return lines
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -13,13 +13,10 @@ from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF
-from limpet.run.results.cell_items import CellItems
-from limpet.run.results.costs import is_bounded, numbers_in
-from limpet.run.results.failure_counts import FailureCounts
-from limpet.run.results.scale_data import scale_data
-from limpet.run.results.score_numbers import ScoreNumbers
-from limpet.run.results.usage_totals import Used, quantiles
-from limpet.run.results.version_counts import PENDING, VersionCounts
+from limpet.run.results.costs import Used, is_bounded, numbers_in, quantiles
+from limpet.run.results.score_intervals import CellItems
+from limpet.run.results.score_numbers import PENDING, FailureCounts, ScoreNumbers, VersionCounts
+from limpet.run.results.score_words import scale_data
 from limpet.types import Scale
 from limpet.version import VERSION
 

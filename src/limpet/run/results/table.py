@@ -6,18 +6,145 @@ same: a name that is taken becomes `row.output` for a field of the dataset, and 
 what belongs to a score.
 """
 
+import csv
+import io
+import math
+import re
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from fractions import Fraction
+from importlib import import_module
 from math import fsum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+from limpet.errors import LimpetError
+from limpet.journal.files import file_chunks, replace_file
+from limpet.json_values import encode
 from limpet.run.results.costs import is_bounded
 from limpet.run.results.score_words import agreement_of
+from limpet.text import one_line
 from limpet.types import COLUMNS
 
-if TYPE_CHECKING:  # it makes tables
+if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+_CONTROLS = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WIDEST_BITS = 13_000  # Python refuses to print more than 4,300 digits
+
+
+def csv_line(cells: Iterable[Any]) -> bytes:
+    """Return a line of a CSV file."""
+    text = io.StringIO()
+    # This terminator makes csv quote a cell with a lone \r, too; the line itself ends in \n.
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return (text.getvalue()[:-2] + "\n").encode("utf-8", "backslashreplace")
+
+
+def without_controls(text: str) -> str:
+    r"""Return a string with control characters written out, like `\x1b`."""
+    return _CONTROLS.sub(
+        lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n")
+    )
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """Return a value for a cell that no spreadsheet runs as a formula."""
+    cell = flat_cell(value)
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
+
+
+def flat_cell(value: Any) -> Any:
+    """Return a value for one cell: numbers and strings unchanged, the rest as JSON."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int) and value.bit_length() > _WIDEST_BITS:
+        return hex(value)
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return encode(value)[0].decode()
+
+
+MOST_LETTERS = 32_767
+"""The longest text that a cell of an Excel file can hold."""
+_MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
+_WIDEST = 2**53
+
+
+class Rows(Protocol):
+    """The rows of a table, of which the number is known: the cells of each."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[list[Any]]: ...
+
+
+def write_xlsx(names: Sequence[str], rows: Rows, path: Path) -> int:
+    """Write an Excel file, and return how many cells were too long and are cut.
+
+    Args:
+        names: The names of the columns.
+        rows: The cells of each row.
+        path: The file.
+
+    Raises:
+        LimpetError: openpyxl is not installed, or a sheet cannot hold so many rows or columns.
+    """
+    try:
+        book = import_module("openpyxl").Workbook(write_only=True)
+    except ImportError as error:
+        raise LimpetError(
+            f"writing Excel files needs openpyxl, which cannot be imported ({error})",
+            hint="pip install 'limpet[data]'",
+        ) from error
+    if len(rows) >= _MOST_ROWS or len(names) > _MOST_COLUMNS:  # one row has the names
+        raise LimpetError(
+            f"{one_line(str(path))}: an Excel sheet holds {_MOST_ROWS:,} rows and "
+            f"{_MOST_COLUMNS:,} columns, not {len(rows) + 1:,} and {len(names):,}",
+            hint="write csv or parquet instead",
+        )
+    cut = 0
+    with closing(book.create_sheet("results")) as sheet:
+        sheet.freeze_panes = "B2"
+        for row in _lines(names, rows):
+            cut += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
+            sheet.append([_excel_cell(sheet, value) for value in row])
+    with tempfile.TemporaryDirectory(prefix="limpet-") as place:
+        file = Path(place) / "results.xlsx"
+        book.save(file)
+        replace_file(path, file_chunks(file))
+    return cut
+
+
+def _lines(names: Sequence[str], rows: Rows) -> Iterator[list[Any]]:
+    yield [_excel_value(name) for name in names]
+    for row in rows:
+        yield [_excel_value(value) for value in row]
+
+
+def _excel_value(value: Any) -> Any:
+    """Return a number that Excel holds exactly, or a string."""
+    cell = spreadsheet_cell(value)
+    if isinstance(cell, int):
+        return cell if abs(cell) <= _WIDEST else str(cell)
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else str(cell)
+    return None if cell is None else without_controls(cell)
+
+
+def _excel_cell(sheet: Any, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    cell = import_module("openpyxl.cell").WriteOnlyCell(sheet, value[:MOST_LETTERS])
+    cell.data_type = "s"  # openpyxl would take "#N/A" as an error
+    return cell
+
 
 Key = tuple[str, ...] | tuple[str, str, str | None, str]
 """What a cell is: `("own", name)`, `("score", evaluator, part, fact)`, `("fact", step, name)`,

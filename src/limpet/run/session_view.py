@@ -1,28 +1,89 @@
-"""What a notebook shows of a run: its progress, and its results.
-
-Plain HTML without widgets, scripts or style sheets: it looks right in every front end, and is saved
-with the notebook. Everything in it is escaped.
-"""
+"""Who shows a run that a script starts, and what does a notebook show of it?"""
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
-from limpet.run.progress.html_table import table_html
-from limpet.run.progress.session_view import SessionView
-from limpet.run.progress.so_far import so_far_words
-from limpet.run.progress.watcher import Snapshot, StepSnapshot
-from limpet.run.results.score_words import people_notes, score_words
-from limpet.run.results.version_counts import current
+from limpet.run.results.score_numbers import current
+from limpet.run.results.score_words import people_notes, score_words, span
+from limpet.run.watcher import ScoreSoFar, Snapshot, StepSnapshot, Tally
+from limpet.text import one_line, table_html
 
 if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import EvaluationResult
 
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import EvaluationResult
+
+class SessionView(Tally):
+    """A tally that shows what it counts while a session lasts; this one shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop showing it."""
+
+    def ended(self, result: "EvaluationResult") -> None:
+        """Show what came out."""
+
+
+_on_stderr: list[Callable[[], SessionView]] = []
+
+
+def show_with(view: Callable[[], SessionView]) -> None:
+    """Show the runs of scripts with a view from this function."""
+    _on_stderr[:] = [view]
+
+
+def view_on_stderr() -> SessionView | None:
+    """Return a new view; None: there is none."""
+    return _on_stderr[0]() if _on_stderr else None
+
+
+def so_far_words(snapshot: Snapshot) -> list[str]:
+    """Return the means so far, a line each: `correct 0.8 of 15 so far (0.52–0.87 with …)`."""
+    lines = []
+    for _, name, score, flying, failed in _scores(snapshot):
+        words = f"{one_line(name)} {score.mean:.3f} of {score.n:,} so far"
+        about = [f"{flying:,} in flight"] if flying else []
+        about += [f"{failed:,} failed"] if failed else []
+        if about and (ends := _ends(score, flying + failed)):
+            words += f" ({span(*ends)} with {', '.join(about)})"
+        lines.append(words)
+    return lines
+
+
+def so_far_data(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    """Return the means so far by step and score, as JSON data."""
+    found: dict[str, dict[str, Any]] = {}
+    for step, name, score, flying, failed in _scores(snapshot):
+        about: dict[str, Any] = {"mean": score.mean, "n": score.n}
+        if ends := _ends(score, flying + failed):
+            about |= {"low": ends[0], "high": ends[1]}
+        found.setdefault(step, {})[name] = about
+    return found
+
+
+def _scores(snapshot: Snapshot) -> Iterator[tuple[str, str, ScoreSoFar, int, int]]:
+    """Yield each score with its step and name, the calls in flight for it, and the failures."""
+    for step in snapshot.steps[1:]:
+        first = snapshot.steps[0]
+        flying = len(first.in_flight) + len(step.in_flight)
+        failed = sum(first.failed.values()) + sum(step.failed.values())
+        for name, score in step.scores.items():
+            yield step.name, name, score, flying, failed
+
+
+def _ends(score: ScoreSoFar, missing: int) -> tuple[float, float] | None:
+    """Return the mean if all that is missing were the lowest, and the highest; None: unknown."""
+    if score.range is None:
+        return None
+    n = score.n + missing
+    low, high = ((score.mean * score.n + end * missing) / n for end in score.range)
+    return low, high
+
 
 _EVERY_S = 0.5
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.planning.plan import Plan
 from limpet.run.results.costs import add_counts, bounded
-from limpet.run.results.scale_data import counted
-from limpet.run.results.score_words import values_of
+from limpet.run.results.score_words import counted, values_of
 from limpet.types import Cell, CellStatus, Outcome, Scale
 
 if TYPE_CHECKING:
     from limpet.pacing.pacer import Pacer
+
 
 _WINDOW_S = 30.0
 _SAMPLE_S = 0.5

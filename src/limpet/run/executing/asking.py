@@ -1,0 +1,380 @@
+"""How is each item answered, and each answer scored?"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, Generic, TypeVar
+
+from limpet.copies import own_copy
+from limpet.engines.places import Places
+from limpet.engines.returned_values import read_output, read_scores
+from limpet.engines.tracebacks import logging_failure
+from limpet.evaluators.ballots import casting_into
+from limpet.evaluators.protocol import Evaluator
+from limpet.evaluators.reads import given
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.details import Finished
+from limpet.executors.inputs import NOTHING, Inputs
+from limpet.journal.lines import Entry
+from limpet.json_values import NotPlainError
+from limpet.run.executing.outcomes import Omissions, Paid, cell_status, message_of, score_record
+from limpet.run.executing.step_runner import StepRunner, output_of
+from limpet.run.planning.work_items import Call, Scoring, WorkItem, scoring_of
+from limpet.run.record_fields import (
+    CUT_OFF,
+    MADE_OF,
+    METADATA,
+    SAW_MASKED,
+    SCORED,
+    answer_record,
+    digests_of,
+)
+from limpet.run.request import Request
+from limpet.run.results.costs import Prices, usage_facts
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.run_file import WORKFLOW
+from limpet.text import one_line
+from limpet.trace import kept_events
+from limpet.types import CellStatus, Output
+
+T = TypeVar("T")
+
+
+class StepQueue(Inputs, Generic[T]):
+    """A bounded queue that either side can end.
+
+    Once the consumer has closed it, an item that is put is dropped: its cell stays undone, and the
+    next run does it.
+
+    Attributes:
+        on_move: Called when calls of the consumer have started or ended, and when it stops.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(())
+        self.total = None
+        self._size = size
+        self._items: deque[T] = deque()
+        # Invariant: nothing waits for a place while there is one.
+        self._waiting: deque[tuple[T, asyncio.Future[None]]] = deque()
+        self._on_arrival: Callable[[], None] = lambda: None
+        self._closed = False
+        self.on_move: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        """How many items wait, in the queue or for a place in it."""
+        return len(self._items) + len(self._waiting)
+
+    def put(self, item: T) -> "asyncio.Future[None] | None":
+        """Queue an item. If the queue is full, return a future: done when there was a place."""
+        if self._closed:
+            return None
+        if len(self._items) >= self._size:
+            place = asyncio.get_running_loop().create_future()
+            self._waiting.append((item, place))
+            return place
+        self._items.append(item)
+        self._on_arrival()
+        return None
+
+    def end(self) -> None:
+        """Tell the consumer that no more items follow."""
+        self._ended = True
+        self._on_arrival()
+
+    # ---- for the executor -----------------------------------------------------------------------
+
+    @property
+    def exhausted(self) -> bool:
+        return self._closed or (self._ended and not self._items)
+
+    def open(self, has_room: Callable[[], bool], on_arrival: Callable[[], None]) -> None:
+        del has_room  # nothing is fetched ahead
+        self._on_arrival = on_arrival
+
+    def take(self) -> Any:
+        if not self._items:
+            return NOTHING
+        item = self._items.popleft()
+        while self._waiting and len(self._items) < self._size:
+            waiting, place = self._waiting.popleft()
+            if not place.done():  # cancelled: whoever put it is gone
+                self._items.append(waiting)
+                place.set_result(None)
+        return item
+
+    def refill(self) -> None:
+        self.on_move()
+
+    def close(self) -> None:
+        self._closed = True
+        self.on_move()
+        self._items.clear()
+        for _, place in self._waiting:
+            if not place.done():
+                place.set_result(None)
+        self._waiting.clear()
+
+
+class AnsweringStep:
+    """The workflow's step.
+
+    `pass_on` is called with each call and its unmasked answer, or None if it failed, once that is
+    on disk, and returns what is left to wait for; it is None if there are no evaluators.
+
+    Attributes:
+        name: The step's name.
+        who: The step's name in messages.
+        target: The workflow.
+        place: Where it runs.
+        executor: The step's executor; None before `run`.
+    """
+
+    name, who = WORKFLOW, "the workflow"
+
+    def __init__(
+        self,
+        runner: StepRunner,
+        request: Request,
+        omissions: Omissions,
+        places: Places,
+        pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
+    ) -> None:
+        self.target = request.workflow
+        self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
+        self.executor: AsyncExecutor[Any, Any] | None = None
+        self._runner = runner
+        self._omissions = omissions
+        self._pass_on = pass_on
+        self._trace_filter = request.trace_filter
+        self._names = request.names
+        self._prices = request.prices
+        self._paid = Paid()
+        self._on_complete = request.options.get("on_complete")
+        self._on_item_complete = request.on_item_complete
+        self._lost: Mapping[int, Exception] = {}
+        self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
+
+    async def run(self, calls: "Sequence[Call] | StepQueue[Call]") -> None:
+        recorder = self._runner.recorder(
+            WORKFLOW,
+            lambda call: call[1],
+            lambda call: call[0],
+            self._record_of,
+            facts_of=self._facts_of,
+            returned=(self._names.answer, self._names.trace, METADATA),
+            traced=(self._names.trace, METADATA),
+        )
+        self._lost, target = recorder.lost, self.target
+        self.executor = self._runner.executor(
+            recorder,
+            self._answer,
+            target.endpoint,
+            self._completed,
+            target.concurrency,
+            self.place,
+        )
+        await self._runner.run(recorder, self.executor, calls)
+
+    async def _answer(self, call: Call) -> Output:
+        item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
+        with self._paid.attempt(call[1].key):
+            return await self.place.call(item, self._runner.taken(call[1]))
+
+    def _read_returned(self, returned: Any) -> Output:
+        return read_output(returned, self._omissions)
+
+    def _completed(self, finished: Finished[Call, Output]) -> Awaitable[object] | None:
+        lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
+        entry = None
+        has_hooks = self._on_complete is not None or self._on_item_complete is not None
+        if lost is None and self._pass_on is not None and (output := output_of(finished)):
+            # Unmasked; and a copy, if there are hooks: what they change must not be scored.
+            trace = kept_events(output.trace, self._trace_filter)
+            scored = {self._names.answer: output.value, self._names.trace: trace}
+            entry = Entry(digests, own_copy(scored) if has_hooks else scored)
+        if has_hooks:
+            return self._tell(finished, lost, entry)
+        return None if self._pass_on is None else self._pass_on(finished.input, entry)
+
+    async def _tell(
+        self, finished: Finished[Call, Output], lost: Exception | None, entry: Entry | None
+    ) -> None:
+        """Call the user's hooks, then pass the answer on."""
+        if self._on_complete is not None:
+            await _notify("on_complete", self._on_complete, finished)
+        if self._on_item_complete is not None:
+            item = item_result(finished if lost is None else replace(finished, error=lost))
+            await _notify("watcher", self._on_item_complete, item)
+        if self._pass_on is not None and (passing := self._pass_on(finished.input, entry)):
+            await passing
+
+    def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+        """Return an answer's usage, and its digests, by which readers find its scores."""
+        output = output_of(finished)
+        facts: dict[str, Any] = {}
+        if output is not None:
+            with suppress(NotPlainError):  # the cell is then recorded as a failure
+                facts = digests_of(output.value, kept_events(output.trace, self._trace_filter))
+                facts |= self._names.facts
+                self._digests[finished.index] = facts
+        if output is not None and is_cut_off(output.metadata):
+            facts = {**facts, CUT_OFF: True}
+        used = self._paid.settle(finished.input[1].key, output)
+        return facts | usage_facts(used, self._prices)
+
+    def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+        work_item, output = finished.input[0], output_of(finished)
+        if output is None:
+            return {"id": work_item.item.id}
+        trace = kept_events(output.trace, self._trace_filter)
+        item = work_item.item
+        metadata = output.metadata
+        return answer_record(self._names, item.id, item.row, output.value, trace, metadata)
+
+
+def item_result(finished: Finished[Call, Output]) -> ItemResult:
+    """Return a finished item as the results will show it, still without scores."""
+    work_item, cell = finished.input
+    own = own_copy(work_item.item)
+    item = ItemResult(work_item.item.id, work_item.trial, own.input, own.expected)
+    item.seconds = finished.details.execution_seconds
+    if output := output_of(finished):
+        item.status, item.output = cell_status(finished), own_copy(output.value)
+        item.trace, item.metadata = own_copy(output.trace), own_copy(output.metadata)
+    else:
+        error = finished.error
+        item.status = CellStatus.FAILED
+        message = "" if error is None else message_of(error, finished.index, cell)
+        item.error = {"type": type(error).__name__, "message": message}
+    return item
+
+
+def is_cut_off(metadata: Any) -> bool:
+    """Return whether an answer's metadata says that the model reached its limit of tokens."""
+    return isinstance(metadata, dict) and metadata.get("finish") == "length"
+
+
+async def _notify(name: str, hook: Callable[[Any], Any], news: Any) -> None:
+    with logging_failure(name):
+        if isawaitable(returned := hook(news)):
+            await returned
+
+
+_QUEUE_SIZE = 256
+
+
+class ScoringStep:
+    """The step of one evaluator.
+
+    Args:
+        runner: Runs the step.
+        evaluator: The evaluator.
+        fingerprint: Its fingerprint.
+        omissions: Reports what was left out.
+        places: Where the steps run.
+        not_retried: Cells that failed before and are not retried, by step and key, with the
+            generation in which they failed.
+        prices: What a million tokens cost, by model.
+
+    Attributes:
+        name: The step's name.
+        who: The step's name in messages.
+        target: The evaluator.
+        place: Where it runs.
+        queue: The answers to score.
+        executor: The step's executor; None before `run`.
+    """
+
+    def __init__(
+        self,
+        runner: StepRunner,
+        evaluator: Evaluator,
+        fingerprint: str,
+        omissions: Omissions,
+        places: Places,
+        not_retried: Mapping[tuple[str, str], int],
+        prices: Prices | None,
+    ) -> None:
+        self.name = evaluator.name
+        self.who = f"the evaluator {one_line(evaluator.name)}"
+        self.queue: StepQueue[Scoring] = StepQueue(_QUEUE_SIZE)
+        self.executor: AsyncExecutor[Any, Any] | None = None
+        self._runner = runner
+        self.target = evaluator
+        self.place = places.of(
+            evaluator.name, evaluator, "the evaluator", self._read_returned, omissions
+        )
+        self._fingerprint = fingerprint
+        self._omissions = omissions
+        self._not_retried = not_retried
+        self._prices = prices
+        self._paid = Paid()
+        self._ballots = runner.ballots(evaluator.name)
+        self._column = runner.journal.column(evaluator.name)
+
+    def missing(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
+        """Return what to score for an answer; None if it is scored."""
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
+        key = scoring.cell.key
+        needed = self._runner.redos.needed(self.name, work_item.item.id, key)
+        stays_failed = self._not_retried.get((self.name, key), -1) >= needed
+        return None if stays_failed or self._column.reaches(key, needed) else scoring
+
+    def kept(self, work_item: WorkItem, entry: Entry) -> Mapping[str, Any] | None:
+        """Return the record of the score that an answer has; None if it has none."""
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
+        line = self._column.read(scoring.cell.key)
+        return None if line is None else line.record
+
+    def scored_masked(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
+        """Return what to score again: the score is of masked text, and the original is here."""
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
+        lines: Iterable[tuple[str, Entry]] = self._column.read_many([scoring.cell.key])
+        return scoring if any(line.facts.get(SAW_MASKED) for _, line in lines) else None
+
+    async def run(self) -> None:
+        """Score what arrives in the queue, until it ends."""
+        recorder = self._runner.recorder(
+            self.name,
+            lambda scoring: scoring.cell,
+            lambda scoring: scoring.work_item,
+            _record_of,
+            own_kind="evaluator",
+            facts_of=self._facts_of,
+            returned=SCORED,
+            costs=self.target.endpoint is not None,
+        )
+        endpoint = self.target.endpoint
+        self.executor = self._runner.executor(recorder, self._score, endpoint, place=self.place)
+        try:
+            await self._runner.run(recorder, self.executor, self.queue)
+        finally:
+            self.queue.close()
+
+    async def _score(self, scoring: Scoring) -> Output:
+        reads, item = self.target.reads, scoring.work_item.item
+        scored = given(item, scoring.output, scoring.trace, reads)
+        needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
+        with self._paid.attempt(key := scoring.cell.key):
+            ballots = self._ballots.of(scoring, needed, self._paid.ballots(key))
+            with casting_into(ballots):
+                output = await self.place.call(scored, self._runner.taken(scoring.cell))
+        if len(ballots.keys) > 1:
+            scoring.facts[MADE_OF] = ballots.keys
+        return output
+
+    def _read_returned(self, returned: Any) -> Output:
+        return read_scores(returned, self.name, self._omissions)
+
+    def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
+        used = self._paid.settle(done.input.cell.key, output_of(done))
+        return {**done.input.facts, **usage_facts(used, self._prices)}
+
+
+def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
+    output = output_of(done)
+    return score_record(done.input.work_item, None if output is None else output.value)

@@ -1,1 +1,0 @@
-"""The progress of a run, and who is notified of it."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from limpet import stats
 from limpet.stats.rule import by_groups, from_moments, rule_r
-from limpet.stats.tango import tango
+from limpet.stats.two_runs import tango
 
 SIZES = (10, 30, 100, 300, 1000, 2000)
 PAGE = Path(__file__).parents[1] / "docs/explanation/statistics.md"

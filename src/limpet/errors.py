@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from limpet.fingerprints.explaining.differences import Difference
+    from limpet.fingerprints.differences import Difference
     from limpet.run.planning.plan import Plan
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.evaluators.judge_prompt import Prompt
-from limpet.evaluators.ready_prompts import READY, ready_prompt
+from limpet.evaluators.judge_prompt import READY, Prompt, ready_prompt
 
 PAGES = Path(__file__).parents[2] / "docs/reference"
 ALL = sorted(READY)

@@ -8,7 +8,7 @@ from e2e import ready_limpet
 from rich.console import Console
 
 import limpet
-from limpet.report.failure_groups import group_data, group_lines, grouped
+from limpet.report.items import group_data, group_lines, grouped
 from limpet.run.results.evaluation_result import ItemResult
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(12)]

@@ -317,7 +317,7 @@ def test_whoever_is_lost_only_what_was_in_flight_runs_again(
 LEAVES = """
 import asyncio, json, os, sys
 from limpet.engines.ray.gateway import Gateway
-from limpet.engines.ray.words import CONNECT, START
+from limpet.engines.ray.settings import CONNECT, START
 
 
 async def main():

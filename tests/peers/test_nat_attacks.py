@@ -69,7 +69,7 @@ eval:
 COPIES = """
 import asyncio
 from langchain_openai import ChatOpenAI
-from limpet.evaluators.libraries.refusals import RefusedCallError, outspoken
+from limpet.evaluators.libraries.clients import RefusedCallError, outspoken
 nowhere = "http://127.0.0.1:9/v1"
 model = outspoken(ChatOpenAI(model="m", api_key="x", base_url=nowhere, max_retries=0))
 copy = model.model_copy(update={"temperature": 0.9})

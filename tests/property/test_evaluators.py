@@ -20,7 +20,7 @@ from limpet.evaluators import (
     similarity,
     trajectory,
 )
-from limpet.evaluators.score_values import as_scores
+from limpet.evaluators.functions import as_scores
 from limpet.types import Score
 
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.json_values import decode, encode
-from limpet.report.export import Rows, as_csv, as_jsonl
-from limpet.report.parquet import write_parquet
+from limpet.report.export import Rows, as_csv, as_jsonl, write_parquet
 from limpet.run.results.evaluation_result import ItemResult
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

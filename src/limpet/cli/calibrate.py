@@ -1,12 +1,34 @@
-"""`limpet calibrate`: how does a judge compare with people?"""
+"""`limpet sample` draws answers to label, `limpet calibrate` compares a judge with them."""
+
+from pathlib import Path
 
 from limpet.cli.error_exit import DONE
 from limpet.report.calibration import calibration_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
 from limpet.run.calibrating.calibration import calibrate
+from limpet.run.calibrating.sampling import draw_sample
 from limpet.run.reading import open_run
-from limpet.text import one_line
+from limpet.run.results.table import MOST_LETTERS
+from limpet.text import count, one_line
+
+
+def sample(run: str | None, *, n: int, output: Path, seed: int | None, force: bool) -> int:
+    """Draw answers, and write them to a file."""
+    with open_run(run) as reader:
+        drawn = draw_sample(reader, n, output, seed=seed, force=force)
+        where = one_line(str(reader.path))
+    shown = one_line(str(output))
+    before = f", beside {drawn.before:,} that were drawn before" if drawn.before else ""
+    say(f"wrote {shown}: {drawn.drawn:,} of {count(drawn.of, 'answer')}{before}, seed {drawn.seed}")
+    if drawn.drawn < n:
+        say(f"there are no more to draw: {drawn.drawn:,} instead of {n:,}", "yellow")
+    if drawn.cut:
+        say(f"{count(drawn.cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
+    say("fill in the column label, from the top: the rows are in random order")
+    say(f"then: limpet calibrate {where} EVALUATOR --labels {shown}", wrap=False)
+    say(f"or label them in the browser: limpet view {where}", wrap=False)
+    return DONE
 
 
 def command(

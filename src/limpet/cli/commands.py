@@ -70,8 +70,8 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-def _call(module: str, given: dict[str, Any]) -> int:
-    code: int = import_module(f"limpet.cli.{module}").command(**given)
+def _call(module: str, given: dict[str, Any], name: str = "command") -> int:
+    code: int = getattr(import_module(f"limpet.cli.{module}"), name)(**given)
     return code
 
 
@@ -280,7 +280,7 @@ def _list(**given: Any) -> int:
 
     Default DIR: ./runs.
     """
-    return _call("list", given)
+    return _call("status", given, "list_runs")
 
 
 @cli.command("view")
@@ -317,7 +317,7 @@ def _report(**given: Any) -> int:
     lowest scores come first, and it says what is left out. With --markdown alone, only that is
     written. Default RUN: the run in this directory, or else the latest in ./runs.
     """
-    return _call("report", given)
+    return _call("view", given, "report")
 
 
 @cli.command("export")
@@ -353,7 +353,7 @@ def _sample(**given: Any) -> int:
     limpet calibrate can correct a judge's mean by the labels. Default RUN: the run in this
     directory, or else the latest in ./runs.
     """
-    return _call("sample", given)
+    return _call("calibrate", given, "sample")
 
 
 @cli.command("calibrate")
@@ -396,7 +396,7 @@ def _repair(**given: Any) -> int:
     lines of a column stay in place: they are ignored, and the next run does their cells again. No
     valid record is changed. A copy of each changed file is kept in the run's torn/ directory.
     """
-    return _call("repair", given)
+    return _call("verify", given, "repair_run")
 
 
 @cli.command("tag")
@@ -409,7 +409,7 @@ def _tag(**given: Any) -> int:
     Default RUN: the run in this directory, or else the latest in ./runs. Without NAME, list the
     tags of the runs in ./runs.
     """
-    return _call("tag", given)
+    return _call("rm", given, "tag")
 
 
 @cli.command("rm")
@@ -438,4 +438,4 @@ def _schema(**given: Any) -> int:
     \b
         # yaml-language-server: $schema=eval.schema.json
     """  # noqa: D301 - click keeps the lines of a paragraph after \b
-    return _call("schema", given)
+    return _call("init", given, "schema")

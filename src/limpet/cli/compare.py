@@ -1,21 +1,26 @@
-"""`limpet compare`: is the new run better?"""
+"""`limpet compare`, and `limpet run --against BASE`: is the new run better?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.error_exit import DONE, FAILED, INCONCLUSIVE
-from limpet.report.comparison import comparison_lines
+from limpet.cli.error_exit import DONE, FAILED, INCONCLUSIVE, USAGE, say_error
+from limpet.errors import LimpetError
+from limpet.report.comparison import comparison_lines, gate_words
 from limpet.report.comparison_data import comparison_data
-from limpet.report.comparison_files import as_junit, as_markdown, write_file
-from limpet.report.live_display import busy
+from limpet.report.markdown import as_junit, as_markdown, write_file
 from limpet.report.tables import put, put_json
+from limpet.report.terminal import busy
 from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
+from limpet.run.comparing.opened_run import find_to_compare
 from limpet.run.comparing.results import Comparison
 from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
+from limpet.run.results.score_words import split_name
+from limpet.text import did_you_mean, one_line
 
 
 def command(
@@ -90,3 +95,88 @@ def code_of(comparison: Comparison, inconclusive: str | None) -> int:
     if comparison.verdict == "inconclusive":
         return {None: INCONCLUSIVE, "pass": DONE, "fail": FAILED}[inconclusive]
     return FAILED if comparison.verdict == "worse" else DONE
+
+
+class Against(NamedTuple):
+    """What to compare a run with.
+
+    Attributes:
+        base: The other run.
+        margins: The gates.
+        inconclusive: What to do if a gate is not decided.
+    """
+
+    base: Path
+    margins: dict[str, float]
+    inconclusive: str | None
+
+    def check(self, run: Path, evaluators: Collection[str]) -> None:
+        """Check what can be checked before anything runs."""
+        if run.exists() and self.base.exists() and run.samefile(self.base):
+            raise click.UsageError(f"--against {one_line(str(self.base))}: this is the run itself")
+        for name in self.margins:
+            if split_name(name, evaluators) is None:
+                hint = did_you_mean(name, evaluators)
+                raise click.UsageError(f"--fail-if-worse {name}: unknown evaluator{hint}")
+
+
+class Compared(NamedTuple):
+    """How the comparison ended.
+
+    Attributes:
+        code: The exit code.
+        comparison: What was found; None: they cannot be compared.
+        error: Why not.
+    """
+
+    code: int
+    comparison: Comparison | None = None
+    error: LimpetError | None = None
+
+    @property
+    def why(self) -> str:
+        """Which gates do not pass; empty: all do, or there is an error."""
+        gates = () if self.comparison is None else self.comparison.gates
+        return "; ".join(gate_words(gate) for gate in gates if gate.verdict != "not worse")
+
+    def data(self) -> dict[str, Any]:
+        """Return the same as JSON data."""
+        if self.comparison is not None:
+            return comparison_data(self.comparison)
+        return {"error": str(self.error)}
+
+    def put(self) -> None:
+        """Print what was found."""
+        if self.comparison is not None:
+            put("", *comparison_lines(self.comparison))
+
+    def say_error(self) -> None:
+        """Print why they cannot be compared, if so."""
+        if self.error is not None:
+            say_error(f"--against: {self.error}", self.error.hint)
+
+
+def read_against(
+    base: str | None, margins: Sequence[str], inconclusive: str | None
+) -> Against | None:
+    """Read `--against`, before anything runs."""
+    gates = read_margins(margins)
+    if base is None:
+        if gates or inconclusive:
+            option = "--fail-if-worse" if gates else "--inconclusive"
+            raise click.UsageError(f"{option} needs a run to compare with: --against BASE")
+        return None
+    if inconclusive and not gates:
+        raise click.UsageError("--inconclusive is about gates: give --fail-if-worse NAME=MARGIN")
+    with find_to_compare(base) as reader:
+        return Against(reader.path, gates, inconclusive)
+
+
+def compared_with(against: Against, run: str) -> Compared:
+    """Compare a run that has ended."""
+    options = CompareOptions(fail_if_worse=against.margins)
+    try:
+        comparison = compare_runs([against.base, run], options)
+    except LimpetError as error:
+        return Compared(USAGE, error=error)
+    return Compared(code_of(comparison, against.inconclusive), comparison)

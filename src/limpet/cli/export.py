@@ -17,10 +17,9 @@ from limpet.report.export import (
     as_markdown,
     nat_files,
     write_nat,
+    write_parquet,
 )
-from limpet.report.live_display import busy
-from limpet.report.parquet import write_parquet
-from limpet.report.terminal import say
+from limpet.report.terminal import busy, say
 from limpet.report.words import escaped
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import choose_run, is_matrix, variants_in

@@ -1,4 +1,4 @@
-"""`limpet init`: create a small working example."""
+"""`limpet init` creates a small working example, `limpet schema` prints the schema of eval.yml."""
 
 import json
 import re
@@ -12,6 +12,7 @@ import click
 import yaml
 
 from limpet.cli.error_exit import DONE
+from limpet.config import json_schema
 from limpet.errors import LimpetError
 from limpet.text import one_line
 
@@ -81,3 +82,9 @@ def _name_for(directory: Path) -> str:
     """Return the directory's name, if it can name an evaluation."""
     name = directory.resolve().name
     return name if re.fullmatch(r"\w[\w.-]*", name) else "first"
+
+
+def schema() -> int:
+    """Print the JSON schema of eval.yml."""
+    click.echo(json.dumps(json_schema(), indent=2))
+    return DONE

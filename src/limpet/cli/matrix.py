@@ -5,33 +5,128 @@ around them, a table at the end, and the worst of the exit codes.
 """
 
 import json
+import os
+import pickle
 import shlex
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from types import FrameType
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from limpet.cli.changed import ChoseToStopError
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, report_error, say_error
 from limpet.cli.run_ending import Ended, say_why
 from limpet.cli.run_flags import RunFlags
 from limpet.cli.shown_command import command_to_resume, shown_path, this_command
-from limpet.cli.variant_process import ChildKilledError, in_own_process
 from limpet.config.matrix import Matrix, Variant
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.journal.files import make_directory, replace_file
 from limpet.journal.layout import layout_at
+from limpet.report.runs import VariantRow, VariantsTable, variant_data
 from limpet.report.summary import remarks
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stderr_console
-from limpet.report.variants import VariantRow, VariantsTable, variant_data
 from limpet.report.views import EventView, TalkingView, View
 from limpet.run.reading.find_run import MATRIX_FILE, is_matrix, is_run, runs_in
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import MASK
 from limpet.text import one_line, text_of
+
+T = TypeVar("T")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class ChildKilledError(Exception):
+    """The process ended before it could report; its exit code is the argument."""
+
+
+def in_own_process(function: Callable[[], T]) -> T:
+    """Return what a function returns in a forked child; it must be picklable.
+
+    Raises:
+        ChildKilledError: A signal ended the child.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    held, lifeline = os.pipe()
+    try:
+        with tempfile.TemporaryFile() as report:
+            pid = _forked(function, report.fileno(), held, lifeline)
+            code = os.waitstatus_to_exitcode(_waited_for(pid))
+            report.seek(0)
+            content = report.read()
+    finally:
+        os.close(lifeline)
+        os.close(held)
+    if code != 0 or not content:
+        raise ChildKilledError(128 - code if code < 0 else code)
+    value: T = pickle.loads(content)  # noqa: S301 - written by our own child
+    return value
+
+
+def _forked(function: Callable[[], object], report: int, held: int, lifeline: int) -> int:
+    """Return the process id of a child that writes what a function returns to a file."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        os.close(lifeline)
+        threading.Thread(target=_end_with_parent, args=(held,), daemon=True).start()
+        content = pickle.dumps(function())
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # the reader is gone
+                stream.flush()
+        with os.fdopen(report, "wb", closefd=False) as file:
+            file.write(content)
+        status = 0
+    except BaseException:  # noqa: BLE001 - it must not return into the parent's code
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _end_with_parent(held: int) -> None:
+    with suppress(OSError):
+        os.read(held, 1)  # returns when the other end is closed
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _waited_for(pid: int) -> int:
+    with _passing_signals_to(pid):
+        return os.waitpid(pid, 0)[1]
+
+
+@contextmanager
+def _passing_signals_to(pid: int) -> Iterator[None]:
+    def pass_on(signum: int, _: FrameType | None) -> None:
+        # Ctrl-C on a terminal reaches the child as well: twice would mean "stop now".
+        if signum == signal.SIGTERM or not _has_terminal():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signum)
+
+    before = {signum: signal.signal(signum, pass_on) for signum in _SIGNALS}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def _has_terminal() -> bool:
+    """Return whether a terminal would send this process and the child its signals."""
+    for stream in (0, 1, 2):
+        with suppress(OSError):
+            return os.tcgetpgrp(stream) == os.getpgrp()
+    return False
+
 
 RunVariant = Callable[[Callable[[], View], Path], tuple[Ended, View]]
 NewView = Callable[[Variant], View]

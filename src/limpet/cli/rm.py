@@ -1,4 +1,4 @@
-"""`limpet rm`: remove a run."""
+"""`limpet rm` removes a run, `limpet tag` names one, to find it again."""
 
 from pathlib import Path
 
@@ -7,10 +7,20 @@ import click
 from limpet.cli.changed import can_ask
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
+from limpet.journal.layout import layout_at
 from limpet.report.terminal import say
-from limpet.run.housekeeping import Contents, contents_of, remove_run
+from limpet.run.housekeeping import (
+    Contents,
+    add_tag,
+    checked_tag,
+    contents_of,
+    remove_run,
+    remove_tag,
+    tags_of,
+)
 from limpet.run.reading.find_run import (
     MATRIX_FILE,
+    RUNS,
     choose_run,
     is_matrix,
     layout_of_run,
@@ -68,3 +78,24 @@ def _named(paths: list[Path]) -> str:
     names = ", ".join(one_line(path.name) for path in paths[:_MOST_NAMED])
     more = len(paths) - _MOST_NAMED
     return f"{names} and {count(more, 'other')}" if more > 0 else names
+
+
+def tag(name: str | None, run: str | None, *, remove: bool) -> int:
+    """Give a run a tag, or take it away; without a name, list the tags of all runs."""
+    if name is None:
+        if remove:
+            raise click.UsageError("--remove needs the NAME of a tag")
+        return _list()
+    checked_tag(name)
+    path = choose_run(run)
+    layout = layout_of_run(path)
+    (remove_tag if remove else add_tag)(layout, name)
+    say(f"{one_line(str(path))}: {', '.join(map(one_line, tags_of(layout))) or 'no tags'}")
+    return DONE
+
+
+def _list() -> int:
+    for path in runs_in(RUNS):
+        for tag in tags_of(layout_at(path)):
+            click.echo(f"{one_line(tag)}\t{one_line(str(path))}")
+    return DONE

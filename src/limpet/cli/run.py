@@ -43,9 +43,8 @@ from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
-from limpet.report.live_display import busy
 from limpet.report.tables import put
-from limpet.report.terminal import log_to_stderr, say, stderr_console, stdout_for_data
+from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.options import Redo, RunOptions
@@ -55,7 +54,7 @@ from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.text import harmless
 
 if TYPE_CHECKING:
-    from limpet.cli.against import Against
+    from limpet.cli.compare import Against
 
 _MOST_ROWS = 5
 
@@ -298,7 +297,7 @@ def _run(
             why = why or "the results are on disk; what runs after them failed: see above"
         compared = None
         if against is not None and code in (DONE, FAILED):
-            module = import_module("limpet.cli.against")
+            module = import_module("limpet.cli.compare")
             compared = module.compared_with(against, result.run or str(config.run))
             code = compared.code if code == DONE or compared.code == USAGE else code
             why = why if isinstance(view, TalkingView) else why or compared.why

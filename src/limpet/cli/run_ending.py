@@ -18,7 +18,7 @@ from limpet.run.results.score_words import claim_of, mean
 from limpet.text import count, one_line
 
 if TYPE_CHECKING:
-    from limpet.cli.against import Compared
+    from limpet.cli.compare import Compared
 
 
 def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, str]:

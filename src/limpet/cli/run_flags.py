@@ -15,7 +15,7 @@ from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import did_you_mean, nearest, one_line
 
 if TYPE_CHECKING:
-    from limpet.cli.against import Against
+    from limpet.cli.compare import Against
 
 
 class RunFlags(NamedTuple):
@@ -108,7 +108,7 @@ def read_against(
     if base is None and not margins and not inconclusive:
         return None
     # It imports NumPy, which most runs do not need.
-    against: Against | None = import_module("limpet.cli.against").read_against(
+    against: Against | None = import_module("limpet.cli.compare").read_against(
         base, margins, inconclusive
     )
     return against

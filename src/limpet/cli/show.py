@@ -12,18 +12,22 @@ import click
 from rich.text import Text
 
 from limpet.cli.error_exit import DONE
-from limpet.report.by_field import difference_lines, groups_table
-from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
-from limpet.report.items import item_data, items_table, score_names
-from limpet.report.live_display import busy
-from limpet.report.runs import scores_of
-from limpet.report.score_table import wrapped
+from limpet.report.items import (
+    difference_lines,
+    group_data,
+    group_lines,
+    grouped,
+    groups_table,
+    item_data,
+    items_table,
+    score_names,
+)
+from limpet.report.runs import VariantsTable, row_on_disk, scores_of, variant_data
 from limpet.report.status import score_words_of, standing_lines
 from limpet.report.summary import claim_lines, note_lines
-from limpet.report.tables import put, put_json
-from limpet.report.terminal import say, stdout_console
-from limpet.report.variants import VariantsTable, row_on_disk, variant_data
+from limpet.report.tables import put, put_json, wrapped
+from limpet.report.terminal import busy, say, stdout_console
 from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import (

@@ -1,14 +1,19 @@
-"""`limpet status`: how far is a run?"""
+"""`limpet status` and `limpet list`: how far is a run, and which runs are there?"""
 
 import time
+from pathlib import Path
 
 from limpet.cli.error_exit import DONE
-from limpet.report.runs import RunsTable, line_data, variant_lines
+from limpet.errors import LimpetError
+from limpet.journal.layout import layout_at
+from limpet.report.runs import RunsTable, line_data, line_of, variant_lines
 from limpet.report.status import StatusScreen, status_data, status_line
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, stderr_console
+from limpet.run.housekeeping import tags_of
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import choose_run, is_matrix
+from limpet.run.reading.find_run import choose_run, is_matrix, is_run, runs_in
+from limpet.text import one_line
 
 _EVERY_S = 1.0
 
@@ -61,3 +66,26 @@ def _log(reader: RunReader, *, as_json: bool) -> None:
             return
         time.sleep(_EVERY_S)
         reader.refresh()
+
+
+def list_runs(directory: Path, *, tag: str | None, as_json: bool) -> int:
+    """List the runs in a directory."""
+    if not directory.is_dir():
+        raise LimpetError(
+            f"{one_line(str(directory))}: no such directory",
+            hint="name the directory that holds the runs, or start a run: limpet run eval.yml",
+        )
+    paths = [directory] if is_run(directory) else runs_in(directory)
+    if tag is not None:
+        paths = [path for path in paths if tag in tags_of(layout_at(path))]
+    lines = [line_of(path) for path in paths]
+    lines.sort(key=lambda line: line.last_at or "", reverse=True)
+    if as_json:
+        for line in lines:
+            put_json(line_data(line))
+    elif lines:
+        put(RunsTable(lines))
+    else:
+        tagged = "" if tag is None else f" with the tag {one_line(tag)}"
+        say(f"no runs{tagged} in {one_line(str(directory))}")
+    return DONE

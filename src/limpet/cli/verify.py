@@ -1,18 +1,67 @@
-"""`limpet verify`: are the files of a run sound?"""
+"""`limpet verify` and `limpet repair`: are the files of a run sound, and what repairs them?"""
 
+import logging
 import shlex
+from collections.abc import Iterator
+from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
 from limpet.cli.error_exit import DONE, FAILED
-from limpet.journal.verify import verify
-from limpet.report.live_display import busy
-from limpet.report.soundness import soundness_data, soundness_table
-from limpet.report.tables import put, put_json
-from limpet.report.terminal import say
+from limpet.errors import LimpetError
+from limpet.journal.recovery import ColumnState
+from limpet.journal.verify import Report, repair, verify
+from limpet.report.tables import cell, plain_table, put, put_json
+from limpet.report.terminal import busy, say
 from limpet.run.reading import open_run
 from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
-from limpet.text import one_line
+from limpet.text import count, harmless, one_line
+
+
+def soundness_table(report: Report) -> Table:
+    """Return each file with what is wrong with it."""
+    table = plain_table("file", "lines", "records", "state", numbers=["lines", "records"])
+    for state in report.states:
+        flaws = "; ".join(flaws_of(state))
+        verdict = cell(flaws, style="yellow") if flaws else cell("sound", style="green")
+        # The event log has lines, but no records.
+        records = f"{state.records:,}" if state.records or not state.lines else ""
+        table.add_row(cell(one_line(state.path.name)), f"{state.lines:,}", records, verdict)
+    return table
+
+
+def flaws_of(state: ColumnState) -> Iterator[str]:
+    """Yield what is wrong with a file, in words."""
+    if state.bad_lines:
+        yield state.bad_words
+    if state.lacked_line_end:
+        yield "the last line has no line end"
+    elif state.torn_bytes:
+        yield f"{count(state.torn_bytes, 'torn byte')} at its end"
+    if state.index not in (None, "good", "rebuilt"):
+        yield f"its index is {state.index} (slower, but safe)"
+
+
+def soundness_data(report: Report) -> dict[str, Any]:
+    """Return a report as JSON data."""
+    return {
+        "sound": report.is_sound,
+        "files": [
+            {
+                "file": str(state.path),
+                "sound": state.is_sound,
+                "lines": state.lines,
+                "records": state.records,
+                "bad_lines": state.bad_lines,
+                "torn_bytes": state.torn_bytes,
+                "torn_to": None if state.torn_to is None else str(state.torn_to),
+                "lacked_line_end": state.lacked_line_end,
+                "index": state.index,
+            }
+            for state in report.states
+        ],
+    }
 
 
 def command(run: str | None, *, as_json: bool) -> int:
@@ -50,3 +99,28 @@ def _verify(run: str | None, *, as_json: bool) -> int:
         else:
             say(f"repair it: limpet repair {shown}, or run it again")
     return FAILED
+
+
+def repair_run(run: str, *, as_json: bool) -> int:
+    """Repair the files of a run."""
+    with open_run(run) as reader:
+        path = reader.path
+    # The journal's warnings would repeat what is printed below.
+    logging.getLogger("limpet.journal").addHandler(logging.NullHandler())
+    messages: list[str] = []
+    try:
+        with busy("reading every line"):
+            report = repair(path, messages.append)
+    except OSError as error:
+        raise LimpetError(
+            f"{one_line(str(path))}: cannot be repaired: {error.strerror} ({error.filename})",
+            hint="check the permissions",
+        ) from error
+    if as_json:
+        put_json(soundness_data(report))
+    else:
+        put(*(Text(harmless(line)) for line in messages))
+        bad = sum(len(state.bad_lines) for state in report.states)
+        if bad:
+            say(f"{count(bad, 'bad line')} left in place; the cells run again")
+    return DONE

@@ -1,4 +1,4 @@
-"""`limpet view`: look at runs in the browser, while they run and after."""
+"""`limpet view` shows runs in the browser, `limpet report` writes one into a file."""
 
 import asyncio
 import signal
@@ -10,9 +10,14 @@ from urllib.parse import quote
 
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
-from limpet.report.terminal import say
-from limpet.run.reading.find_run import is_run
+from limpet.report.markdown import run_markdown, write_file
+from limpet.report.terminal import busy, say
+from limpet.run.comparing.comparable import CompareOptions
+from limpet.run.comparing.compare import compare_runs
+from limpet.run.reading.find_run import choose_run, is_run
+from limpet.run.reading.reader import open_run
 from limpet.text import one_line
+from limpet.view.html_report import write_report
 from limpet.view.server import serving
 
 
@@ -51,3 +56,30 @@ async def _serve(
         if open_browser:
             await asyncio.to_thread(webbrowser.open, server.address + view)
         await ended.wait()
+
+
+_DEFAULT = Path("report.html")
+
+
+def report(
+    run: str | None,
+    *,
+    against: str | None,
+    output: Path | None,
+    markdown: Path | None,
+    max_size: int,
+) -> int:
+    """Write the report of a run."""
+    place = choose_run(run)
+    base = None if against is None else choose_run(against)
+    if output is not None or markdown is None:
+        output = output or _DEFAULT
+        with busy(f"writing {one_line(str(output))}"):
+            made = write_report(place, output, base, max_size)
+        say(f"wrote {made}")
+    if markdown is not None:
+        with busy(f"writing {one_line(str(markdown))}"), open_run(str(place)) as reader:
+            compared = None if base is None else compare_runs([base, place], CompareOptions())
+            text = run_markdown(reader, compared)
+        write_file(markdown, text)
+    return DONE

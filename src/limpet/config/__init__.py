@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from limpet.config.config import Config, load_config, load_matrix
-    from limpet.config.file_kind import is_nat_file
+    from limpet.config.file_text import is_nat_file
     from limpet.config.schema import json_schema
 
 __all__ = ["Config", "is_nat_file", "json_schema", "load_config", "load_matrix"]

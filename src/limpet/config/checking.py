@@ -15,7 +15,7 @@ from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workfl
 from limpet.config.values import Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.run.results.score_words import split_name
-from limpet.secrets.names import is_secret_key
+from limpet.secrets.known import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 S = TypeVar("S", bound=Section)

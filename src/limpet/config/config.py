@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.checking import check_keys
-from limpet.config.columns import columns_of_inputs
-from limpet.config.dataset_checks import check_dataset, check_directory, check_filter, located
-from limpet.config.env_file import load_env_file
-from limpet.config.environment import substitute
+from limpet.config.dataset_checks import (
+    check_dataset,
+    check_directory,
+    check_filter,
+    columns_of_inputs,
+    located,
+)
+from limpet.config.environment import load_env_file, substitute
 from limpet.config.errors import Findings, refuse
-from limpet.config.evaluators import check_evaluators
-from limpet.config.file_kind import check_eval_yml
-from limpet.config.file_text import read_text
+from limpet.config.evaluators import check_evaluators, with_scale
+from limpet.config.file_text import check_eval_yml, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
-from limpet.config.model import EvalFile
-from limpet.config.models import Models, check_models
+from limpet.config.model import SHORT_KINDS, EvalFile, expanded
+from limpet.config.models import Models, check_models, check_workflow
 from limpet.config.overrides import override, set_variant
 from limpet.config.preparing import (
     options_of,
@@ -31,9 +34,6 @@ from limpet.config.preparing import (
     prepared_models,
     prepared_workflow,
 )
-from limpet.config.prompts import check_workflow
-from limpet.config.scales import with_scale
-from limpet.config.short_forms import SHORT_KINDS, expanded
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.run.api import Arguments
 from limpet.run.options import Run

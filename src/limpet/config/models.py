@@ -6,18 +6,29 @@ Python is imported by `preparing`; until then, another stands in for it.
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from limpet import models as clients
+from limpet import workflows
 from limpet.config.checking import checked, report_argument
-from limpet.config.environment import Substituted, shown, typed
+from limpet.config.dataset_checks import hint_of_missing, located
+from limpet.config.environment import Substituted, shown, typed, written_as
 from limpet.config.errors import Findings
-from limpet.config.model import ModelSection, PromptSection
-from limpet.config.short_forms import long_model
+from limpet.config.model import (
+    CONVERSATIONS,
+    DatasetSection,
+    EvalFile,
+    ModelSection,
+    PromptSection,
+    long_model,
+    workflow_section,
+)
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.models import Message, Model, Reply
-from limpet.text import hint_near, quoted
+from limpet.text import hint_near, nearest, one_line, quoted
+from limpet.workflows import Workflow
 
 Models = Mapping[str, Model | None]
 """Models by name; None: it is wrong, which has been reported."""
@@ -119,3 +130,138 @@ def named_model(name: str, path: KeyPath, models: Models, findings: Findings) ->
     near = hint_near(name, models)
     findings.add(path, f"no model {quoted(name)}", f"{near}  ({listed})" if near else listed)
     return None
+
+
+PROMPT_KEYS = [field.alias or name for name, field in PromptSection.model_fields.items()]
+_AT = ("workflow",)
+_EXAMPLE = 'workflow: {openai: http://localhost:11434/v1, model: llama3.3, prompt: "{{question}}"}'
+_OWN = ("prompt", "messages", "images", "files", "version")
+
+
+def read_prompt(text: Any, path: KeyPath, folder: Path, findings: Findings) -> str | None:
+    """Return the content of a prompt's file; report why it cannot be read.
+
+    Args:
+        text: Its path, relative to the folder.
+        path: The path of that in the configuration.
+        folder: The folder of the configuration.
+        findings: Collects the problems.
+    """
+    content = None
+    if not isinstance(text, str) or not text.strip():
+        findings.add(path, f"must be a path, not {shown(text)}")
+        return None
+    file, name = located(text, folder), one_line(written_as(text))
+    if file.exists() and not file.is_file():  # reading a device or a pipe may never end
+        findings.add(path, f"{name} is not a file")
+        return None
+    try:
+        content = file.read_text(encoding="utf-8-sig").removesuffix("\n")  # the editor's
+    except FileNotFoundError:
+        findings.add(path, f"{name} does not exist", hint_of_missing(text, file))
+    except (OSError, ValueError) as error:
+        why = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
+        findings.add(path, f"{name} {why}", cause=error)
+    if content is not None and not content.strip():
+        findings.add(path, f"{name} is empty")
+        return None
+    return content
+
+
+def with_prompt(
+    given: Mapping[str, Any], path: KeyPath, folder: Path, findings: Findings
+) -> dict[str, Any]:
+    """Return a mapping with the content of its `prompt_file` as `prompt`."""
+    if given.get("prompt_file") is None:
+        return dict(given)
+    rest = {key: value for key, value in given.items() if key != "prompt_file"}
+    prompt = read_prompt(given["prompt_file"], (*path, "prompt_file"), folder, findings)
+    return {**rest, "prompt": prompt}
+
+
+def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
+    """Report what does not fit together in a workflow that is a prompt."""
+    if not any(nearest(key, ("openai", "model")) for key in given):
+        findings.add(_AT, "needs openai or model", f"write {_EXAMPLE}")
+    told = [key for key in CONVERSATIONS if key in given]
+    misspelt = any(nearest(key, CONVERSATIONS) for key in given if key not in PROMPT_KEYS)
+    if not told and not misspelt:
+        findings.add(_AT, "needs prompt, prompt_file or messages", f"write {_EXAMPLE}")
+    for key in told[1:]:
+        findings.add((*_AT, key), f"cannot be used with {told[0]}: keep one of them")
+    for key in given if "openai" not in given else ():
+        if key in SETTINGS and key != "params":
+            hint = f"put it under models.{one_line(str(given.get('model')))}"
+            findings.add((*_AT, key), "works only with openai", hint)
+
+
+def check_workflow(
+    content: EvalFile | None, given: Any, models: Models, folder: Path, findings: Findings
+) -> EvalFile | None:
+    """Check a workflow that is a prompt; return the file with the content of `prompt_file`.
+
+    Args:
+        content: The file; None: something is wrong with its keys.
+        given: The workflow as in the file.
+        models: The models of the file.
+        folder: The folder of the file.
+        findings: Collects the problems.
+    """
+    if workflow_section(given) is not PromptSection:
+        return content
+    _check_together(given, findings)
+    told = with_prompt(given, _AT, folder, findings)
+    if content is None or not isinstance(content.workflow, PromptSection):
+        return content
+    section = content.workflow
+    if told.get("prompt") is not None:
+        section = section.model_copy(update={"prompt": told["prompt"]})
+    is_told_once = sum(key in given for key in CONVERSATIONS) == 1
+    if is_told_once and (section.prompt is not None or section.messages is not None):
+        prompt_workflow(section, given, models, folder_of_files(content.dataset, folder), findings)
+    return content.model_copy(update={"workflow": section})
+
+
+def prompt_workflow(
+    section: PromptSection,
+    given: Mapping[str, Any],
+    models: Models,
+    folder: Path,
+    findings: Findings,
+) -> Workflow | None:
+    """Return the workflow that asks a prompt; None if something is wrong with it.
+
+    Args:
+        section: Its section, with the content of `prompt_file` as `prompt`.
+        given: The same as in the file.
+        models: The models of the file.
+        folder: The folder of images and files.
+        findings: Collects the problems.
+    """
+    model = _asked_model(section, given, models, findings)
+    if model is None:
+        return None
+    arguments = set_values(section, (*_OWN, *(() if section.openai else ("params",))))
+    if section.schema_ is not None:
+        arguments["schema"] = section.schema_
+    try:
+        return workflows.openai(model=model, folder=folder, **arguments)
+    except (LimpetError, TypeError, ValueError) as error:
+        names = {} if section.prompt_file is None else {"prompt": "prompt_file"}
+        report_argument("openai", error, given, _AT, findings, names)
+        return None
+
+
+def _asked_model(
+    section: PromptSection, given: Mapping[str, Any], models: Models, findings: Findings
+) -> Model | None:
+    if section.openai is not None:
+        return created_client(section, given, _AT, findings)
+    if section.model is None:
+        return None
+    return named_model(str(section.model), (*_AT, "model"), models, findings)
+
+
+def folder_of_files(dataset: DatasetSection, folder: Path) -> Path:
+    """Return the folder of the images and files that the rows name."""
+    return folder if dataset.path is None else located(dataset.path, folder).parent

@@ -11,7 +11,7 @@ from typing import Any
 
 from limpet.config.errors import Location, refuse
 from limpet.config.matrix import MATRIX
-from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind, long_model
+from limpet.config.model import SHORT_FOR, long_evaluator, long_form, long_kind, long_model
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show

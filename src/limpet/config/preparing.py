@@ -12,27 +12,26 @@ from pydantic import BaseModel
 
 from limpet import models, workflows
 from limpet.config.checking import report_argument
-from limpet.config.columns import (
+from limpet.config.dataset_checks import (
     Columns,
     ConfiguredDataset,
     columns_of_evaluators,
     columns_of_placeholders,
+    located,
 )
-from limpet.config.dataset_checks import located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
+from limpet.config.evaluators import JudgeSection
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.judges import JudgeSection
 from limpet.config.model import (
     CommandSection,
     EvalFile,
     PromptSection,
     PythonEvaluator,
     WorkflowSection,
+    long_kind,
 )
-from limpet.config.models import Models, NotImported
-from limpet.config.prompts import folder_of_files, prompt_workflow
-from limpet.config.short_forms import long_kind
+from limpet.config.models import Models, NotImported, folder_of_files, prompt_workflow
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
@@ -40,12 +39,12 @@ from limpet.evaluators import as_evaluator
 from limpet.evaluators.libraries.recognised import recognised
 from limpet.executors.details import UNSET
 from limpet.executors.retry import Backoff
-from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import DependsOn
 from limpet.models import Model
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
-from limpet.workflows.bound_arguments import flaws_of_arguments
+from limpet.workflows.parameters import flaws_of_arguments
 from limpet.workflows.python import is_workflow
 
 _COLUMNS = ("id", "input", "expected", "sheet", "delimiter", "encoding")

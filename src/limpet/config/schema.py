@@ -10,13 +10,18 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
-from limpet.config.evaluators import arguments_of
-from limpet.config.judges import JUDGES, keys_of
-from limpet.config.model import EvalFile, ModelSection, PythonEvaluator, ScaleSection
-from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
+from limpet.config.evaluators import JUDGES, arguments_of, keys_of
+from limpet.config.model import (
+    SHORT_FOR,
+    SHORT_KINDS,
+    EvalFile,
+    ModelSection,
+    PythonEvaluator,
+    ScaleSection,
+)
 from limpet.config.values import VARIABLE
-from limpet.evaluators.by_name import BUILT_INS
-from limpet.evaluators.ready_prompts import READY
+from limpet.evaluators.coerce import BUILT_INS
+from limpet.evaluators.judge_prompt import READY
 
 _MODEL_NAMES = {
     "description": "A model under models, or several: a jury.",

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from limpet.config.environment import Substituted, typed
 from limpet.config.imports import checked_reference
 from limpet.engines.spec import as_engine
-from limpet.fingerprints.declared import flaw_of_variable
+from limpet.fingerprints.steps import flaw_of_variable
 from limpet.secrets.known import flaw_of_declared
 from limpet.transport.address import flaw_of_header
 from limpet.types import Scale

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from limpet.datasets.columns import hint_of_separator
-from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns
-from limpet.datasets.text_files import Line, lines_of
+from limpet.datasets.rows import Flaw, Line, Row, Rows, flaw_of_columns, lines_of
 from limpet.errors import DatasetError
 from limpet.text import one_line
 

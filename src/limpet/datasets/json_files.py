@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from limpet.datasets.rows import Flaw, Row, Rows
-from limpet.datasets.text_files import decoded, lines_of, raw_lines_of
+from limpet.datasets.rows import Flaw, Row, Rows, decoded, lines_of, raw_lines_of
 from limpet.errors import DatasetError
 from limpet.json_values import MOST_LEVELS, is_deep, is_deep_text
 from limpet.text import one_line

@@ -13,11 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from limpet.datasets.binary_files import read_parquet, read_xlsx
 from limpet.datasets.csv_files import USUAL_FORM, CsvForm, read_csv
 from limpet.datasets.json_files import read_json, read_jsonl
-from limpet.datasets.parquet import read_parquet
 from limpet.datasets.rows import Flaw, Row, Rows, Table, flaw_of_columns, plain_cell
-from limpet.datasets.xlsx import read_xlsx
 from limpet.errors import DatasetError
 from limpet.text import hint_near, nearest_file, one_line, quoted
 

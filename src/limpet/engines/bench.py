@@ -11,13 +11,11 @@ import contextvars
 import errno
 import functools
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from limpet.engines.crowding import Crowding
-from limpet.engines.file_reports import FileReports
 from limpet.engines.leave_elsewhere import Questions, RemotePacers, cell, observed
-from limpet.engines.main_module import import_main
 from limpet.engines.messages import (
     ANSWER,
     BLOCKED,
@@ -33,16 +31,14 @@ from limpet.engines.messages import (
     OPENED,
     Message,
 )
-from limpet.engines.opened_step import OpenedStep
-from limpet.engines.outbox import Outbox
-from limpet.engines.packed_errors import packed_error
-from limpet.engines.packed_values import unpacked_argument
+from limpet.engines.opened_step import OpenedStep, run_cell
+from limpet.engines.outbox import FileReports, Outbox
+from limpet.engines.packed_values import packed_error, unpacked_argument
 from limpet.engines.returned_values import read_output, read_scores
-from limpet.engines.run_cell import run_cell
-from limpet.engines.sent_steps import MainModule, SentStep, check_same, received_step
+from limpet.engines.sent_steps import MainModule, SentStep, check_same, import_main, received_step
 from limpet.errors import LimpetError, SetupError
-from limpet.executors.forks import end_if_forked
-from limpet.executors.threads import abandoned, begun_at
+from limpet.executors.loops import end_if_forked
+from limpet.executors.threads import ProcessorUse, abandoned, begun_at
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
@@ -50,6 +46,41 @@ from limpet.pacing.registry import pacing_with
 from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
 from limpet.usage import Receipts, receipts_in
+
+_LEAST_ROOM, _MOST_ROOM = 2, 256
+_LONG_S = 0.25
+_FORGETS_S = 1.0  # without a long call: they are short when they do not share the interpreter
+
+
+class Crowding:
+    """How many cells this process has room for; ask a few times a second.
+
+    Attributes:
+        room: How many; 0: any number.
+    """
+
+    def __init__(self) -> None:
+        self.room = 0
+        self._use = ProcessorUse()
+        self._long_at = float("-inf")
+
+    def changes(self, begun_at: list[float]) -> bool:
+        """Look again, and return whether the room is another.
+
+        Args:
+            begun_at: When each call began that runs in a thread, by `time.monotonic`.
+        """
+        now, before = time.monotonic(), self.room
+        long = sum(now - at >= _LONG_S for at in begun_at)
+        if long:
+            self._long_at = now
+        is_full = self._use.is_full(exactly=bool(before) or long > 1)
+        if is_full and (long > 1 or (before and now - self._long_at < _FORGETS_S)):
+            self.room = max(_LEAST_ROOM, (before or len(begun_at)) * 2 // 3)
+        elif before:
+            self.room = before + (before + 1) // 2 if before < _MOST_ROOM else 0
+        return self.room != before
+
 
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _HUNG_S = 1.0  # how long the thread of an abandoned call may keep running

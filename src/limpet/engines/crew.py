@@ -23,8 +23,7 @@ import itertools
 from collections.abc import Callable
 
 from limpet.engines.crew_worker import CrewCell, CrewWorker
-from limpet.engines.line import Lost, StartLine
-from limpet.engines.messages import CANCEL, CELL, Message, Returned
+from limpet.engines.messages import CANCEL, CELL, Lost, Message, Returned, StartLine
 from limpet.engines.sent_steps import SentStep
 from limpet.engines.staffing import OnEvent, Staffing
 from limpet.engines.worker_news import WorkerNews, give_up

@@ -13,7 +13,7 @@ from typing import Any
 
 from limpet.engines.messages import ASK, Message
 from limpet.errors import LimpetError
-from limpet.pacing import shapes
+from limpet.pacing import signals as shapes
 from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.limits import Limit, number
 from limpet.pacing.registry import current_pacers

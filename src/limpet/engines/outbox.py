@@ -5,22 +5,81 @@ as they may depend on it.
 """
 
 import asyncio
+import os
+import threading
+from collections import deque
 from collections.abc import Callable, Container
 from typing import Any
 
-from limpet.engines.file_reports import FileReports
-from limpet.engines.messages import (
-    BEGUN,
-    DONE,
-    LOG,
-    READS,
-    Message,
-    NotPlainMessageError,
-    packed,
-)
-from limpet.engines.packed_errors import packed_error
-from limpet.engines.packed_values import packed_output
+from limpet.engines.messages import BEGUN, DONE, LOG, READS, Message, NotPlainMessageError, packed
+from limpet.engines.packed_values import packed_error, packed_output
+from limpet.fingerprints.files.audit_hook import ReadElsewhere, Readers, missed
+from limpet.fingerprints.files.project import ABSENT, Project
+from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.types import Output
+
+_MOST_OF_A_CALL = 1_001  # the driver lists one less, and notes that there are more
+
+
+class FileReports:
+    """Collects which files are opened, by which cell."""
+
+    def __init__(self) -> None:
+        self._project = Project([])
+        self._new: deque[tuple[int | str, tuple[Any, ...]]] = deque()
+        self._seen: dict[int | str, set[tuple[Any, ...]]] = {}
+
+    def record(self, path: str, call: Any, *, writes: bool, by: Readers, is_module: bool) -> None:
+        """Note a file that is being opened; called by the audit hook, in any thread.
+
+        Args:
+            path: The file.
+            call: The number of the cell, or the name of the step that is being opened; None: it
+                belongs to none, as at an import.
+            writes: Whether it is opened for writing.
+            by: The functions that are running; None if unknown.
+            is_module: Whether a library imports it for a call.
+        """
+        if not is_users_file(path) or (is_module and call is None):
+            return
+        digest = None if os.path.isdir(path) else self._project.digest_at(path)  # noqa: PTH112
+        if not writes and digest is None and not os.path.isdir(path):  # noqa: PTH112
+            return
+        number = call or ""
+        running = None if by is None else tuple(by)
+        thread = (os.getpid(), threading.get_native_id())
+        kept = digest or (ABSENT if writes else digest)
+        read = (path, kept, writes, running, thread, is_module)
+        seen = self._seen.setdefault(number, set())
+        if read not in seen and len(seen) < _MOST_OF_A_CALL:
+            seen.add(read)
+            self._new.append((number, read))
+
+    def forget(self, number: int) -> None:
+        """Forget a cell that ended."""
+        self._seen.pop(number, None)
+
+    def take(self) -> dict[int | str, list[tuple[Any, ...]]]:
+        """Return what is new, by the cell or the step."""
+        taken: dict[int | str, list[tuple[Any, ...]]] = {}
+        while self._new:
+            number, read = self._new.popleft()
+            taken.setdefault(number, []).append(read)
+        return taken
+
+    @staticmethod
+    def missed() -> list[str]:
+        """Return the files that could not be noted, and why."""
+        names: list[str] = []
+        while missed:
+            names.append(missed.popleft())
+        return names
+
+
+def as_reads(reported: list[Any]) -> list[ReadElsewhere]:
+    """Return what a worker reported, in the driver."""
+    return [ReadElsewhere(*read) for read in reported]
+
 
 _LINGER_S = 0.001
 _MOST_TOGETHER = 100

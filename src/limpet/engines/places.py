@@ -5,13 +5,11 @@ from typing import Any, Protocol
 
 from limpet.engines.crew import Crew, Taken
 from limpet.engines.messages import Returned
-from limpet.engines.packed_errors import unpacked_error
-from limpet.engines.packed_values import packed_argument, unpacked_output
+from limpet.engines.opened_step import run_cell
+from limpet.engines.packed_values import packed_argument, unpacked_error, unpacked_output
 from limpet.engines.process_line import ProcessLines
-from limpet.engines.ray.lines import RayLines
-from limpet.engines.ray.variables import variables_of
+from limpet.engines.ray.lines import RayLines, variables_of
 from limpet.engines.returned_values import Omissions
-from limpet.engines.run_cell import run_cell
 from limpet.engines.sent_steps import sent_step
 from limpet.engines.spec import Engine, available_processors
 from limpet.engines.staffing import OnEvent

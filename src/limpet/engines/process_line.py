@@ -25,21 +25,34 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from limpet.engines.crash_reports import crashed_thread
-from limpet.engines.line import Lost, OnLost, OnMessage
 from limpet.engines.messages import (
     END,
     NO_MEMORY,
     Frames,
+    Lost,
     Message,
     NotPlainMessageError,
+    OnLost,
+    OnMessage,
     frame,
     packed_for_worker,
     unpacked,
 )
 from limpet.errors import SetupError
 from limpet.text import text_of
-from limpet.workflows.process_guard import ProcessGuard
+from limpet.workflows.process import ProcessGuard
+
+
+def crashed_thread(report: str) -> str:
+    """Return where the thread was that crashed, and how many others there were."""
+    first, *parts = report.strip().split("\n\n")
+    crashed = [part for part in parts if part.startswith("Current thread")]
+    if not crashed:  # it was none of Python's, or there was no room for it
+        return report
+    others = sum(part.startswith("Thread 0x") for part in parts)
+    words = {0: [], 1: ["and 1 other thread"]}.get(others, [f"and {others} other threads"])
+    return "\n\n".join([first, *crashed, *words])
+
 
 _PROGRAM = (
     "import json, sys; _, path, argv, serve, *rest = sys.argv; sys.path[:] = json.loads(path); "

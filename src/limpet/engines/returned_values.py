@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from limpet.evaluators.score_values import as_scores
+from limpet.evaluators.functions import as_scores
 from limpet.foreign import is_interrupt
 from limpet.json_values import exception_in, kept_form
 from limpet.text import one_line, text_of

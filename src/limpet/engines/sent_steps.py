@@ -21,6 +21,7 @@ import importlib
 import io
 import pickle
 import re
+import runpy
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -349,3 +350,34 @@ def _described(thing: Any, path: tuple[str, ...]) -> str:
     if isinstance(thing, type) and name is not None:
         return f"the class {name} cannot be found by its name{where}"
     return f"an object of type {type(thing).__module__}.{type(thing).__qualname__}{where}"
+
+
+_NAME = "__mp_main__"  # as multiprocessing calls it
+_importing: list[MainModule] = []
+
+
+def import_main(main: MainModule) -> None:
+    """Run the script, unless it was run before, and make its names those of `__main__`."""
+    if _NAME in sys.modules:
+        return
+    module = ModuleType(_NAME)
+    _importing.append(main)
+    try:
+        if main.name is not None:
+            names = runpy.run_module(main.name, run_name=_NAME, alter_sys=True)
+        else:
+            assert main.path is not None
+            names = runpy.run_path(main.path, run_name=_NAME)
+    finally:
+        _importing.clear()
+    module.__dict__.update(names)
+    sys.modules["__main__"] = sys.modules[_NAME] = module
+
+
+def refuse_while_importing() -> None:
+    """Raise if a worker is running the user's script: it must not start the evaluation again."""
+    if _importing:
+        raise LimpetError(
+            "the script starts an evaluation when a worker imports it",
+            hint='put it under: if __name__ == "__main__":',
+        )

@@ -9,11 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from limpet.engines.crew_worker import CrewWorker
-from limpet.engines.line import Line, Lost, StartLine
-from limpet.engines.messages import Message
-from limpet.engines.packed_errors import unpacked_error
-from limpet.engines.retirement import Retirement
+from limpet.engines.crew_worker import CrewWorker, Retirement
+from limpet.engines.messages import Line, Lost, Message, StartLine
+from limpet.engines.packed_values import unpacked_error
 from limpet.engines.sent_steps import SentStep
 from limpet.errors import SetupError
 from limpet.text import one_line, text_of

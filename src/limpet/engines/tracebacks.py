@@ -21,10 +21,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.executors.forks import end_if_forked
+from limpet.executors.loops import end_if_forked
 from limpet.fingerprints.walk.ownership import is_users_file
-from limpet.secrets.credentials import without_credentials
-from limpet.secrets.masking import by_environment
+from limpet.secrets.masking import by_environment, without_credentials
 from limpet.text import text_of
 
 _FIRST_FRAMES, _LAST_FRAMES = 3, 9

@@ -36,7 +36,7 @@ from limpet.engines.messages import (
     packed,
     unpacked_from_driver,
 )
-from limpet.executors.forks import ending_forked_children
+from limpet.executors.loops import ending_forked_children
 
 ALIVE_EVERY_S = 0.5
 _PARENT_EVERY_S = 0.25

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.crew_worker import CrewCell, CrewWorker
-from limpet.engines.file_reports import as_reads
 from limpet.engines.leave_elsewhere import Desk
 from limpet.engines.messages import (
     ANSWER,
@@ -32,6 +31,7 @@ from limpet.engines.messages import (
     Message,
     Returned,
 )
+from limpet.engines.outbox import as_reads
 from limpet.engines.staffing import Staffing
 from limpet.fingerprints.files.audit_hook import replay
 

@@ -5,35 +5,71 @@ get another name or a declared version. What cannot work is an error here, befor
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
 from limpet.evaluators.builtin import BuiltIn
-from limpet.evaluators.by_name import built_in_for
+from limpet.evaluators.contains import contains
+from limpet.evaluators.exact_match import exact_match, one_of
 from limpet.evaluators.functions import FunctionEvaluator
+from limpet.evaluators.json_match import json_match
 from limpet.evaluators.libraries.recognised import is_class_of_library, recognised
-from limpet.evaluators.protocol import (
-    MEMBERS,
-    Evaluator,
-    Scored,
-    Scores,
-    checked_name,
-    scale_of,
-)
+from limpet.evaluators.numeric import numeric
+from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name, scale_of
 from limpet.evaluators.reads import calls_of, checked_reads, needs_of, replies_of
+from limpet.evaluators.regex import regex
+from limpet.evaluators.similarity import similarity
+from limpet.evaluators.trajectory import trajectory
 from limpet.executors.details import UNSET, Unset
-from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.steps import (
     CodeStep,
+    DependsOn,
     OwnCode,
+    as_declared,
     code_of,
     declared_of,
     described_by,
     stated_by,
 )
-from limpet.text import one_line
+from limpet.text import did_you_mean, one_line
 from limpet.types import Output, Scale
+
+BUILT_INS: Mapping[str, Callable[..., Any]] = {
+    create.__name__: create
+    for create in (
+        contains,
+        exact_match,
+        json_match,
+        numeric,
+        one_of,
+        regex,
+        similarity,
+        trajectory,
+    )
+}
+
+
+def built_in_for(thing: Any) -> Evaluator | None:
+    """Return the built-in evaluator that `"exact_match"` or `limpet.exact_match` stands for.
+
+    Returns None for anything but a string or the constructor of a built-in evaluator.
+
+    Raises:
+        TypeError: There is none of this name.
+    """
+    if isinstance(thing, str):
+        if thing not in BUILT_INS:
+            near = did_you_mean(thing, BUILT_INS)
+            raise TypeError(
+                f"{one_line(thing)!r} is not a built-in evaluator{near} (built in: "
+                f"{', '.join(BUILT_INS)}; your own: give the function itself, not its name)"
+            )
+        thing = BUILT_INS[thing]
+    elif not any(thing is create for create in BUILT_INS.values()):
+        return None
+    made: Evaluator = thing()
+    return made
 
 
 def as_evaluator(

@@ -1,18 +1,169 @@
 """How close is the output to the expected string in meaning, by a model's vectors?"""
 
+import asyncio
+import contextvars
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from operator import mul
-from typing import Any, cast
+from typing import Any, NamedTuple, Protocol, cast
 
-from limpet.errors import PermanentError
+from limpet.errors import InvalidReplyError, PermanentError
 from limpet.evaluators.builtin import as_string, brief, item_name, why_no_string
-from limpet.evaluators.embedding_batches import EmbeddingBatches, EmbeddingModel, Vector
 from limpet.evaluators.model_evaluator import models_of
 from limpet.evaluators.protocol import Evaluator, Scored, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import model_name
+from limpet.pacing.leave import Leave, current_leave, take_leave
 from limpet.types import Output, Scale, Score
+from limpet.usage import Plain, Receipts, current_receipts, plain_usage, receipts_in, total_usage
+
+Vector = Sequence[float]
+_MOST_CALLS = 64
+_WAIT_S = 0.005
+
+
+class EmbeddingModel(Protocol):
+    """A model that returns vectors."""
+
+    name: str
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        """Return the vector of each text, from one paced request; its `usage` may be told."""
+        ...
+
+
+class Embedded(NamedTuple):
+    """The vectors of the texts of one call.
+
+    Attributes:
+        vectors: A vector for each text.
+        usage: What they used; None if unknown.
+    """
+
+    vectors: list[Vector]
+    usage: Plain | None
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call, with what its cell paid for so far."""
+
+    texts: tuple[str, ...]
+    done: asyncio.Future[Embedded]
+    leave: Leave
+    cell: Receipts
+    lost: Receipts = field(default_factory=list)
+
+
+class EmbeddingBatches:
+    """Collects calls, and sends them together."""
+
+    def __init__(self, model: EmbeddingModel) -> None:
+        self._model = model
+        self._calls: list[_Call] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def embed(self, texts: Sequence[str]) -> Embedded:
+        """Return the vectors of some texts."""
+        loop = asyncio.get_running_loop()
+        call = _Call(tuple(texts), loop.create_future(), current_leave(), current_receipts())
+        self._calls.append(call)
+        if len(self._calls) >= _MOST_CALLS:
+            self._flush()
+        elif self._timer is None:
+            self._timer = loop.call_later(_WAIT_S, self._flush)
+        return await call.done
+
+    async def close(self) -> None:
+        """Give up what is not sent or not answered."""
+        if self._timer is not None:
+            self._timer.cancel()
+        sending = list(self._sending)
+        for task in sending:
+            task.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+        self._calls, self._timer = [], None
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        calls, self._calls, self._timer = self._calls, [], None
+        waiting = [call for call in calls if not call.done.done()]
+        if waiting:
+            task = asyncio.create_task(self._send(waiting), context=contextvars.copy_context())
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send(self, calls: Sequence[_Call]) -> None:
+        take_leave(leave := Leave())  # the request belongs to no single cell
+        for call in calls:
+            call.leave.share(leave)
+        with receipts_in([]) as receipts:  # nor does what it uses
+            try:
+                await self._answer(calls)
+            except PermanentError as error:
+                _charge(calls, receipts)
+                if len(calls) == 1:
+                    _fail(calls, error)
+                    return
+                for call in calls:  # the fault of one text must not be that of the others
+                    await self._send([call])
+            except Exception as error:  # noqa: BLE001 - each call raises it
+                _charge(calls, receipts)
+                _fail(calls, error)
+            except BaseException:
+                for call in calls:
+                    call.done.cancel()
+                raise
+
+    async def _answer(self, calls: Sequence[_Call]) -> None:
+        texts = list(dict.fromkeys(text for call in calls for text in call.texts))
+        vectors = await self._model.embed(texts)
+        if len(vectors) != len(texts):
+            raise InvalidReplyError(
+                f"{self._model.name}: {len(vectors)} vectors for {len(texts)} texts"
+            )
+        by_text = dict(zip(texts, vectors, strict=True))
+        usages = _shares(plain_usage(getattr(vectors, "usage", None), self._model.name), calls)
+        for call, usage in zip(calls, usages, strict=True):
+            if not call.done.done():
+                used = total_usage([*call.lost, usage])
+                call.done.set_result(Embedded([by_text[text] for text in call.texts], used))
+
+
+def _charge(calls: Sequence[_Call], receipts: Receipts) -> None:
+    """Share what a request used that failed."""
+    for call, share in zip(calls, _shares(total_usage(receipts), calls), strict=True):
+        call.lost += [] if share is None else [share]
+
+
+def _fail(calls: Sequence[_Call], error: Exception) -> None:
+    for call in calls:
+        call.cell += call.lost
+        if not call.done.done():
+            call.done.set_exception(error)
+
+
+def _shares(usage: Plain | None, calls: Sequence[_Call]) -> list[Plain | None]:
+    """Return the usage of each call, by the length of its texts. Together they are the whole."""
+    if usage is None:
+        return [None] * len(calls)
+    tokens = usage["total_tokens"]
+    sizes = [sum(len(text) + 1 for text in call.texts) for call in calls]
+    shares: list[Plain | None] = []
+    seen = given = 0
+    for size in sizes:
+        seen += size
+        share = round(tokens * seen / sum(sizes)) - given
+        given += share
+        counts = {"prompt_tokens": share, "total_tokens": share}
+        by_model = {name: usage[name] for name in ("asked",) if name in usage}
+        by_model["models"] = dict.fromkeys(usage.get("models") or (), counts)
+        shares.append({**counts, **by_model})
+    return shares
+
 
 _VERSION = 1
 

@@ -12,13 +12,11 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.builtin import brief
-from limpet.evaluators.judge_examples import judged_examples
-from limpet.evaluators.judge_prompt import Prompt, with_inputs
+from limpet.evaluators.judge_prompt import Prompt, judged_examples, ready_prompt, with_inputs
 from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import TIE, Choices, Vote, majority
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
-from limpet.evaluators.ready_prompts import ready_prompt
 from limpet.models.protocol import Reply
 from limpet.text import quoted
 from limpet.types import Scale

@@ -9,18 +9,70 @@ Servers cache what requests have in common from their beginning. So all that is 
 item stands first, the template as it was written; the key and the values are last.
 """
 
+import json
 import secrets
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError, PermanentError
-from limpet.evaluators.builtin import item_name
+from limpet.evaluators.builtin import brief, item_name
 from limpet.evaluators.protocol import Scored
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Message
 from limpet.templates import PLACEHOLDER, check_placeholders, names_in, value_as_text
-from limpet.text import hint_near, quoted
+from limpet.text import did_you_mean, hint_near, one_line, quoted
+
+_TEXTS = Path(__file__).with_name("prompts")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPrompt:
+    """A prompt that asks one question well.
+
+    Attributes:
+        text: The template.
+        choices: The value of each of its labels.
+    """
+
+    text: str
+    choices: Mapping[str, float]
+
+
+READY: Mapping[str, Mapping[str, float]] = {
+    "correctness": {"correct": 1, "incorrect": 0},
+    "faithfulness": {"faithful": 1, "unfaithful": 0},
+    "relevance": {"relevant": 1, "irrelevant": 0},
+    "document_relevance": {"relevant": 1, "irrelevant": 0},
+    "refusal": {"refused": 1, "answered": 0},
+    "toxicity": {"toxic": 1, "acceptable": 0},
+    "conciseness": {"concise": 1, "wordy": 0},
+    "tool_choice": {"right": 1, "wrong": 0},
+    "tool_arguments": {"right": 1, "wrong": 0},
+}
+"""The choices of each ready prompt, by its name.
+
+The value is 1 for what the name says: the mean of `toxicity` is the share of toxic outputs."""
+
+
+def ready_prompt(name: str) -> ReadyPrompt:
+    """Return a ready prompt.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    if name not in list(READY):  # it may not be hashable
+        near = did_you_mean(name, READY) if isinstance(name, str) else ""
+        raise ValueError(f"of={one_line(name)!r}: must be one of {', '.join(READY)}{near}")
+    return ReadyPrompt(_text(name), READY[name])
+
+
+@cache
+def _text(name: str) -> str:
+    return _TEXTS.joinpath(f"{name}.txt").read_text("utf-8").strip()
+
 
 PARTS = ("output", "expected", "input", "trace", "id")
 """Names that mean what they mean for every evaluator. All others are fields of the row."""
@@ -191,3 +243,49 @@ def _value_of(name: str, scored: Scored) -> Any:
             hint=hint_near(field, PARTS) or f"the prompt names it as {{{{{name}}}}}",
         )
     return row[field]
+
+
+def judged_examples(
+    examples: Any, prompt: str, answer: str, allowed: Iterable[Any]
+) -> list[tuple[Values, str]]:
+    """Return the values and the reply of each example.
+
+    Args:
+        examples: Dicts with a value for each placeholder, a `reason` and the answer.
+        prompt: The template.
+        answer: The key of the answer.
+        allowed: The answers that there are.
+
+    Raises:
+        TypeError: They are not a list of dicts, or a reason is not a string.
+        ValueError: One lacks a value, has one too many, or another answer.
+    """
+    if isinstance(examples, (str, Mapping)) or not isinstance(examples, Iterable):
+        raise TypeError(f"examples={examples!r}: must be a list of dicts")
+    names, answers = Prompt(prompt, "").names, list(allowed)
+    return [
+        _example(example, f"examples: number {number}", names, answer, answers)
+        for number, example in enumerate(examples, 1)
+    ]
+
+
+def _example(
+    example: Any, where: str, names: Sequence[str], answer: str, allowed: list[Any]
+) -> tuple[Values, str]:
+    if not isinstance(example, Mapping):
+        raise TypeError(f"{where} is {brief(example)}: must be a dict")
+    keys = (*names, "reason", answer)
+    for key in keys:
+        if key not in example:
+            raise ValueError(f"{where} has no {key!r}; it needs {', '.join(keys)}")
+    for key in example:
+        if key not in keys:
+            raise ValueError(f"{where} has {key!r}, which the prompt does not show")
+    reason, given = example["reason"], example[answer]
+    if not isinstance(reason, str):
+        raise TypeError(f"{where}: its reason {brief(reason)} must be a string")
+    if given not in allowed or isinstance(given, bool):
+        one_of = ", ".join(map(str, allowed))
+        raise ValueError(f"{where}: its {answer} {brief(given)} must be one of {one_of}")
+    reply = json.dumps({"reason": reason, answer: given}, ensure_ascii=False)
+    return {name: value_as_text(example[name]) for name in names}, reply

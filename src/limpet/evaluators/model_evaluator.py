@@ -13,17 +13,16 @@ from functools import cached_property
 from typing import Any
 
 from limpet import arguments
-from limpet.evaluators.ballots import ballot
 from limpet.evaluators.judge_prompt import Prompt, Values
 from limpet.evaluators.judge_replies import ask_for_reply
-from limpet.evaluators.judge_votes import all_of
+from limpet.evaluators.judge_votes import all_of, ballot
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep, code_of, described_by, stated_by
 from limpet.json_values import NotPlainError, to_plain
 from limpet.models import Model, Reply, as_model
 from limpet.models.protocol import model_name
-from limpet.secrets.names import secrets_under_names
+from limpet.secrets.known import secrets_under_names
 from limpet.types import Output
 from limpet.usage import total_usage
 

@@ -13,10 +13,81 @@ from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any, NamedTuple
 
-from limpet.evaluators.inputs import value_of
+from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scored
-from limpet.evaluators.reads import FIELD, ITEM, checked_reads, reads_item
-from limpet.text import did_you_mean, one_line
+from limpet.evaluators.reads import FIELD, ITEM, PARTS, checked_reads, reads_item
+from limpet.templates import check_placeholders, names_in, render
+from limpet.text import did_you_mean, one_line, quoted
+
+_OF_ITEM = ("id", "row")
+
+
+class Inputs:
+    """Templates for the inputs of an evaluator, by its own names.
+
+    Args:
+        templates: The template of each input.
+        who: The evaluator, for messages.
+
+    Attributes:
+        templates: The same, checked.
+        reads: What they read of the item and its output.
+
+    Raises:
+        TypeError: They are not a dict with strings as keys.
+        LimpetError: A placeholder is not closed.
+    """
+
+    def __init__(self, templates: Mapping[str, Any], who: str) -> None:
+        if not isinstance(templates, Mapping) or not all(isinstance(key, str) for key in templates):
+            example = '{"context": "{{documents}}"}'
+            raise TypeError(
+                f"{who}: inputs={one_line(templates)}: must be a dict of templates, like {example}"
+            )
+        for field, template in templates.items():
+            check_placeholders(**{f"{who}: inputs.{field}": template})
+        self.templates = dict(templates)
+        self.reads = frozenset(_read_by(name) for _, name in names_in(self.templates))
+
+    def values(self, scored: Scored) -> dict[str, Any]:
+        """Return the inputs for one output.
+
+        Raises:
+            PermanentError: The item lacks a field.
+        """
+
+        def value(name: str) -> Any:
+            return value_of(scored, _read_by(name))
+
+        return {field: render(template, value) for field, template in self.templates.items()}
+
+
+def _read_by(name: str) -> str:
+    """Return what a placeholder reads, as an evaluator declares it."""
+    return name if name in PARTS or name.startswith(FIELD) else FIELD + name
+
+
+def value_of(scored: Scored, part: str) -> Any:
+    """Return a part of what is scored, as in `Evaluator.reads`, or the whole item.
+
+    Raises:
+        PermanentError: The item lacks the field.
+    """
+    if part not in _OF_ITEM and not part.startswith(FIELD):
+        return getattr(scored, part)
+    where = scored.where or "the item"
+    if scored.item is None:
+        raise PermanentError(f"{where}: there is no row, and the evaluator takes {quoted(part)}")
+    if part in _OF_ITEM:
+        return getattr(scored.item, part)
+    field = part.removeprefix(FIELD)
+    if field not in scored.item.row:
+        raise PermanentError(
+            f"{where} has no field {quoted(field)}, which the evaluator takes",
+            hint="name a field of the dataset, or output, expected, input, trace, id",
+        )
+    return scored.item.row[field]
+
 
 FIELDS = ("output", "expected", "input", "item", "trace")
 """The fields a function can ask for."""

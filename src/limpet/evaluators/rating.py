@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from limpet.evaluators.builtin import brief
-from limpet.evaluators.judge_examples import judged_examples
-from limpet.evaluators.judge_prompt import Prompt
+from limpet.evaluators.judge_prompt import Prompt, judged_examples
 from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import Vote, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking

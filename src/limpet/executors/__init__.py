@@ -10,9 +10,8 @@ from limpet.executors.details import (
     Finished,
     Unset,
 )
-from limpet.executors.factory import get_executor_on_sync_context
+from limpet.executors.factory import SyncExecutor, get_executor_on_sync_context
 from limpet.executors.retry import Backoff
-from limpet.executors.sync_executor import SyncExecutor
 from limpet.pacing.aimd import ConcurrencyController
 
 __all__ = [

@@ -37,15 +37,12 @@ from limpet.arguments import (
 )
 from limpet.executors.details import UNSET, ExecutionDetails, Finished, InputT, OutputT, Unset
 from limpet.executors.dispatch import STOP_GRACE_S, Dispatch
-from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
-from limpet.executors.inputs import Inputs, open_inputs
+from limpet.executors.inputs import NO_SINK, Inputs, OrderedResults, Sink, open_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
-from limpet.executors.options import CostOf, Settings
-from limpet.executors.progress import Progress
-from limpet.executors.results import NO_SINK, OrderedResults, Sink
+from limpet.executors.options import CostOf, Settings, SlowStart
+from limpet.executors.progress import Hooks, OnAttempt, OnComplete, Progress
 from limpet.executors.retry import Backoff, Classify, RetryRules
-from limpet.executors.slow_start import SlowStart
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.secrets.masking import Mask

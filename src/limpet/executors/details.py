@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from limpet.executors.countdown import Countdown
-from limpet.pacing.clock import now
+from limpet.pacing.aimd import now
 from limpet.pacing.leave import Leave
 from limpet.pacing.signals import FailureKind
 

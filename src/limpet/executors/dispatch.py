@@ -23,19 +23,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from limpet.executors import reasons
+from limpet.executors import settlement as reasons
 from limpet.executors.countdown import Countdown
 from limpet.executors.details import Attempt, Call, Cancelled, Finished
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
-from limpet.executors.gate import Gate
-from limpet.executors.hooks import HookRunner
-from limpet.executors.inputs import NOTHING, Inputs
-from limpet.executors.options import Settings
-from limpet.executors.progress import Progress
-from limpet.executors.queue import CallQueue
-from limpet.executors.results import NO_SINK, Sink
+from limpet.executors.gate import CallQueue, Gate
+from limpet.executors.inputs import NO_SINK, NOTHING, Inputs, Sink
+from limpet.executors.options import FirstCalls, Settings
+from limpet.executors.progress import HookRunner, Progress
 from limpet.executors.settlement import Action, Decision, Settlement
-from limpet.executors.slow_start import FirstCalls
 from limpet.pacing.ticket import Ticket
 
 STOP_GRACE_S = 2.0

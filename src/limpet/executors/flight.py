@@ -21,8 +21,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.executors.countdown import Countdown
 from limpet.executors.details import Attempt, Call, Cancelled
-from limpet.executors.forks import end_if_forked
-from limpet.executors.loops import silence
+from limpet.executors.loops import end_if_forked, silence
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.ticket import Ticket, observe_into

@@ -1,15 +1,105 @@
 """The keyword arguments of an AsyncExecutor, and the settings it passes to each of its runs."""
 
+import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
-from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
+from limpet.executors.details import Call
+from limpet.executors.progress import Hooks, OnAttempt, OnComplete
 from limpet.executors.retry import Backoff, Classify, RetryRules
-from limpet.executors.slow_start import SlowStart
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import Cost, Pacer
+
+
+class SlowStart(NamedTuple):
+    """The limits of a slow start.
+
+    Attributes:
+        most: How many inputs may be in progress.
+        retried: How many inputs that failed may be retried; this many failures keep it slow.
+        seconds: After which it ends if fewer inputs have failed.
+    """
+
+    most: int
+    retried: int
+    seconds: float
+
+
+class FirstCalls:
+    """Which calls a run may make while it starts slowly.
+
+    Args:
+        limits: The limits; None: it starts at full speed.
+        on_time: Called when the seconds have passed.
+    """
+
+    def __init__(self, limits: SlowStart | None, on_time: Callable[[], None]) -> None:
+        self._limits = limits
+        self._on_time = on_time
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_time_up = False
+        self._failed: set[int] = set()  # at most `retried` of them
+        self._retried: set[int] = set()
+
+    def _limits_now(self) -> SlowStart | None:
+        limits = self._limits
+        if limits is None or (self._is_time_up and len(self._failed) < limits.retried):
+            return None
+        return limits
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the slow start is on."""
+        return self._limits is not None
+
+    def may_take(self, in_progress: int) -> bool:
+        """Return whether an input may be taken while this many are in progress."""
+        limits = self._limits_now()
+        return limits is None or in_progress < limits.most
+
+    def took(self) -> None:
+        """An input was taken: the time runs from the first."""
+        if self._limits is not None and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._limits.seconds, self._time_is_up)
+
+    def failed(self, call: Call) -> None:
+        """An attempt of a call failed."""
+        if self._limits is not None and len(self._failed) < self._limits.retried:
+            self._failed.add(call.index)
+
+    def may_retry(self, call: Call) -> bool:
+        """Return whether a failed call may be retried; then it keeps that right."""
+        limits = self._limits_now()
+        if limits is None or call.index in self._retried:
+            return True
+        if len(self._retried) == limits.retried:
+            return False
+        self._retried.add(call.index)
+        return True
+
+    def ended(self, call: Call) -> bool:
+        """A call ended. Returns whether another may be retried in its place."""
+        if call.index not in self._retried:
+            return False
+        self._retried.remove(call.index)
+        return True
+
+    def full_speed(self) -> bool:
+        """End the slow start. Returns whether it was on."""
+        was_on, self._limits = self._limits is not None, None
+        return was_on
+
+    def _time_is_up(self) -> None:
+        self._is_time_up = True
+        self._on_time()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
 
 CostOf = Callable[[Any], Cost]
 """Returns the estimated cost of an input."""

@@ -4,17 +4,86 @@ The decision is made here, and reported to the pacer or the controller; `dispatc
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum, auto
 
-from limpet.executors import reasons
+from limpet.errors import (
+    CallCancelledError,
+    EndpointDownError,
+    InterruptedRunError,
+    QuotaExhaustedError,
+    TransientError,
+)
 from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.flight import NotAwaitableError
 from limpet.executors.options import Settings
 from limpet.executors.progress import Progress
 from limpet.pacing.pacer import Pacer
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind
+from limpet.text import one_line
+
+
+def overdue(index: int, number: int, timeout_s: float, *, last: bool = False) -> TimeoutError:
+    """Return the error of an attempt that took too long, and the last one's with what to do."""
+    what = f"input {index}: no answer within {timeout_s:g} s (attempt {number})"
+    more = "; a higher timeout gives it more time, a higher max_timeouts more attempts"
+    return TimeoutError(what + (more if last else ""))
+
+
+def cancelled_on_request(index: int) -> CallCancelledError:
+    """Return the error of a call cancelled by its index."""
+    return CallCancelledError(f"the call for input {index} was cancelled on request")
+
+
+def cancelled_from_inside(index: int, error: asyncio.CancelledError) -> TransientError:
+    """Return the error of a call whose own code cancelled it."""
+    cancelled = TransientError(f"the call for input {index} was cancelled from inside")
+    cancelled.__cause__ = error
+    return cancelled
+
+
+def quota_exhausted(error: Exception, retry_after_s: float | None) -> QuotaExhaustedError:
+    """Return the reason for a stop on an exhausted quota, with the time to resume."""
+    if isinstance(error, QuotaExhaustedError):
+        return error
+    if retry_after_s is None:
+        hint = "top up the account or wait for its reset, then run the remaining inputs"
+    else:
+        hint = f"run the remaining inputs after {resume_time(retry_after_s)}"
+    stop = QuotaExhaustedError(f"the provider's quota is exhausted: {one_line(error)}", hint=hint)
+    stop.__cause__ = error
+    return stop
+
+
+def nothing_gets_through(seconds: float, error: Exception) -> EndpointDownError:
+    """Return the reason for a stop after a long outage."""
+    stop = EndpointDownError(
+        f"no call has succeeded for {seconds / 60:.0f} minutes; the last error: {one_line(error)}",
+        hint="run the remaining inputs when the provider is back",
+    )
+    stop.__cause__ = error
+    return stop
+
+
+def resume_time(seconds: float) -> str:
+    """Format a moment in the future: its local time, and how far away it is."""
+    minutes = math.ceil(min(seconds, 366 * 86_400) / 60)
+    parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
+    distance = " ".join(f"{count} {unit}" for count, unit in parts if count)
+    moment = datetime.fromtimestamp(time.time() + minutes * 60, tz=UTC).astimezone()
+    return f"{moment:%Y-%m-%d %H:%M} (in {distance})"
+
+
+def interrupted() -> InterruptedRunError:
+    """Return the reason for a stop on a signal."""
+    return InterruptedRunError(
+        "a signal stopped the run", hint="run the remaining inputs to continue"
+    )
+
 
 OUTAGE_PATIENCE_S = 600.0
 """When no call has succeeded for this long, the run stops, to be resumed."""
@@ -107,7 +176,7 @@ class Settlement:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
                 attempt.leave.void()
-                error = reasons.cancelled_on_request(attempt.index)
+                error = cancelled_on_request(attempt.index)
                 return Decision(Action.FAIL, error, on_request=True)
             case Cancelled.STOP:
                 attempt.leave.void()
@@ -115,7 +184,7 @@ class Settlement:
         if error is None:
             return self._completed(attempt)
         if isinstance(error, asyncio.CancelledError):
-            return self._failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
+            return self._failed(attempt, cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
             return self._failed(attempt, error)
         attempt.leave.void()
@@ -130,7 +199,7 @@ class Settlement:
 
     def _timed_out(self, attempt: Attempt) -> Decision:
         settings, call = self._settings, attempt.call
-        error = reasons.overdue(call.index, attempt.number, settings.timeout_s)
+        error = overdue(call.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
         charged = attempt.leave.timed_out() or self._is_at_fault(call)
@@ -138,7 +207,7 @@ class Settlement:
         spent, most = (call.timeouts, most) if most is not None else self._retries(call)
         if charged and spent >= most:
             if settings.max_timeouts is not None:
-                error = reasons.overdue(call.index, attempt.number, settings.timeout_s, last=True)
+                error = overdue(call.index, attempt.number, settings.timeout_s, last=True)
             return Decision(Action.FAIL, error)
         call.timeouts += charged
         # If nothing has worked so far, the failure should show soon.
@@ -164,7 +233,7 @@ class Settlement:
         if signal.kind is FailureKind.SETUP:
             return Decision(Action.STOP, error)
         if signal.kind is FailureKind.QUOTA or (endless and signal.kind in _PUSHBACK):
-            return Decision(Action.STOP, reasons.quota_exhausted(error, signal.retry_after_s))
+            return Decision(Action.STOP, quota_exhausted(error, signal.retry_after_s))
         if not charged and at_fault and signal.pushback:
             # Others pass and this one is refused: a few refusals are bad luck, many are not.
             call.refusals += 1
@@ -215,4 +284,4 @@ class Settlement:
         if pacer is None or pacer.blocked_s < OUTAGE_PATIENCE_S:
             return decision
         assert isinstance(decision.error, Exception)
-        return Decision(Action.STOP, reasons.nothing_gets_through(pacer.blocked_s, decision.error))
+        return Decision(Action.STOP, nothing_gets_through(pacer.blocked_s, decision.error))

@@ -2,7 +2,7 @@
 
 from limpet.journal.column import Column, ColumnReader
 from limpet.journal.journal import Journal
-from limpet.journal.scan import ColumnState
+from limpet.journal.recovery import ColumnState
 from limpet.journal.verify import Report, repair, verify
 from limpet.types import Cell, CellStatus, Failure, Outcome
 

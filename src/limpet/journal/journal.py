@@ -27,12 +27,12 @@ from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, seal, timestamp
 from limpet.journal.lock import Lock
 from limpet.journal.recovery import (
+    ColumnState,
     move_column,
     recover,
     recover_event_log,
     set_aside_bad_lines,
 )
-from limpet.journal.scan import ColumnState
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 from limpet.json_values import dumps, encode
 from limpet.text import one_line

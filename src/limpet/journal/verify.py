@@ -10,8 +10,13 @@ from limpet.journal.files import open_for_append
 from limpet.journal.index import IndexFile
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import read_column, recover, set_aside, set_aside_bad_lines
-from limpet.journal.scan import ColumnState
+from limpet.journal.recovery import (
+    ColumnState,
+    read_column,
+    recover,
+    set_aside,
+    set_aside_bad_lines,
+)
 
 
 @dataclass(frozen=True, slots=True)

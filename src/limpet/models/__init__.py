@@ -3,8 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from limpet.models.coerce import as_model
-from limpet.models.protocol import Message, Model, Reply
+from limpet.models.protocol import Message, Model, Reply, as_model
 
 if TYPE_CHECKING:
     from limpet.models.openai_model import openai_api

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from limpet.errors import InvalidReplyError, LimpetError
 from limpet.models.completion import MisfitError, Reading
 from limpet.models.failures import BadRequestError
-from limpet.models.forms import AUTO, FORMS, TEXT, asked_in
 from limpet.models.protocol import Message, Model, Reply
-from limpet.models.schema import Schema, check_schema
+from limpet.models.schema import AUTO, FORMS, TEXT, Schema, asked_in, check_schema
 from limpet.pacing.registry import endpoint
 
 logger = logging.getLogger("limpet.models")

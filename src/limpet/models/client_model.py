@@ -1,20 +1,28 @@
-"""A user's own client as a model: an `AsyncOpenAI`, or anything of its shape."""
+"""A user's own client, or async function, as a model."""
 
-from collections.abc import Iterable, Mapping
+import inspect
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from limpet.errors import SetupError, TransientError
+from limpet.errors import PermanentError, SetupError, TransientError
 from limpet.executors.threads import is_awaitable
 from limpet.fingerprints.keys import digest
+from limpet.fingerprints.steps import OwnCode
 from limpet.models.chat import ChatModel, Response
-from limpet.models.completion import Reading
+from limpet.models.completion import Reading, note_usage
 from limpet.models.failures import refusal
-from limpet.pacing import observe, shapes
-from limpet.pacing.registry import endpoint_for
+from limpet.models.protocol import Message, Model, Reply
+from limpet.models.schema import Schema, check_schema, with_instruction
+from limpet.pacing import observe
+from limpet.pacing import signals as shapes
+from limpet.pacing.registry import endpoint, endpoint_for
 from limpet.secrets.in_headers import Secrets
-from limpet.text import text_of
+from limpet.text import one_line, text_of
 from limpet.transport.address import Address
 from limpet.transport.parsing import parse_json
+from limpet.usage import usage_of
 
 _OWN_STATUSES = frozenset({400, 401, 403, 404, 422, 501})
 _NOT_ASYNC = object()
@@ -111,3 +119,72 @@ def _address_of(client: Any) -> Address | None:
         return Address(str(url), "base_url")
     except Exception:  # noqa: BLE001 - it is only used to name the endpoint
         return None
+
+
+class FunctionModel(OwnCode, Model):
+    """An async function that replies to messages; its code counts. See `as_model`."""
+
+    def __init__(self, function: Any, name: str | None = None) -> None:
+        super().__init__(function)
+        own = getattr(function, "__name__", type(function).__name__)
+        self.name = own if name is None else name
+        self.endpoint = self.name
+        self._function = function
+        self._reading = Reading(self.name, one_line, self.name)
+        self._takes_schema = _takes_schema(function)
+
+    def __repr__(self) -> str:
+        return f"<model {self.name}: {self._function!r}>"
+
+    async def ask(
+        self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
+    ) -> Reply:
+        if schema is not None:
+            check_schema(schema)
+            if self._takes_schema:
+                params["schema"] = schema
+            else:
+                messages = with_instruction(messages, schema)
+        async with endpoint(self.endpoint):
+            return self._reply(await self._function(messages, **params), schema)
+
+    def _reply(self, returned: Any, schema: Schema | None) -> Reply:
+        if isinstance(returned, Reply):
+            # As a client reports it, it may be a dict or an object of the client's own.
+            usage, _ = usage_of(returned.usage)
+            note_usage(usage, returned.model or self.name)
+            return self._checked(replace(returned, usage=usage), schema)
+        if isinstance(returned, str):
+            return self._checked(Reply(returned), schema)
+        if isinstance(returned, Mapping) and "choices" in returned:
+            return self._reading.reply(returned, {}, schema)
+        if isinstance(returned, dict):
+            return self._checked(Reply(_as_json(returned), returned), schema)
+        raise PermanentError(
+            f"{self.name}: returned a {type(returned).__name__}: it must be a string, a dict or a "
+            "Reply"
+        )
+
+    def _checked(self, reply: Reply, schema: Schema | None) -> Reply:
+        if schema is None:
+            return reply
+        parsed = reply.parsed
+        if parsed is None:
+            parsed = self._reading.parsed(reply.text, schema, reply.usage, reply.finish)
+        else:
+            self._reading.check(parsed, schema, reply.text, reply.usage)
+        return replace(reply, parsed=parsed)
+
+
+def _as_json(value: dict[str, Any]) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PermanentError(f"the returned dict is not JSON: {one_line(str(error))}") from None
+
+
+def _takes_schema(function: Any) -> bool:
+    try:
+        return "schema" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False

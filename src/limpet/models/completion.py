@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet.errors import InvalidReplyError, LimpetError, TransientError
-from limpet.models.forms import TOOL
 from limpet.models.protocol import Reply
-from limpet.models.schema import Schema, misfit, parse_reply
+from limpet.models.schema import TOOL, Schema, misfit, parse_reply
 from limpet.pacing import observe
 from limpet.transport.failures import said_error, status_error
 from limpet.transport.parsing import parse_json

@@ -8,11 +8,12 @@ is left out.
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import SetupError
 from limpet.json_values import is_deep_text
+from limpet.models.protocol import Message
 from limpet.text import one_line
 from limpet.transport.parsing import finite, integer, refuse
 
@@ -163,3 +164,48 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=refuse, parse_float=finite, parse_int=integer
 )  # made once: making it takes longer than most replies
+
+
+AUTO, TEXT = "auto", "text"
+FORMS = ("schema", "tool", TEXT)
+"""What `auto` tries, best first."""
+TOOL = "reply"
+_INSTRUCTION = "Reply with JSON only, no other text, that fits this JSON schema:\n"
+
+
+def asked_in(form: str, schema: Schema, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the fields of a request that ask for a reply in this form."""
+    if form == "schema":
+        wanted = {"name": TOOL, "strict": True, "schema": schema}
+        return {
+            "messages": messages,
+            "response_format": {"type": "json_schema", "json_schema": wanted},
+        }
+    if form == "tool":
+        function = {"name": TOOL, "description": "Give your reply.", "parameters": schema}
+        return {
+            "messages": messages,
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": {"type": "function", "function": {"name": TOOL}},
+        }
+    return {"messages": with_instruction(messages, schema)}
+
+
+def with_instruction(messages: Sequence[Message], schema: Schema) -> list[Message]:
+    """Return the messages with the schema at the end of the last."""
+    text = _INSTRUCTION + json.dumps(schema, ensure_ascii=False, default=_plain)
+    if not messages:
+        return [{"role": "user", "content": text}]
+    *before, last = messages
+    content = last.get("content")
+    if isinstance(content, str):
+        return [*before, {**last, "content": f"{content}\n\n{text}"}]
+    if isinstance(content, Sequence):  # parts: text, images
+        return [*before, {**last, "content": [*content, {"type": "text", "text": text}]}]
+    return [*messages, {"role": "user", "content": text}]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a schema cannot contain a {type(value).__name__}")

@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import os
+import re
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakKeyDictionary
@@ -12,17 +14,145 @@ from yarl import URL
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
-from limpet.models.connections import SharedClient, opened
 from limpet.models.failures import ModelMissingError, PathMissingError, refusal, said_in
-from limpet.models.keys import Key
-from limpet.secrets.names import may_be_secret
+from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
-from limpet.transport.address import Address
-from limpet.transport.client import Client
+from limpet.transport.address import Address, flaw_of_header
+from limpet.transport.client import CallOptions, Client, client_for
 from limpet.transport.failures import SUCCESSES
-from limpet.transport.options import CallOptions, client_for
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import HttpReply
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class Key:
+    """The key of a model.
+
+    Args:
+        key: `${NAME}`, a literal key, or None: no key is sent.
+
+    Raises:
+        LimpetError: It is none of these.
+    """
+
+    def __init__(self, key: str | None) -> None:
+        if key is not None and (not isinstance(key, str) or not key.strip()):
+            raise LimpetError('key: must be "${NAME}" of an environment variable, or None')
+        variable = _VARIABLE.fullmatch(key.strip()) if key else None
+        self._variable = variable[1] if variable else None
+        self._literal = None if variable else key
+        if self._literal is not None:
+            if "${" in self._literal:
+                raise LimpetError('key: must be "${NAME}" of one environment variable, alone')
+            self._checked(self._literal)
+
+    def __repr__(self) -> str:
+        if self._variable is not None:
+            return f"${{{self._variable}}}"
+        return "None" if self._literal is None else "<a key>"
+
+    @property
+    def value(self) -> str | None:
+        """The key as it is now; None if there is none, or its variable is not set."""
+        value = self._literal if self._variable is None else os.environ.get(self._variable)
+        return value.strip() if value and value.strip() else None
+
+    def read(self) -> str | None:
+        """Return the key to send; None: none is needed.
+
+        Raises:
+            SetupError: Its variable is not set, or what it holds cannot be sent.
+        """
+        value = self.value
+        if value is None and self._variable is not None:
+            raise SetupError(
+                f"the environment variable {self._variable}, which holds the model's key, is not "
+                "set",
+                hint=f"set {self._variable}, or use key=None for a server without keys",
+            )
+        if value is not None:
+            self._checked(value)
+        return value
+
+    def _checked(self, value: str) -> None:
+        flaw = flaw_of_header(value.strip())
+        if flaw is None and not value.strip().isascii():
+            flaw = "contains characters that a header cannot hold"
+        if flaw is not None:
+            name = "key" if self._variable is None else f"the environment variable {self._variable}"
+            raise SetupError(f"{name}: the key {flaw}")
+
+    @property
+    def hint(self) -> str:
+        """What to do when the server refuses it."""
+        if self._variable is not None:
+            return f"check the key in the environment variable {self._variable}, and run again"
+        if self._literal is not None:
+            return "check the key, and run again"
+        return 'the server wants a key: set key="${NAME}", with the name of a variable that has it'
+
+
+_Clients = dict[Hashable, "SharedClient"]
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = WeakKeyDictionary()
+
+
+class SharedClient:
+    """An open client, and how many have opened it.
+
+    Attributes:
+        client: The client.
+        models: The names of the server's models, once they have been asked for.
+        listing: Held by the call that asks for them.
+    """
+
+    def __init__(self, client: Client, forget: Callable[[], object]) -> None:
+        self.client = client
+        self.models: list[str] | None = None
+        self.listing = asyncio.Lock()
+        self._forget = forget
+        self._uses = 0
+        self._lock = asyncio.Lock()  # the second user waits until the first has opened it
+
+    async def open(self) -> None:
+        """Open it for another user."""
+        async with self._lock:
+            if not self._uses:
+                await self.client.open()
+            self._uses += 1
+
+    async def close(self) -> None:
+        """Give it back. The last user closes it."""
+        async with self._lock:
+            self._uses -= 1
+            if not self._uses:
+                self._forget()
+                await self.client.close()
+
+
+async def opened(settings: Hashable, make: Callable[[], Client]) -> SharedClient:
+    """Return the open client with these settings.
+
+    Args:
+        settings: Everything that distinguishes clients.
+        make: Makes the client, if there is none yet.
+
+    Raises:
+        EndpointDownError: No connection is possible.
+        LimpetError: The environment names a proxy or certificates that cannot be used.
+    """
+    clients = _clients.setdefault(asyncio.get_running_loop(), {})
+    shared = clients.get(settings)
+    if shared is None:
+        shared = SharedClient(make(), lambda: clients.pop(settings, None))
+        clients[settings] = shared
+    try:
+        await shared.open()
+    except BaseException:
+        clients.pop(settings, None)
+        raise
+    return shared
+
 
 Read = Callable[[HttpReply], Awaitable[Response]]
 _AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")

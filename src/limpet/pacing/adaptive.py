@@ -32,16 +32,12 @@ here has been tried against a live provider.
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S
-from limpet.pacing.bucket import TELLING_S
-from limpet.pacing.ceiling import Ceiling
 from limpet.pacing.chance import SOON, Refusal
+from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
-from limpet.pacing.large_calls import LargeCalls
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
-from limpet.pacing.traffic import MINUTE_S, Sent
-from limpet.pacing.usage import Usage
+from limpet.pacing.traffic import MINUTE_S, LargeCalls, Sent, Usage
 
 CHECK_AGAIN_S = 1.0
 """Longest wait computed ahead: the ceilings rise meanwhile."""

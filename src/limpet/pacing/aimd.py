@@ -1,10 +1,20 @@
 """How many concurrent calls, judging only by successes, timeouts and refusals?"""
 
+import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
 from limpet.arguments import number_from, positive_number, share, whole_number_from
-from limpet.pacing.clock import now
+
+
+def now() -> float:
+    """Return the running loop's time, or `time.monotonic()` without a running loop."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return time.monotonic()
+    return loop.time()
 
 
 class ConcurrencyController:

@@ -21,12 +21,19 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S, Breaker
-from limpet.pacing.bucket import TRUST, Bucket
-from limpet.pacing.ceiling import DIP, FULL_SPEED, Ceiling
 from limpet.pacing.chance import Chance
-from limpet.pacing.rounds import Rounds
-from limpet.pacing.speed_test import SpeedTest
+from limpet.pacing.estimates import (
+    DIP,
+    FULL_SPEED,
+    LONG_BLOCK_S,
+    SILENCE_S,
+    TRUST,
+    Breaker,
+    Bucket,
+    Ceiling,
+    Rounds,
+    SpeedTest,
+)
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
 
 FIRST_WINDOW = 16

@@ -2,7 +2,10 @@
 
 import math
 from collections import deque
+from collections.abc import Mapping
+from functools import lru_cache
 
+from limpet.pacing.limits import number
 from limpet.pacing.mirrors import Prediction
 
 MINUTE_S = 60.0
@@ -102,3 +105,89 @@ class Traffic:
         """Return the requests per second over the last minute, or since the first."""
         self.forget_old(now)
         return len(self._minute) / max(1.0, now - self._minute[0].at) if self._minute else 0.0
+
+
+OFTEN, LARGEST = 3, 64.0
+"""Refusals of a call from which it may be larger than others; how many times at most."""
+MOST_OWNERS = 1000
+
+
+class LargeCalls:
+    """How often calls were refused while others passed, by owner, until they are answered."""
+
+    def __init__(self) -> None:
+        self._refusals: dict[object, tuple[int, int]] = {}  # how many, and the answers by then
+        self._answers = 0
+
+    def refused(self, owner: object) -> None:
+        count, answers = self._refusals.get(owner, (0, -1))
+        others_passed = self._answers > answers
+        self._refusals[owner] = count + others_passed, self._answers
+        if len(self._refusals) > MOST_OWNERS:  # some gave up
+            del self._refusals[next(iter(self._refusals))]
+
+    def answered(self, owner: object) -> None:
+        self._answers += 1
+        self._refusals.pop(owner, None)
+
+    def size_of(self, owner: object) -> float:
+        """Return how many times larger than others a call may be."""
+        refusals, _ = self._refusals.get(owner, (0, 0))
+        return 1.0 if refusals < OFTEN else min(2.0 ** (refusals - OFTEN + 1), LARGEST)
+
+
+LEARN = 0.05
+"""Weight of a call in the mean."""
+MOST_TOKENS = 1e9
+"""More than this in a call is not believed."""
+
+# Lower case, without separators: promptTokenCount and prompt_token_count are the same.
+_NAMES = {
+    "tokens": ("totaltokens", "totaltokencount", "tokens"),
+    "input-tokens": ("prompttokens", "inputtokens", "prompttokencount", "promptevalcount"),
+    "output-tokens": ("completiontokens", "outputtokens", "candidatestokencount", "evalcount"),
+}
+
+
+def tokens_in(usage: object) -> dict[str, float]:
+    """Return the tokens that a call used, under the names that rate-limit headers use.
+
+    Understands the usage of OpenAI, Anthropic, Gemini, Bedrock, Ollama and those that follow them.
+    """
+    if not isinstance(usage, Mapping):
+        return {}
+    plain = {_plain(str(name)): number(amount) for name, amount in usage.items()}
+    found: dict[str, float] = {}
+    for dimension, names in _NAMES.items():
+        for name in names:
+            if (amount := plain.get(name)) is not None:
+                found[dimension] = min(amount, MOST_TOKENS)
+                break
+    parts = found.get("input-tokens", 0.0) + found.get("output-tokens", 0.0)
+    if parts:
+        found.setdefault("tokens", parts)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+class Usage:
+    """The mean of what calls used, by dimension.
+
+    Attributes:
+        mean: The tokens of a call; a dimension without any usage is missing.
+    """
+
+    def __init__(self) -> None:
+        self.mean: dict[str, float] = {}
+        self._calls = 0
+
+    def add(self, used: Mapping[str, float]) -> None:
+        """Record what a call used."""
+        self._calls += bool(used)
+        for name, amount in used.items():
+            mean = self.mean.get(name, amount)
+            self.mean[name] = mean + max(LEARN, 1 / self._calls) * (amount - mean)

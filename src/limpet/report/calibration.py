@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.comparison_words import number
+from limpet.report.comparison import number
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import shown
 from limpet.run.calibrating.calibration import Agreement, Calibration, Disagreement

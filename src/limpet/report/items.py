@@ -1,15 +1,16 @@
-"""What are the results of a run's items? As tables and as data."""
+"""What are the results of a run's items, by field, and which failures share a cause?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.text import Text
 
-from limpet.report.score_table import ScoreTable
-from limpet.report.tables import Indented, cell
-from limpet.report.words import in_full, shown
+from limpet.report.tables import Indented, ScoreTable, cell
+from limpet.report.words import in_full, p_value, shown
+from limpet.run.executing.guards import alike
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.score_words import ScoreName, parts_of, values_words
+from limpet.run.results.score_words import ScoreName, parts_of, score_words, values_words
 from limpet.text import one_line
 
 
@@ -117,4 +118,158 @@ def item_data(item: ItemResult) -> dict[str, Any]:
         "saw_masked": list(item.saw_masked),
         "by_current_version": not item.version,
         "redo": item.redo,
+    }
+
+
+_BY_CHANCE = 0.05
+"""A difference counts if its adjusted p value is at most this."""
+
+
+def groups_table(
+    groups: Sequence[Mapping[str, Any]], field: str, only: ScoreName | None = None
+) -> ScoreTable:
+    """Return a table of groups with their means."""
+    scores = [_field_words(group, only) for group in groups]
+    names = dict.fromkeys(name for of_group in scores for name in of_group)
+    names |= dict.fromkeys(_unscored(groups, only))
+    with_failed = any(group["workflow"]["failed"] for group in groups)
+    numbers = ["items", *(["failed"] if with_failed else [])]
+    table = ScoreTable([one_line(field), *numbers], list(names), numbers)
+    for group, of_group in zip(groups, scores, strict=True):
+        failed = sum(group["workflow"]["failed"].values())
+        cells = [shown(group["value"]) or "–", f"{group['n']:,}"]
+        cells += [f"{failed:,}" if failed else ""] if with_failed else []
+        table.add([*map(cell, cells)], of_group, {})
+    return table
+
+
+def difference_lines(
+    groups: Sequence[Mapping[str, Any]], only: ScoreName | None = None
+) -> list[str]:
+    """Return which groups differ from the rest by more than chance, a line each."""
+    lines, is_tested = [], False
+    for group in groups:
+        for evaluator, numbers in group["evaluators"].items():
+            by_part = {None: numbers.get("from_rest"), **numbers.get("from_rest_by_score", {})}
+            for part, about in by_part.items():
+                name = ScoreName(evaluator, part)
+                if about is None or only not in (None, name, ScoreName(evaluator)):
+                    continue
+                is_tested = True
+                if about["p_adjusted"] <= _BY_CHANCE:
+                    way = "above" if about["difference"] > 0 else "below"
+                    value = shown(group["value"]) or "–"
+                    apart = f"{abs(about['difference']):.3g} {way} the rest"
+                    p = p_value(about["p_adjusted"]).replace("<", "< ")
+                    lines.append(f"{value}: {one_line(str(name))} is {apart} (p {p})")
+    adjusted = "p values adjusted by Benjamini–Hochberg"
+    if is_tested:
+        lines = [*lines, adjusted] if lines else [f"no group differs from the rest ({adjusted})"]
+    return [*lines, *_grouped(groups, only)]
+
+
+def _grouped(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> Iterator[str]:
+    """Yield which scores count the items of a group together: their intervals are wider."""
+    for name, numbers in groups[0]["evaluators"].items() if groups else ():
+        if (field := numbers.get("group")) and (only is None or only.evaluator == name):
+            yield f"{one_line(name)}: items of one {one_line(field)} count together (group)"
+
+
+def _field_words(group: Mapping[str, Any], only: ScoreName | None) -> dict[str, str]:
+    return {
+        one_line(str(name)): words
+        for evaluator, numbers in group["evaluators"].items()
+        if numbers["completed"]  # else the names of its scores are not known here
+        for part, words in score_words(numbers).items()
+        if only in (None, name := ScoreName(evaluator, part), ScoreName(evaluator))
+    }
+
+
+def _unscored(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> list[str]:
+    """Return the evaluators that have scored nothing in any group."""
+    return [
+        one_line(name)
+        for name in groups[0]["evaluators"]
+        if not any(group["evaluators"][name]["completed"] for group in groups)
+        if only is None or only.evaluator == name
+    ]
+
+
+_MOST_IDS = 5
+
+
+@dataclass(slots=True)
+class FailureGroup:
+    """Failures of one step that share a cause.
+
+    Attributes:
+        step: The step.
+        error: The first of them, as in `failures.jsonl`.
+        alike: What they have in common: class, type, and message without particulars.
+        ids: The items in dataset order; the first is the example.
+        trials: The trial of each of them.
+    """
+
+    step: str
+    error: Mapping[str, Any]
+    alike: str
+    ids: list[str] = field(default_factory=list)
+    trials: list[int] = field(default_factory=list)
+
+    def named(self, most: int) -> list[str]:
+        """Return the first ids, with their trials if there are several."""
+        pairs = zip(self.ids[:most], self.trials, strict=False)
+        if not any(self.trials):
+            return [one_line(id_) for id_, _ in pairs]
+        return [f"{one_line(id_)} (trial {trial})" for id_, trial in pairs]
+
+
+def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[FailureGroup]:
+    """Group failures by cause, the most frequent first; None includes all steps."""
+    groups: dict[tuple[str, str], FailureGroup] = {}
+    for item in items:
+        for name, error in _failures(item):
+            if step is None or name == step:
+                common = alike(*(str(error.get(part, "")) for part in ("class", "type", "message")))
+                group = groups.setdefault((name, common), FailureGroup(name, error, common))
+                group.ids.append(item.id)
+                group.trials.append(item.trial)
+    return sorted(groups.values(), key=lambda group: -len(group.ids))
+
+
+def _failures(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if item.error is not None:
+        yield "workflow", item.error
+    yield from item.score_errors.items()
+    for step, error in item.redo.items():
+        if error is not None and item.error is None and step not in item.score_errors:
+            yield f"{step}, run again", error
+
+
+def group_lines(group: FailureGroup) -> Iterator[Any]:
+    """Yield a group's count, message and example, line by line."""
+    error = group.error
+    what = f"{error.get('class', '')}, {error.get('type', '')}: {error.get('message', '')}"
+    yield Text(f"{len(group.ids):,} × {one_line(group.step)}: ", style="bold") + Text(
+        one_line(what), style="yellow"
+    )
+    example, *others = group.named(_MOST_IDS + 1)
+    more = len(group.ids) - 1 - len(others)
+    named = f"for example {example}" if others else f"item {example}"
+    named += f"; also {', '.join(others)}" if others else ""
+    yield Indented(named + (f" and {more:,} more" if more else ""))
+    yield from traceback_lines(error)
+
+
+def group_data(group: FailureGroup) -> dict[str, Any]:
+    """Return a group as JSON data."""
+    return {
+        "step": group.step,
+        "class": group.error.get("class"),
+        "type": group.error.get("type"),
+        "count": len(group.ids),
+        "alike": group.alike,
+        "example": {"id": group.ids[0], **group.error},
+        "ids": group.ids,
+        "trials": group.trials,
     }

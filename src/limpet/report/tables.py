@@ -3,14 +3,16 @@
 import io
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import indent
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -85,3 +87,133 @@ def put(*renderables: RenderableType) -> None:
 def put_json(value: Any) -> None:
     """Print one line of JSON to stdout."""
     click.echo(json_line(value))
+
+
+NONE = "–"
+_REASON = "reason"
+_ROOMY, _TIGHT = 24, 12
+"""Texts may be cut to the first to make room for scores, to the second for whole ids."""
+GAP = 2
+INDENT = 4
+
+
+class _Row(NamedTuple):
+    cells: Sequence[Text]
+    scores: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+
+class ScoreTable:
+    """A table of texts with scores, and perhaps reasons.
+
+    Args:
+        heads: The columns of texts.
+        scores: The names of the scores, without control characters.
+        numbers: Which of the heads are numbers.
+    """
+
+    def __init__(
+        self, heads: Sequence[str], scores: Sequence[str], numbers: Iterable[str] = ()
+    ) -> None:
+        self._heads = heads
+        self._scores = scores
+        self._numbers = [*numbers]
+        self._rows: list[_Row] = []
+
+    def add(
+        self, cells: Sequence[Text], scores: Mapping[str, str], reasons: Mapping[str, str]
+    ) -> None:
+        """Add a line: its texts, and its scores and reasons by name, where it has them."""
+        self._rows.append(_Row(cells, scores, reasons))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._needs() <= options.max_width:
+            yield self._wide()
+        else:
+            yield from self._narrow(console, options)
+
+    def _needs(self) -> int:
+        """Return the width at which all columns have enough room."""
+        texts = [
+            max(cell_len(head), *(min(_ROOMY, row.cells[at].cell_len) for row in self._rows))
+            for at, head in enumerate(self._heads)
+        ]
+        texts[0] = max(texts[0], self._id_width)
+        scores = [
+            max(cell_len(name), *(cell_len(row.scores.get(name, "")) for row in self._rows))
+            for name in self._scores
+        ]
+        reasons = [min(_ROOMY, max(cell_len(_in_one(row)) for row in self._rows))]
+        return sum(wide + GAP for wide in (*texts, *scores, *filter(None, reasons))) - GAP
+
+    @property
+    def _id_width(self) -> int:
+        return max(row.cells[0].cell_len for row in self._rows)
+
+    def _wide(self) -> Table:
+        reason = [_REASON] if any(row.reasons for row in self._rows) else []
+        table = plain_table(
+            *self._heads, *self._scores, *reason,
+            fixed=self._heads[:1], numbers=[*self._numbers, *self._scores],
+        )  # fmt: skip
+        for row in self._rows:
+            scores = [cell(row.scores.get(name, NONE)) for name in self._scores]
+            table.add_row(*row.cells, *scores, *([cell(_in_one(row))] if reason else []))
+        return table
+
+    def _narrow(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # A whole id can be copied.
+        is_room = self._id_width + _TIGHT * (len(self._heads) - 1) <= options.max_width
+        fixed = self._heads[:1] if is_room else ()
+        table = plain_table(*self._heads, fixed=fixed, numbers=self._numbers)
+        for row in self._rows:
+            table.add_row(*row.cells)
+        lines = iter(console.render_lines(table, options, pad=False))
+        for line in (next(lines), next(lines)):  # the heads, and the rule below them
+            yield from (*line, Segment.line())
+        width = options.max_width - INDENT
+        for line, row in zip(lines, self._rows, strict=True):
+            yield from (*line, Segment.line())
+            scores = {name: row.scores[name] for name in self._scores if name in row.scores}
+            for below in (*wrapped(scores, width, self._column), *_reasons(row)):
+                yield Padding(below, (0, 0, 0, INDENT))
+
+    @property
+    def _column(self) -> int:
+        """The width of a score in the lines below, so that they are aligned."""
+        return max(
+            (cell_len(name) + 1 + cell_len(row.scores.get(name, "")))
+            for row in self._rows
+            for name in self._scores or [""]
+        )
+
+
+def wrapped(scores: Mapping[str, str], width: int, column: int) -> Iterator[RenderableType]:
+    """Yield scores by name in lines of a width, aligned in columns where they are short enough."""
+    line = Text()
+    for name, words in scores.items():
+        score = Text.assemble((name, "cyan"), " ", words)
+        if line and line.cell_len + GAP + score.cell_len > width:
+            yield line
+            line = Text()
+        line = (line + Text(" " * GAP) if line else line) + score
+        line.pad_right(max(0, min(_ROOMY, column) - score.cell_len))
+    if line:
+        line.rstrip()
+        yield line
+
+
+def _in_one(row: _Row) -> str:
+    return "; ".join(f"{name}{reason}" for name, reason in _named_reasons(row))
+
+
+def _reasons(row: _Row) -> Iterator[RenderableType]:
+    for name, reason in _named_reasons(row):
+        yield Text.assemble((name, "cyan"), reason)
+
+
+def _named_reasons(row: _Row) -> Iterator[tuple[str, str]]:
+    """Yield each reason after the name of its score, unless the row has only one."""
+    is_only = len(row.reasons) == 1 and len(row.scores) <= 1
+    for name, reason in row.reasons.items():
+        yield "" if is_only else f"{name}: ", reason

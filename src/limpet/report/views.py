@@ -5,11 +5,14 @@ log, one JSON object per event, or nothing.
 """
 
 import contextlib
+import os
+import shlex
 import signal
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TextIO
 
@@ -17,15 +20,16 @@ from rich.console import Group, RenderableType
 
 from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
 from limpet.executors.dispatch import STOP_GRACE_S
-from limpet.report.live_display import LiveDisplay, Waiting
-from limpet.report.progress import ProgressTable, as_data, progress_line
-from limpet.report.terminal import say
+from limpet.report.status import ProgressTable, as_data, progress_line
+from limpet.report.summary import remarks, summary_table
+from limpet.report.terminal import LiveDisplay, Waiting, is_drawing, say, stderr_console
 from limpet.report.words import json_line
 from limpet.run.planning.plan import Plan
+from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.run_file import WORKFLOW
 from limpet.run.session_view import SessionView
 from limpet.secrets.masking import by_environment
-from limpet.text import count, text_of
+from limpet.text import count, harmless, text_of
 from limpet.types import Cell, CellStatus, Outcome
 
 
@@ -205,3 +209,44 @@ class EventView(View):
 
 def _named(cell: Cell) -> dict[str, Any]:
     return {"step": cell.step, "id": cell.id, "trial": cell.trial}
+
+
+def script_view() -> SessionView:
+    """Return a view on the terminal of stderr; one without effect while another run is shown."""
+    if is_drawing():
+        return View()
+    stderr_console.cache_clear()  # the script may have replaced stderr
+    return OnTerminal()
+
+
+class OnTerminal(LiveView):
+    """The plan, a live table and the summary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started = time.monotonic()
+
+    def ended(self, result: EvaluationResult) -> None:
+        self.end()
+        console = stderr_console()
+        console.print()
+        console.print(summary_table(result.summary))
+        console.print()
+        for line in remarks(result.summary, time.monotonic() - self._started):
+            say(line, "dim")
+        reason = result.stop_reason
+        if reason is not None:
+            hint = None if isinstance(reason, EarlyStopError) else "run the script again to resume"
+            say(f"stopped: {reason_words(reason, hint)}", "yellow")
+        if result.run is not None:
+            say(_next(result, Path(result.run)), wrap=False)
+
+
+def _next(result: EvaluationResult, run: Path) -> str:
+    path = shlex.quote(
+        harmless(os.path.relpath(run) if run.is_relative_to(Path.cwd()) else str(run))
+    )
+    steps = [result.summary["workflow"], *result.summary["evaluators"].values()]
+    if any(step["failed"] for step in steps):
+        return f"see why: limpet show {path} --failed"
+    return f"see the results: limpet show {path}"

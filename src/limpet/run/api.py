@@ -10,9 +10,8 @@ from typing import Any, Literal, Unpack
 from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
-from limpet.engines.main_module import refuse_while_importing
 from limpet.engines.ray.settings import check_installed
-from limpet.engines.sent_steps import pickled_step
+from limpet.engines.sent_steps import pickled_step, refuse_while_importing
 from limpet.engines.spec import Engine, as_engine, runs_user_code
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluators
@@ -20,7 +19,7 @@ from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
-from limpet.fingerprints.declared import as_declared
+from limpet.fingerprints.steps import as_declared
 from limpet.run.executing.session import EvaluationSession
 from limpet.run.executing.stopping import whole
 from limpet.run.options import (

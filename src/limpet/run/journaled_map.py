@@ -15,10 +15,9 @@ from limpet.executors.inputs import NumberedInputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
-from limpet.fingerprints.declared import as_declared
 from limpet.fingerprints.files.project import project_of
 from limpet.fingerprints.keys import Occurrences, digest, output_key, with_types
-from limpet.fingerprints.steps import OwnCode
+from limpet.fingerprints.steps import OwnCode, as_declared
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, encode, exception_in

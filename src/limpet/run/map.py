@@ -9,7 +9,7 @@ from typing import Any, Unpack, overload
 from limpet.arguments import function as checked_function
 from limpet.datasets.sources import is_frame, rows_of_frame
 from limpet.executors.details import InputT, OutputT
-from limpet.executors.hooks import OnComplete
+from limpet.executors.progress import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.run.executing.stopping import whole
 from limpet.run.journaled_map import JournaledMap, MapRun

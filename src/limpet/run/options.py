@@ -9,7 +9,7 @@ from limpet.arguments import function, positive_number, true_or_false, whole_num
 from limpet.engines.spec import as_engine
 from limpet.executors.options import CostOf, ExecutorOptions
 from limpet.executors.retry import Backoff, Classify
-from limpet.fingerprints.declared import DependsOn, as_declared
+from limpet.fingerprints.steps import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.request import OnItem, check_goals

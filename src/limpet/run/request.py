@@ -13,7 +13,7 @@ from limpet.errors import LimpetError
 from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
-from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import DependsOn
 from limpet.journal.writer import Durability
 from limpet.run.record_fields import USUAL_NAMES, RecordNames
 from limpet.run.results.costs import Prices

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePath
 
+from limpet.secrets.known import PHRASE, WORDS, Rating, is_secret_name, may_be_secret, rated
 from limpet.secrets.masking import MASK
-from limpet.secrets.names import PHRASE, WORDS, Rating, is_secret_name, may_be_secret, rated
 
 # For a name that is often not a secret (`answer_key`, `signature`), the value decides.
 _SHORTEST_DOUBTFUL = 6

@@ -10,9 +10,8 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 
-from limpet.secrets.known import NUMBER, URL, looks_secret, secrets_of_url
+from limpet.secrets.known import NUMBER, URL, looks_secret, may_be_secret, secrets_of_url
 from limpet.secrets.masking import Mask
-from limpet.secrets.names import may_be_secret
 
 _SHORTEST, _SHORTEST_UNNAMED = 3, 8
 _LONGEST_WORD = 20

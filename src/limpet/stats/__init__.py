@@ -4,15 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from limpet.stats.corrections import benjamini_hochberg, holm
     from limpet.stats.failures import bounds, paired_bounds
-    from limpet.stats.fixed_questions import paired_these_questions, these_questions
     from limpet.stats.gate import not_worse
     from limpet.stats.intervals import interval, label_intervals, proportion
     from limpet.stats.people import agreement, kappa, ppi_mean
     from limpet.stats.results import Gate, HelpsMore, Interval, Kappa, Paired
-    from limpet.stats.trials import helps_more, pass_at_k, pass_hat_k, variance_parts
-    from limpet.stats.two_runs import paired
+    from limpet.stats.trials import (
+        helps_more,
+        paired_these_questions,
+        pass_at_k,
+        pass_hat_k,
+        these_questions,
+        variance_parts,
+    )
+    from limpet.stats.two_runs import benjamini_hochberg, holm, paired
 
 __all__ = [
     "Gate",

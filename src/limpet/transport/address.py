@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from limpet.errors import LimpetError
-from limpet.secrets.names import may_be_secret
+from limpet.secrets.known import may_be_secret
 
 _PORTS = {"http": 80, "https": 443}
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110

@@ -6,24 +6,127 @@ the server; the pacer handles outages after that.
 
 import asyncio
 import contextlib
+import functools
+import os
+import select
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypedDict, TypeVar
+from urllib import request
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 from yarl import URL
 
+from limpet.arguments import positive_number
 from limpet.errors import EndpointDownError, LimpetError, PermanentError
 from limpet.pacing.ticket import observe
 from limpet.secrets.in_headers import Secrets
-from limpet.transport.address import Address
-from limpet.transport.client_failures import translated, why_not
-from limpet.transport.deadlines import Deadlines, within
-from limpet.transport.failures import MOST_HEADER_BYTES
-from limpet.transport.pool import Pool
-from limpet.transport.proxies import proxy_for, tls_context
-from limpet.transport.reply import HttpReply
+from limpet.text import did_you_mean
+from limpet.transport.address import Address, checked_headers
+from limpet.transport.failures import MOST_HEADER_BYTES, translated, why_not
+from limpet.transport.reply import Deadlines, HttpReply, within
+
+
+class Pool(aiohttp.TCPConnector):
+    """A connection pool that drops connections which received unexpected data."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        handler: type[ResponseHandler] = _Connection
+        self._factory = functools.partial(handler, loop=self._loop)
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        ours = isinstance(protocol, _Connection)
+        if ours:
+            protocol.idle = True
+        super()._release(key, protocol, should_close=should_close or not ours)
+
+
+class _Connection(ResponseHandler):
+    """A connection.
+
+    Attributes:
+        idle: No call has been sent since the last answer.
+    """
+
+    idle = False
+    _poll: "select.poll | None" = None
+
+    def set_response_params(self, **params: Any) -> None:  # a call begins
+        self.idle = False
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.idle:
+            super().data_received(data)
+        elif data:
+            self.force_close()
+            if self.transport is not None:
+                self.transport.abort()
+
+    def is_connected(self) -> bool:
+        if not super().is_connected():
+            return False
+        return not self.idle or not (self.should_close or self._has_unread_data())
+
+    def _has_unread_data(self) -> bool:
+        """Return whether data has arrived that the event loop has not read yet."""
+        if self._poll is None:  # made once: a connection keeps its socket
+            transport = self.transport
+            socket = None if transport is None else transport.get_extra_info("socket")
+            if socket is None:
+                return False
+            self._poll = select.poll()  # select() is limited to 1,024 files
+            self._poll.register(socket, select.POLLIN)
+        return bool(self._poll.poll(0))
+
+
+_MORE_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+def proxy_for(scheme: str, host: str) -> Address | None:
+    """Return the proxy for a server; None: connect directly.
+
+    Raises:
+        LimpetError: The proxy is not an http or https one.
+    """
+    proxies = request.getproxies_environment()
+    url = proxies.get(scheme) or proxies.get("all")
+    if not url or request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # missing in typeshed
+        return None
+    url = url if "://" in url else f"http://{url}"
+    try:
+        return Address(url, "proxy")
+    except LimpetError:
+        kind = url.partition("://")[0]
+        shown = f"{kind}://…" if kind.isalnum() else "…"  # not more: it may contain a password
+        raise LimpetError(
+            f"the proxy for {scheme}:// in the environment cannot be used: {shown}",
+            hint="it must look like http://host:port",
+        ) from None
+
+
+def tls_context() -> ssl.SSLContext:
+    """Return a TLS context with the trusted certificates.
+
+    Raises:
+        LimpetError: A certificate file named in the environment cannot be read.
+    """
+    context = ssl.create_default_context()
+    for name in _MORE_CERTIFICATES:
+        if not (path := os.environ.get(name)):
+            continue
+        try:
+            if os.path.isdir(path):  # noqa: PTH112 - the variable holds either
+                context.load_verify_locations(capath=path)
+            else:
+                context.load_verify_locations(cafile=path)
+        except OSError as error:  # includes ssl.SSLError
+            raise LimpetError(f"{name}={path}: cannot read certificates: {error}") from error
+    return context
+
 
 T = TypeVar("T")
 MEBI = 2**20
@@ -257,3 +360,50 @@ class Client:
                 hint="use that address if it is the right one",
             )
         return target
+
+
+class CallOptions(TypedDict, total=False):
+    """How a server is called: options that every remote workflow and model takes.
+
+    Attributes:
+        headers: Headers to send. The values are secrets: never shown, and in no fingerprint.
+        connect_timeout: Seconds to connect (10).
+        first_byte_timeout: Seconds until the response begins, including connecting.
+        between_bytes_timeout: Seconds between two pieces of the response.
+        timeout: Seconds for the whole call.
+        max_response_mb: A larger response is a failure (64).
+    """
+
+    headers: Mapping[str, str] | None
+    connect_timeout: float | None
+    first_byte_timeout: float | None
+    between_bytes_timeout: float | None
+    timeout: float | None
+    max_response_mb: float
+
+
+def client_for(kind: str, address: Address, options: CallOptions) -> Client:
+    """Return a client for a server.
+
+    Args:
+        kind: What is called, for messages.
+        address: The server's address.
+        options: How to call it.
+
+    Raises:
+        LimpetError: A header cannot be sent.
+        TypeError: An option does not exist, or has the wrong type.
+        ValueError: An option has a value that is not allowed.
+    """
+    known = CallOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{name!r} is not an option of {kind}{did_you_mean(name, known)}")
+    deadlines = Deadlines(
+        options.get("connect_timeout", 10.0),
+        options.get("first_byte_timeout"),
+        options.get("between_bytes_timeout"),
+        options.get("timeout"),
+    )
+    max_response_mb = positive_number(max_response_mb=options.get("max_response_mb", 64))
+    return Client(address, checked_headers(options.get("headers")), deadlines, max_response_mb)

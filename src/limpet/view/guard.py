@@ -1,15 +1,17 @@
-"""Who may look?
-
-Other users of this machine reach its loopback, and any web page in the same browser may send
-requests to it. So each request needs the token that only the printed address has, and must name
-this server in `Host` and, if it says where it comes from, in `Origin`. To write, it must say so.
-"""
+"""Who may look, and what does a page get if it cannot get an answer?"""
 
 import hmac
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from limpet.errors import LimpetError
+from limpet.text import one_line, text_of
+from limpet.view.label_answers import AnswerChangedError
+from limpet.view.opened_runs import NoSuchRunError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _COOKIE = "limpet_token"
@@ -114,3 +116,57 @@ def _refused(
 ) -> web.Response:
     data = {"error": error, **({"hint": hint} if hint else {})}
     return web.json_response(data, status=status, headers=headers)
+
+
+logger = logging.getLogger("limpet.view")
+_STATUSES: dict[type[Exception], int] = {NoSuchRunError: 404, AnswerChangedError: 409}
+_HINT = "this is a bug in Limpet: please report what limpet view printed"
+
+
+def failed(error: Exception, status: int = 400) -> web.Response:
+    """Return what went wrong, and what to do, if that is known."""
+    hint = error.hint if isinstance(error, LimpetError) else None
+    data = {"error": text_of(error), "hint": hint}
+    return web.json_response(data, status=_STATUSES.get(type(error), status))
+
+
+class Faults:
+    """Turns exceptions that nobody expected into answers, and logs each kind once."""
+
+    def __init__(self) -> None:
+        self._logged: set[str] = set()
+
+    @web.middleware
+    async def caught(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, or say what happened."""
+        try:
+            return await handler(request)
+        except web.HTTPException as answer:
+            return web.json_response({"error": answer.reason}, status=answer.status)
+        except Exception as error:  # noqa: BLE001 - the page must be told, whatever it is
+            self._log(request.path, error)
+            what = f"{type(error).__name__}: {one_line(text_of(error))}"
+            return web.json_response({"error": what, "hint": _HINT}, status=500)
+
+    def _log(self, path: str, error: Exception) -> None:
+        at = error.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = "" if at is None else f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+        kind = f"{type(error).__name__} {where}"
+        if kind not in self._logged:
+            self._logged.add(kind)
+            logger.error("%s: the answer failed", path, exc_info=error)
+
+
+def server_log() -> logging.Logger:
+    """Return the log of the HTTP server, without requests that are not HTTP: anybody sends them."""
+    log = logging.getLogger("limpet.view.http")
+    if _is_ours not in log.filters:
+        log.addFilter(_is_ours)
+    return log
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)

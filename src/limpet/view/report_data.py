@@ -18,12 +18,11 @@ from limpet.run.reading.items import WholeItem
 from limpet.run.reading.scores import ScoreTable
 from limpet.run.results.score_words import parts_of, votes_disagree
 from limpet.view.item_answers import about_items, row_answer, whole_answer
-from limpet.view.label_questions import score_of
+from limpet.view.label_answers import score_of
 from limpet.view.opened_runs import OpenedRun
 from limpet.view.run_answers import RunAnswers
-from limpet.view.score_claims import score_claims
 from limpet.view.server import encoded
-from limpet.view.shown_values import PART, Shown
+from limpet.view.shown_values import PART, Shown, score_claims
 
 _CHUNK_ITEMS, _CHUNK_BYTES = 200, 2**20
 """A chunk ends with so many items, or so many bytes: a page decodes it when one of them opens."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.errors import LimpetError
 from limpet.journal.layout import layout_at
-from limpet.report.failure_groups import grouped
+from limpet.report.items import grouped
 from limpet.report.runs import scores_of, version_note
 from limpet.report.status import standing_lines, stop_reason
 from limpet.run.housekeeping import tags_of
@@ -21,8 +21,7 @@ from limpet.run.watcher import Snapshot, StepSnapshot
 from limpet.text import one_line, text_of
 from limpet.view.label_answers import draw_answer
 from limpet.view.opened_runs import OpenedRun, OpenedRuns
-from limpet.view.score_claims import score_claims, used
-from limpet.view.shown_values import line_of
+from limpet.view.shown_values import line_of, score_claims, used
 
 logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000

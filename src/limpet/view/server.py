@@ -19,8 +19,7 @@ from multidict import MultiMapping
 from limpet.errors import JournalError, LimpetError
 from limpet.json_values import is_deep_text
 from limpet.view.compare_answers import compare_answer
-from limpet.view.faults import Faults, failed, server_log
-from limpet.view.guard import Guard
+from limpet.view.guard import Faults, Guard, failed, server_log
 from limpet.view.item_answers import item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,

@@ -9,16 +9,15 @@ from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.templates import check_placeholders, has_placeholders
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
+from limpet.transport.client import CallOptions
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
-from limpet.transport.options import CallOptions
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
 from limpet.types import Item, Output
 from limpet.usage import note_paid, plain_usage, usage_of_body
-from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow
-from limpet.workflows.template import quoted_url, render, render_url
+from limpet.workflows.template import ALL, AnswerPath, quoted_url, render, render_url
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _STATUSES, _REDIRECTS = range(200, 600), range(300, 400)

@@ -6,17 +6,225 @@ from typing import Any, Unpack
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError
+from limpet.nat_trace import event_of
 from limpet.transport.address import Address
-from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, said_error
-from limpet.transport.options import CallOptions
+from limpet.transport.client import CallOptions
+from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, Show, StatusError, said_error
 from limpet.transport.parsing import parse_json
-from limpet.transport.reply import HttpReply
+from limpet.transport.reply import MOST_SAID, HttpReply
 from limpet.types import Item, Output
 from limpet.usage import note_paid, plain_usage, usage_of_body, usage_of_trace
-from limpet.workflows.nat_errors import agent_failure, is_agent_error
-from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow, shown_address
+
+_RATE_LIMITED = 429
+_LIMIT_NAMES = ("RateLimit", "TooManyRequests", "ResourceExhausted", "Throttl")
+_PERMANENT_NAMES = ("NameError", "UnboundLocalError", "SyntaxError", "ImportError",
+                    "ModuleNotFoundError", "NotImplementedError", "AuthenticationError",
+                    "PermissionDeniedError")  # fmt: skip
+
+
+class WorkflowFailedError(TransientError):
+    """The agent behind the server raised an exception."""
+
+
+def agent_failure(where: str, error: Mapping[str, Any], show: Show) -> LimpetError:
+    """Return the error for the toolkit's error object, by the exception it names."""
+    name = error.get("details")
+    name = name if isinstance(name, str) else ""
+    parts = [show(part) for part in (name, error.get("message", error)) if part]
+    message = f"{where}: the workflow failed: {': '.join(parts)}"
+    if any(part in name for part in _LIMIT_NAMES):
+        return StatusError(message, status=_RATE_LIMITED)
+    if name.rpartition(".")[2] in _PERMANENT_NAMES:
+        return PermanentError(message)
+    return WorkflowFailedError(message)
+
+
+def is_agent_error(value: Any) -> bool:
+    """Return whether a value is the toolkit's error object."""
+    return (
+        isinstance(value, dict)
+        and "value" not in value
+        and isinstance(value.get("code"), str)
+        and "message" in value
+    )
+
+
+_DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
+_TRACE_ID = '{"observability_trace_id":'
+_EVENT, _ERROR = b"event:", b"error"
+_OTHER_FIELDS = (b":", _EVENT, b"id:", b"retry:")
+_MARK = b"\xef\xbb\xbf"
+
+
+class AgentStream:
+    """Reads a stream as it arrives.
+
+    Args:
+        where: The call's name in messages.
+        show: Formats text from the server.
+
+    Attributes:
+        trace: The events of the intermediate steps, in order of arrival.
+        ended: The server marked the end.
+    """
+
+    def __init__(self, where: str, show: Show) -> None:
+        self.trace: list[dict[str, Any]] = []
+        self.ended = False
+        self._under_way: set[str] = set()
+        self._where = where
+        self._show = show
+        self._values: list[Any] = []
+        self._failure: LimpetError | None = None
+        self._open_line: list[bytes] = []
+        self._begun = False
+        self._error: list[bytes] | None = None  # the data of an error event so far
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the next bytes.
+
+        Raises:
+            TransientError: A line is broken.
+            PermanentError: A line holds something other than an answer.
+        """
+        # The open line stays in pieces: joining it for each piece would take quadratic time.
+        first, *more = chunk.split(b"\n")
+        self._open_line.append(first)
+        for line in more:
+            self._end_line()
+            self._open_line.append(line)
+
+    def _end_line(self) -> None:
+        line = b"".join(self._open_line)
+        self._open_line.clear()
+        if not self._begun:
+            self._begun, line = True, line.removeprefix(_MARK)
+        line = line.strip()
+        if line:
+            self._read(line)
+        else:
+            self._end_event()
+
+    def _end_event(self) -> None:
+        lines, self._error = self._error, None
+        if lines is None:
+            return
+        text = b"\n".join(lines)
+        try:
+            error = parse_json(text)
+        except ValueError:  # plain text
+            error = self._shown(text)
+        if not is_agent_error(error):
+            error = {"message": said_error(error) or error or "an empty error event"}
+        self._fail(error)
+
+    def _fail(self, error: Mapping[str, Any]) -> None:
+        self._failure = self._failure or agent_failure(self._where, error, self._show)
+
+    def _read(self, line: bytes) -> None:
+        if line.startswith(_DATA):
+            data = line[len(_DATA) :].strip()
+            if self._error is None:
+                self._read_data(data)
+            else:
+                self._error.append(data)
+        elif line.startswith(_EVENT) and line[len(_EVENT) :].strip() == _ERROR:
+            self._error = []
+        elif line.startswith(_STEP):
+            sent = self._parsed(line[len(_STEP) :], "a step")
+            self.trace.append(event_of(sent))
+            self._note_workflow(sent)
+        elif line.startswith(b"{"):
+            self._fail(self._parsed(line, "a line without a prefix"))
+        elif not line.startswith(_OTHER_FIELDS):
+            raise TransientError(
+                f"{self._where}: unexpected line in the stream: {self._shown(line)}"
+            )
+
+    def _note_workflow(self, sent: Any) -> None:
+        sent = sent if isinstance(sent, dict) else {}
+        if sent.get("type") == "WORKFLOW_START":
+            self._under_way.add(str(sent.get("id")))
+        elif sent.get("type") == "WORKFLOW_END":
+            self.ended = True
+            self._under_way.discard(str(sent.get("id")))
+
+    def _read_data(self, data: bytes) -> None:
+        if data == _DONE:
+            self.ended = True
+            return
+        part = self._parsed(data, "a part of the answer")
+        if is_agent_error(part):
+            self._fail(part)
+        elif isinstance(part, dict) and "value" in part:
+            if not _is_trace_id(part["value"]):
+                self._values.append(part["value"])
+        elif (error := said_error(part)) is not None:
+            self._fail({"message": error})
+        else:
+            raise PermanentError(
+                f"{self._where}: a part of the answer has no 'value': {self._shown(data)}"
+            )
+
+    def _parsed(self, raw: bytes, what: str) -> Any:
+        try:
+            return parse_json(raw)
+        except ValueError as error:
+            raise TransientError(f"{self._where}: {what} is {error}: {self._shown(raw)}") from None
+
+    def _shown(self, raw: bytes) -> str:
+        return self._show(raw[:MOST_SAID].decode(errors="replace"))
+
+    def answer(self, *, framed: bool) -> Any:
+        """Return the answer, once the stream has ended.
+
+        Args:
+            framed: HTTP marked the end, so the stream is not truncated.
+
+        Raises:
+            LimpetError: It failed, or is incomplete; the type says what to do.
+        """
+        self._end_line()
+        self._end_event()
+        if self._failure is not None:
+            raise self._failure
+        values = self._values
+        if self._under_way:
+            raise TransientError(
+                f"{self._where}: the stream ended before its workflow did (a WORKFLOW_START has no "
+                "WORKFLOW_END): it was truncated"
+            )
+        if not framed and not self.ended:
+            raise TransientError(
+                f"{self._where}: the stream ended without a mark (it is not chunked, and has no "
+                "length and no WORKFLOW_END): it may be truncated"
+            )
+        if not values:
+            return ""  # the agent had nothing to say
+        if any(value is None for value in values):
+            raise PermanentError(f"{self._where}: the answer is null")
+        if len(values) == 1:
+            return values[0]
+        if all(isinstance(value, str) for value in values):
+            return "".join(values)
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise PermanentError(
+            f"{self._where}: the answer has {len(values)} parts that are not all strings: {kinds}"
+        )
+
+
+def _is_trace_id(value: Any) -> bool:
+    """Return whether a part is only the id of a trace, which a traced server sends as well."""
+    if not isinstance(value, str) or not value.startswith(_TRACE_ID):
+        return False
+    try:
+        content = parse_json(value.encode())
+    except ValueError:
+        return False
+    return isinstance(content, dict) and list(content) == ["observability_trace_id"]
+
 
 _STREAM, _JSON = "text/event-stream", "application/json"
 

@@ -17,6 +17,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
@@ -281,3 +282,52 @@ class _Input(asyncio.BaseProtocol):
     def close(self) -> None:
         if self._pipe is not None:
             self._pipe.abort()
+
+
+_PROGRAM = """
+import os, signal, sys
+groups = set()
+for line in sys.stdin.buffer:
+    (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+
+
+class ProcessGuard:
+    """A process that kills the listed groups when this one dies."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-I", "-S", "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # no signal from the terminal reaches it
+        )
+
+    def started(self, group: int) -> None:
+        self._send(f"+{group}\n")
+
+    def ended(self, group: int) -> None:
+        self._send(f"-{group}\n")
+
+    def _send(self, line: str) -> None:
+        # Fewer bytes than PIPE_BUF are written whole. If somebody killed the guard, the groups are
+        # still killed by us.
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                os.write(self._process.stdin.fileno(), line.encode())
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+            await asyncio.to_thread(process.wait)

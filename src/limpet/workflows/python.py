@@ -17,9 +17,10 @@ from limpet.fingerprints.files.audit_hook import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
-from limpet.workflows.bound_arguments import BoundCode, first_free
 from limpet.workflows.parameters import (
+    BoundCode,
     first_by_position_only,
+    first_free,
     names_given,
     names_wanted,
     takes_input_first,

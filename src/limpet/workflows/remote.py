@@ -14,6 +14,7 @@ from limpet.errors import LimpetError, PermanentError, SetupError, TransientErro
 from limpet.fingerprints.keys import digest
 from limpet.pacing import observe
 from limpet.transport.address import Address
+from limpet.transport.client import CallOptions, client_for
 from limpet.transport.failures import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -21,7 +22,6 @@ from limpet.transport.failures import (
     status_error,
     wanted_fields,
 )
-from limpet.transport.options import CallOptions, client_for
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import MOST_SAID, HttpReply
 from limpet.types import Item, Output, Usage

@@ -12,7 +12,7 @@ from rich.console import Console
 from scored_runs import command, make, rows, scored_by
 
 import limpet
-from limpet.report import live_display
+from limpet.report import terminal as live_display
 
 SAME = "1" * 80 + "0" * 20
 HOSTILE = (

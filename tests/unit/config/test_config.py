@@ -225,8 +225,8 @@ def test_what_is_nested_too_deep_is_refused(text):
 
 
 def test_every_evaluator_of_the_package_can_be_asked_for():
-    from limpet.config.judges import JUDGES
-    from limpet.evaluators.by_name import BUILT_INS
+    from limpet.config.evaluators import JUDGES
+    from limpet.evaluators.coerce import BUILT_INS
 
     others = {"Evaluator", "Scored", "Scores", "as_evaluator", "as_evaluators", "evaluator"}
     assert set(BUILT_INS) | set(JUDGES) == set(limpet.evaluators.__all__) - others

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from limpet.engines.crash_reports import crashed_thread
+from limpet.engines.process_line import crashed_thread
 
 DIES = """
 import ctypes, faulthandler, sys, threading

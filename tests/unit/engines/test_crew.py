@@ -6,7 +6,6 @@ import pytest
 from virtual_time import in_virtual_time
 
 from limpet.engines.crew import Crew
-from limpet.engines.line import Lost
 from limpet.engines.messages import (
     ALIVE,
     BEGUN,
@@ -20,8 +19,9 @@ from limpet.engines.messages import (
     HUNG,
     OPEN,
     OPENED,
+    Lost,
 )
-from limpet.engines.packed_errors import packed_error
+from limpet.engines.packed_values import packed_error
 from limpet.engines.sent_steps import SentStep
 from limpet.engines.worker_news import SILENCE_S
 from limpet.errors import WorkerDiedError

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from limpet.engines.crowding import Crowding
+from limpet.engines.bench import Crowding
 
 
 @pytest.fixture

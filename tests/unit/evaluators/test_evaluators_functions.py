@@ -15,7 +15,7 @@ import pytest
 import limpet
 from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
-from limpet.evaluators.by_name import BUILT_INS
+from limpet.evaluators.coerce import BUILT_INS
 from limpet.types import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map", "output", "Error", "id")

@@ -11,8 +11,8 @@ import limpet
 from limpet import AsyncExecutor
 from limpet.executors.countdown import Countdown
 from limpet.executors.threads import Threads
-from limpet.transport.deadlines import within
 from limpet.transport.failures import TooSlowError
+from limpet.transport.reply import within
 
 
 def now():

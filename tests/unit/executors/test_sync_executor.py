@@ -4,7 +4,7 @@ import pytest
 
 import limpet
 from limpet import Backoff, ExecutionStatus, Executor, RateLimitError, SyncExecutor
-from limpet.executors.sync_executor import _SyncRun
+from limpet.executors.factory import _SyncRun
 
 NO_WAIT = Backoff(base_s=0)
 

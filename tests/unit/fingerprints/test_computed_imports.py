@@ -7,7 +7,7 @@ from importlib.machinery import PathFinder
 
 import pytest
 
-from limpet.fingerprints.code import imports
+from limpet.fingerprints.code import statements as imports
 from limpet.fingerprints.identity import identity_of
 
 MODULES = [f"part_{number}" for number in range(8)]

@@ -7,10 +7,9 @@ import textwrap
 
 import pytest
 
-from limpet.fingerprints.explaining.code_lines import compared_lines
-from limpet.fingerprints.explaining.differences import differences
-from limpet.fingerprints.explaining.shown import Shown
+from limpet.fingerprints.differences import compared_lines, differences
 from limpet.fingerprints.identity import changed_parts, identity_of
+from limpet.fingerprints.shown import Shown
 
 _NUMBERS = itertools.count()
 RETRY = """

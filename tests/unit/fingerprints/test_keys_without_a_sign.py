@@ -5,7 +5,7 @@ import json
 import pytest
 
 import limpet
-from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import DependsOn
 from limpet.secrets.in_code import without_keys, without_literals
 
 HEX = "c0ffee419f8e7d6c5b4a39281706"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from limpet.fingerprints.files import running_code
+from limpet.fingerprints.files import audit_hook as running_code
 from limpet.fingerprints.files.audit_hook import Watch, listen, stop_listening
 from limpet.fingerprints.files.file_reads import StepReads
 from limpet.fingerprints.files.project import Project

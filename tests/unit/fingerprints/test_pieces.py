@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.fingerprints.code.parsed import Parsed
-from limpet.fingerprints.code.pieces import cut
+from limpet.fingerprints.code.parsed import Parsed, cut
 from limpet.fingerprints.code.statements import assignments
 
 STDLIB = Path(sysconfig.get_path("stdlib"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.fingerprints.code import unchanged
+from limpet.fingerprints.code import source as unchanged
 from limpet.fingerprints.identity import identity_of
 
 BEFORE = "def answer(q):\n    return 'old' + q\n"

@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from limpet.errors import LimpetError, RateLimitError
+from limpet.evaluators.libraries.clients import RefusedCallError, outspoken, refusals
 from limpet.evaluators.libraries.nat import score_of_item
-from limpet.evaluators.libraries.refusals import RefusedCallError, outspoken, refusals
 from limpet.integrations.nat import toolkit as toolkit_module
 from limpet.integrations.nat.toolkit import Toolkit
 from limpet.integrations.nat.toolkit_evaluators import _made_of

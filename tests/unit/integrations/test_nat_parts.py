@@ -16,16 +16,14 @@ from limpet.evaluators.protocol import Scored
 from limpet.integrations.nat import Flags, load_nat_config, run_directory
 from limpet.integrations.nat import toolkit as toolkit_module
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
-from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
-from limpet.integrations.nat.in_process import InProcessWorkflow
-from limpet.integrations.nat.pre_processing import PreProcessed
+from limpet.integrations.nat.finishing import with_defaults
+from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers
+from limpet.integrations.nat.in_process import InProcessWorkflow, PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit
-from limpet.integrations.nat.toolkit_files import with_defaults
 from limpet.nat_trace import trace_of
 from limpet.run.api import aevaluate
-from limpet.secrets.in_configs import masked, without_secrets
-from limpet.secrets.in_yaml import masked_text
+from limpet.secrets.in_configs import masked, masked_text, without_secrets
 from limpet.types import Item
 
 
@@ -385,7 +383,7 @@ def test_a_served_workflow_of_plug_ins_that_are_not_here_ends_without_the_toolki
     def fail(_):
         raise limpet.LimpetError("config.yml: no such plug-in")
 
-    monkeypatch.setattr("limpet.integrations.nat.toolkit_files.is_installed", lambda: True)
+    monkeypatch.setattr("limpet.integrations.nat.finishing.is_installed", lambda: True)
     monkeypatch.setattr(Toolkit, "with_defaults", fail)
     said, data = [], {"eval": None, "workflow": {"_type": "far"}}
     assert with_defaults(data, Toolkit(Path("config.yml")), said.append) == data

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
+from limpet.journal.append_file import LiveFile
 from limpet.journal.layout import Layout
 from limpet.journal.lines import is_column, seal
-from limpet.journal.live_file import LiveFile
 
 
 def encode(value):

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.ceiling import Ceiling
-from limpet.pacing.rounds import Rounds
+from limpet.pacing.estimates import Ceiling, Rounds
 
 
 class Bench:

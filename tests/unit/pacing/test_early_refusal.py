@@ -8,9 +8,8 @@ import virtual_time
 
 import limpet
 from limpet import AsyncExecutor
-from limpet.pacing.ceiling import Ceiling
+from limpet.pacing.estimates import Ceiling, Rounds
 from limpet.pacing.known_limits import Suspicion
-from limpet.pacing.rounds import Rounds
 
 REFUSAL_S = 0.01
 

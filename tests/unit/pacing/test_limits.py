@@ -7,7 +7,7 @@ import pytest
 
 from limpet.pacing import FailureKind, Limit, classify
 from limpet.pacing.limits import duration_s, read_limits, seconds_until
-from limpet.pacing.shapes import lower_cased
+from limpet.pacing.signals import lower_cased
 
 NOW = 1_794_700_800.0  # 2026-11-15T00:00:00Z
 

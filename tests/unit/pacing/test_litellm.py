@@ -8,7 +8,7 @@ import virtual_time
 import limpet
 from limpet.pacing import FailureKind, Limit, classify
 from limpet.pacing.limits import read_limits
-from limpet.pacing.shapes import lower_cased
+from limpet.pacing.signals import lower_cased
 
 
 class ProxyError(Exception):

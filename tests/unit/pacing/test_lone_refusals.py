@@ -8,7 +8,7 @@ import pytest
 import virtual_time
 
 from limpet import AsyncExecutor, RateLimitError
-from limpet.pacing.speed_test import CALLS, FASTER, SpeedTest
+from limpet.pacing.estimates import CALLS, FASTER, SpeedTest
 from limpet.pacing.traffic import Sent
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirror, Mirrors
-from limpet.pacing.usage import Usage, tokens_in
+from limpet.pacing.traffic import Usage, tokens_in
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 import pacing

@@ -11,7 +11,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet import Pacer
 from limpet.pacing import PacerRegistry
-from limpet.pacing.large_calls import LargeCalls
+from limpet.pacing.traffic import LargeCalls
 
 
 def now():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet.report.comparison_words import amount_lines, answers, gate_words, score_lines
+from limpet.report.comparison import amount_lines, answers, gate_words, score_lines
 from limpet.run.comparing.results import (
     AmountDifference,
     Amounts,

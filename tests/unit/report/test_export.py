@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from limpet.errors import LimpetError
-from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown
-from limpet.report.parquet import write_parquet
+from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, write_parquet
 from limpet.run.results import table as spreadsheet
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.table import spreadsheet_cell

@@ -8,8 +8,8 @@ from rich.console import Console
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet.pacing.state import WORDS
-from limpet.report.progress import ProgressTable, progress_line
+from limpet.pacing.pacer import WORDS
+from limpet.report.status import ProgressTable, progress_line
 from limpet.run.watcher import Tally
 
 ROWS = [{"id": f"q{n}", "question": str(n)} for n in range(24)]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import limpet
-from limpet.report.log_lines import LogLines
+from limpet.report.scripts import LogLines
 from limpet.report.terminal import stderr_console
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.watcher import Tally

@@ -7,10 +7,9 @@ from rich.console import Console
 
 import limpet
 from limpet.report.items import items_table, score_names
-from limpet.report.runs import RunLine, RunsTable
+from limpet.report.runs import RunLine, RunsTable, VariantRow, VariantsTable
 from limpet.report.summary import summary_table
 from limpet.report.tables import Indented, put
-from limpet.report.variants import VariantRow, VariantsTable
 
 ROWS = [{"id": f"q{n}", "question": f"Question {n}", "answer": f"Answer {n}"} for n in range(3)]
 

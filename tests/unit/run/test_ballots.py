@@ -6,7 +6,7 @@ import json
 import pytest
 
 import limpet
-from limpet.evaluators.ballots import ballot
+from limpet.evaluators.judge_votes import ballot
 
 ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
 

@@ -14,7 +14,7 @@ from e2e import ready_limpet
 
 import limpet
 from limpet.evaluators import as_evaluator
-from limpet.executors import processor_use
+from limpet.executors import threads as processor_use
 from limpet.run.executing import asking as answering
 from limpet.run.executing import blocking
 

@@ -533,7 +533,7 @@ def test_a_full_disk_pauses_the_run_and_loses_nothing(tmp_path, monkeypatch, cap
     import os
     from pathlib import Path
 
-    from limpet.journal import full_disk
+    from limpet.journal import writer as full_disk
 
     answering, tries = Answering(), []
     column = tmp_path / "run" / "workflow_output.jsonl"

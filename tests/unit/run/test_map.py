@@ -431,7 +431,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
     import errno
     import os
 
-    from limpet.journal import full_disk
+    from limpet.journal import writer as full_disk
 
     counting, path = Counting(), tmp_path / "out.jsonl"
     full, tries, calls_while_full = threading.Event(), [], []

@@ -4,7 +4,7 @@ import pytest
 
 import limpet
 from limpet.evaluators import as_evaluator
-from limpet.report.by_field import difference_lines
+from limpet.report.items import difference_lines
 
 # 12 documents of 10 questions each, all of a document answered alike. Topic "a" is right on five of
 # its six documents, "b" on two.

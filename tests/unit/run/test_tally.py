@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import limpet
-from limpet.report.progress import ProgressTable, progress_line
+from limpet.report.status import ProgressTable, progress_line
 from limpet.report.terminal import Console
 from limpet.report.views import LineView
 from limpet.report.words import by_error, duration

@@ -9,9 +9,9 @@ import textwrap
 import pytest
 
 import limpet
-from limpet.fingerprints.explaining.differences import differences
-from limpet.fingerprints.explaining.shown import MOST_TEXT
+from limpet.fingerprints.differences import differences
 from limpet.fingerprints.identity import identity_of
+from limpet.fingerprints.shown import MOST_TEXT
 from limpet.journal.layout import layout_at
 from limpet.run.planning.identity_file import read_identity
 from limpet.run.planning.why import why_on_disk

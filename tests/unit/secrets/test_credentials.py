@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 import limpet
-from limpet.secrets.credentials import trace_without_credentials, without_credentials
-from limpet.secrets.logs import LOGGERS
-from limpet.secrets.masking import Masking
+from limpet.secrets.masking import LOGGERS, Masking, trace_without_credentials, without_credentials
 
 KEY = "k9-Planted0123456789"
 FORMS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from limpet.secrets.names import (
+from limpet.secrets.known import (
     Rating,
     is_secret_key,
     is_secret_name,

@@ -7,7 +7,7 @@ import pytest
 from imported_later import Later
 
 from limpet import ScoresError, stats
-from limpet.stats.tango import tango
+from limpet.stats.two_runs import tango
 
 optimize, reference = Later("scipy.optimize"), Later("scipy.stats")
 contingency_tables = Later("statsmodels.stats.contingency_tables")

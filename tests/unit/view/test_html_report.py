@@ -21,8 +21,7 @@ from limpet.run.calibrating.sampling import Drawn
 from limpet.run.reading import RunReader
 from limpet.run.results.score_words import ScoreName
 from limpet.view import report_data
-from limpet.view.html_report import write_report
-from limpet.view.page_bundle import bundle
+from limpet.view.html_report import bundle, write_report
 from limpet.view.server import PAGES
 
 
@@ -272,7 +271,7 @@ def test_every_module_can_be_part_of_the_script():
 
 
 def test_a_module_that_cannot_be_bundled_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("limpet.view.page_bundle.PAGES", tmp_path)
+    monkeypatch.setattr("limpet.view.html_report.PAGES", tmp_path)
     (tmp_path / "x.js").write_text('import y from "./y.js";\n')
     with pytest.raises(ValueError, match=r"x\.js: cannot be part"):
         bundle("x")

@@ -4,9 +4,9 @@ import pytest
 
 import limpet
 from limpet.view.html_report import write_report
+from limpet.view.item_answers import trace_tree
 from limpet.view.server import encoded
 from limpet.view.shown_values import Shown
-from limpet.view.trace_tree import trace_tree
 
 
 def event(**facts):

@@ -11,8 +11,7 @@ import limpet
 from limpet.nat_trace import nat_steps
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
-from limpet.workflows.nat_errors import WorkflowFailedError
-from limpet.workflows.nat_stream import AgentStream
+from limpet.workflows.nat_workflow import AgentStream, WorkflowFailedError
 
 
 def read(raw, framed=True, sizes=()):

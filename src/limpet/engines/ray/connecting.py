@@ -12,8 +12,7 @@ import os
 import socket
 from typing import Any
 
-from limpet.engines.ray.settings import AUTO, LOCAL
-from limpet.engines.ray.words import SlowStartError
+from limpet.engines.ray.settings import AUTO, LOCAL, SlowStartError
 from limpet.errors import SetupError
 from limpet.text import one_line, text_of
 

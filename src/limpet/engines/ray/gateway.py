@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.messages import Message, packed
-from limpet.engines.packed_errors import packed_error
+from limpet.engines.packed_values import packed_error
 from limpet.engines.ray.connecting import connect
+from limpet.engines.ray.settings import CONNECT, CONNECTED, END_WORKER, KILL, PASS, REFUSED, START
 from limpet.engines.ray.slots import Slots
-from limpet.engines.ray.words import CONNECT, CONNECTED, END_WORKER, KILL, PASS, REFUSED, START
 from limpet.errors import LimpetError
 
 STUCK_S = 20.0

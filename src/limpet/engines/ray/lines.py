@@ -11,19 +11,27 @@ import asyncio
 import itertools
 import json
 import logging
+import os
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from limpet.engines.line import Lost, OnLost, OnMessage
-from limpet.engines.messages import READS, Message, NotPlainMessageError, packed, unpacked
-from limpet.engines.packed_errors import unpacked_error
+from limpet.engines.messages import (
+    READS,
+    Lost,
+    Message,
+    NotPlainMessageError,
+    OnLost,
+    OnMessage,
+    packed,
+    unpacked,
+)
+from limpet.engines.packed_values import unpacked_error
 from limpet.engines.process_line import ProcessLine, ProcessLines
-from limpet.engines.ray.settings import LOCAL, RaySettings
-from limpet.engines.ray.temp_folder import TempFolder
-from limpet.engines.ray.variables import Variables
-from limpet.engines.ray.words import (
+from limpet.engines.ray.settings import (
     CONNECT,
     CONNECTED,
     END_WORKER,
@@ -31,16 +39,91 @@ from limpet.engines.ray.words import (
     FROM,
     GONE,
     KILL,
+    LOCAL,
     PASS,
     REFUSED,
     SEEN,
     START,
     STARTED,
     WAITING,
+    RaySettings,
     SlowStartError,
 )
 from limpet.errors import SetupError
+from limpet.fingerprints.identity import identity_of
+from limpet.fingerprints.steps import code_of, declared_of
+from limpet.fingerprints.walk.environment import is_of_the_machine
+from limpet.secrets.known import is_secret_variable
 from limpet.version import VERSION
+
+_PROGRAM = """
+import os, shutil, sys, time
+sys.stdin.read()
+for _ in range(600):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    if not os.path.exists(sys.argv[1]):
+        break
+    time.sleep(0.1)
+"""
+
+
+class TempFolder:
+    """A folder that is gone when it is closed, or when this process is.
+
+    Attributes:
+        path: Where it is.
+    """
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="limpet-ray-")
+        self._remover = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, self.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,  # no signal from the terminal reaches it
+        )
+
+    async def close(self) -> None:
+        assert self._remover.stdin is not None
+        self._remover.stdin.close()
+        await asyncio.to_thread(self._remover.wait)
+
+
+_VARIABLE = "variable "
+
+
+class Variables(NamedTuple):
+    """The variables that a step reads, as far as they are set here.
+
+    Attributes:
+        values: The values of those that may be sent.
+        secrets: The names of the others.
+    """
+
+    values: dict[str, str]
+    secrets: list[str]
+
+
+def variables_of(step: Any) -> Variables:
+    """Return the environment variables that the code of a step reads."""
+    names = sorted({name for name in _names(step) if name in os.environ})
+    secrets = [name for name in names if is_secret_variable(name)]
+    values = {name: os.environ[name] for name in names if name not in secrets}
+    return Variables(values, secrets)
+
+
+def _names(step: Any) -> Iterator[str]:
+    for thing in code_of(step).values():
+        identity = identity_of(thing)
+        for part in (*identity.parts, *identity.left_out):
+            name = part.removeprefix(_VARIABLE)
+            if name != part and (is_secret_variable(name) or not is_of_the_machine(name)):
+                yield name
+    if (declared := declared_of(step)) is not None:
+        yield from declared.env
+
 
 _START_S, _CONNECT_S = 120.0, 30.0
 _AGAIN_S = 90.0  # a cluster that restarts is waited for, once it was there

@@ -11,6 +11,17 @@ from typing import Any
 from limpet.errors import SetupError
 from limpet.text import did_you_mean, one_line
 
+# To the gateway, and from it to a foreman.
+CONNECT, START, PASS, KILL, END_WORKER = "connect", "start", "pass", "kill", "end_worker"
+# From the gateway; the last five from a foreman to the gateway as well.
+CONNECTED, REFUSED, WAITING = "connected", "refused", "waiting"
+STARTED, FAILED, FROM, SEEN, GONE = "started", "failed", "from", "seen", "gone"
+
+
+class SlowStartError(SetupError):
+    """Ray gave up its start by a time limit of its own: the machine is busy, so try again."""
+
+
 LOCAL, AUTO = "local", "auto"
 KEYS = ("address", "workers", "resources", "runtime_env")
 MOST_WORKERS = 10_000

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from limpet.errors import InvalidReplyError, PermanentError
-from limpet.evaluators.inputs import Inputs
+from limpet.evaluators.functions import as_scores
 from limpet.evaluators.libraries.clients import Clients
 from limpet.evaluators.libraries.shapes import endpoint_of, get, plain, valid_name, version_of
+from limpet.evaluators.parameters import Inputs
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
-from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.pacing.signals import recognised

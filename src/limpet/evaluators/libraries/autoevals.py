@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.errors import PermanentError, SetupError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
-from limpet.evaluators.libraries.impatient import (
+from limpet.evaluators.libraries.overrides import (
     UNREADABLE,
     address_and_model,
     shown_address,

@@ -16,8 +16,14 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
-from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
-from limpet.evaluators.libraries.impatient import shown_address, without_retries
+from limpet.evaluators.libraries.overrides import (
+    format_fields,
+    is_of,
+    replaced,
+    shown_address,
+    variables,
+    without_retries,
+)
 from limpet.evaluators.libraries.shapes import get, has, loaded
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of

@@ -14,8 +14,8 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError, TransientError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
-from limpet.evaluators.libraries.impatient import address_and_model, described, without_retries
-from limpet.evaluators.libraries.refusals import outspoken, refusals
+from limpet.evaluators.libraries.clients import outspoken, refusals
+from limpet.evaluators.libraries.overrides import address_and_model, described, without_retries
 from limpet.evaluators.libraries.shapes import get, has, settings_of
 from limpet.nat_trace import nat_steps
 from limpet.text import one_line

@@ -12,13 +12,16 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
-from limpet.evaluators.libraries.closures import format_fields, is_of, replaced, variables
-from limpet.evaluators.libraries.impatient import (
+from limpet.evaluators.libraries.overrides import (
     UNREADABLE,
     address_and_model,
     described,
+    format_fields,
     is_chat_model,
     is_client,
+    is_of,
+    replaced,
+    variables,
     without_retries,
 )
 from limpet.evaluators.libraries.shapes import get, loaded

@@ -17,7 +17,7 @@ from limpet.errors import LimpetError
 from limpet.evaluators.protocol import flaw_of_name
 from limpet.foreign import is_interrupt
 from limpet.json_values import NotPlainError, to_plain
-from limpet.secrets.names import is_secret_key
+from limpet.secrets.known import is_secret_key
 from limpet.transport.address import Address
 
 _NOTHING = object()

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
-from limpet.fingerprints.code.canonical_text import COMPUTES_NAMES
-from limpet.fingerprints.code.summary import Chain, CodeSummary
+from limpet.fingerprints.code.canonical_text import COMPUTES_NAMES, Chain, CodeSummary
 
 _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}

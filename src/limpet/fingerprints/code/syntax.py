@@ -9,13 +9,15 @@ import ast
 import contextlib
 from typing import Any, ClassVar
 
-from limpet.fingerprints.code.canonical_text import Handler, Handlers, Writer
-from limpet.fingerprints.code.summary import (
+from limpet.fingerprints.code.canonical_text import (
     ENVIRONMENT,
     FUNCTIONS,
     NOTICED,
     Chain,
     CodeSummary,
+    Handler,
+    Handlers,
+    Writer,
     chain_of,
     docstring,
 )

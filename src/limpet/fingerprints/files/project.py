@@ -14,11 +14,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from limpet.fingerprints.project_folder import folders_of, project_folder, real_path
 from limpet.fingerprints.steps import code_of
-from limpet.fingerprints.walk.ownership import is_users_file
+from limpet.fingerprints.walk.ownership import folders_of, is_users_file, project_folder, real_path
 from limpet.fingerprints.walk.safe_access import module_name
-from limpet.secrets.names import is_secret_name
+from limpet.secrets.known import is_secret_name
 
 ABSENT = ""
 """The digest of a missing file."""

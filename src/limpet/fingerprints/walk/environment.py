@@ -16,11 +16,12 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code.bytecode import nested
-from limpet.fingerprints.code.summary import Chain, CodeSummary
+from limpet.fingerprints.code.canonical_text import Chain, CodeSummary
 from limpet.fingerprints.walk.safe_access import class_dict, is_a, mro_of, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
+
 
 COMPUTED = None
 """Stands for a computed name."""

@@ -15,10 +15,14 @@ from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code import syntax
-from limpet.fingerprints.code.imports import file_of_module, imports_in
+from limpet.fingerprints.code.canonical_text import FUNCTIONS, CodeSummary
 from limpet.fingerprints.code.parsed import Parsed, lines_of
-from limpet.fingerprints.code.statements import may_have_effects, registered_by
-from limpet.fingerprints.code.summary import FUNCTIONS, CodeSummary
+from limpet.fingerprints.code.statements import (
+    file_of_module,
+    imports_in,
+    may_have_effects,
+    registered_by,
+)
 from limpet.fingerprints.walk import scopes
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import summary, syntax
+from limpet.fingerprints.code import canonical_text as summary
+from limpet.fingerprints.code import syntax
 from limpet.fingerprints.walk import environment, scopes
 from limpet.fingerprints.walk.ownership import is_users
 from limpet.fingerprints.walk.result import UNSEEN_FILE, UNSEEN_VARIABLE

@@ -24,7 +24,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.walk import secret_values as hidden
+from limpet.fingerprints.walk import values as hidden
 from limpet.fingerprints.walk import volatile
 from limpet.fingerprints.walk.ownership import full_name, is_users
 from limpet.fingerprints.walk.safe_access import (
@@ -40,6 +40,7 @@ from limpet.json_values import dumps
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
+
 
 _DEEPEST_IN_LIBRARY, _MOST_IN_LIBRARY = 20, 5_000
 _DEEPEST_BRIEFLY = 4
@@ -305,3 +306,24 @@ def _texts(value: Any) -> list[Any]:
                 if type(text) is str and " at 0x" not in text:
                     found.append([name, text])
     return found
+
+
+_VARIABLES = {"TypeVar", "ParamSpec", "TypeVarTuple"}
+_OF_ALIASES = ("__origin__", "__args__", "__metadata__")
+
+
+def form_of_typing(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+    """Return the form of an object of `typing`; UNKNOWN for any other value."""
+    kind = type(value)
+    if text_at(kind, "__module__") != "typing":
+        return UNKNOWN
+    held = attributes_of(value)
+    if any(base.__name__ == "_SpecialForm" for base in mro_of(kind)):
+        return ["library", f"typing.{held['_name']}"]
+    if kind.__name__ in _VARIABLES:
+        return ["library", f"typing.{value.__name__}"]
+    if "__origin__" not in held:
+        return UNKNOWN
+    parts = [(name, held[name]) for name in _OF_ALIASES if name in held]
+    forms = [walk.form(f"{path}.{name}", part, depth=depth) for name, part in parts]
+    return ["a", full_name(kind), forms]

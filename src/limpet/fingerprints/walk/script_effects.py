@@ -22,13 +22,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code.imports import imports_in
-from limpet.fingerprints.code.statements import SIMPLE, assignments, children
-from limpet.fingerprints.code.summary import CodeSummary
+from limpet.fingerprints.code.canonical_text import CodeSummary
+from limpet.fingerprints.code.statements import SIMPLE, assignments, children, imports_in
 from limpet.fingerprints.walk import import_effects, scopes, volatile
-from limpet.fingerprints.walk.name_lookup import Scope, resolved, scope_in
 from limpet.fingerprints.walk.ownership import is_module, is_users_file, is_users_module
 from limpet.fingerprints.walk.safe_access import is_a, module_dict
+from limpet.fingerprints.walk.scopes import Scope, resolved, scope_in
 from limpet.fingerprints.walk.side_effects import SideEffects
 
 if TYPE_CHECKING:

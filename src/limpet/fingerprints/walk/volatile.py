@@ -21,9 +21,9 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code import syntax
+from limpet.fingerprints.code.canonical_text import chain_of
 from limpet.fingerprints.code.parsed import Parsed
 from limpet.fingerprints.code.statements import assignments
-from limpet.fingerprints.code.summary import chain_of
 from limpet.fingerprints.walk import scopes
 from limpet.fingerprints.walk import volatile_code as code
 from limpet.fingerprints.walk.ownership import is_users

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from limpet.fingerprints.code.canonical_text import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.code.statements import (
     LEAVES,
     assignments,
@@ -18,7 +19,6 @@ from limpet.fingerprints.code.statements import (
     nodes_in,
     statements_in,
 )
-from limpet.fingerprints.code.summary import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.walk.ownership import is_users
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
 

@@ -27,26 +27,29 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from limpet.fingerprints.code.imports import find_module
+from limpet.fingerprints.code.canonical_text import CodeSummary
 from limpet.fingerprints.code.source import Sources, text_of_file
-from limpet.fingerprints.code.summary import CodeSummary
-from limpet.fingerprints.project_folder import folders_of
+from limpet.fingerprints.code.statements import find_module
 from limpet.fingerprints.walk import (
-    classes,
     environment,
     functions,
     import_effects,
     objects,
     scopes,
     script_effects,
-    types_as_values,
 )
-from limpet.fingerprints.walk import secret_values as hidden
+from limpet.fingerprints.walk import values as hidden
 from limpet.fingerprints.walk.introspection import Introspection
-from limpet.fingerprints.walk.name_lookup import package_of
-from limpet.fingerprints.walk.ownership import full_name, is_module, is_users, is_users_module
+from limpet.fingerprints.walk.ownership import (
+    folders_of,
+    full_name,
+    is_module,
+    is_users,
+    is_users_module,
+)
 from limpet.fingerprints.walk.result import WalkResult, libraries_in
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, plain_name, text_at
+from limpet.fingerprints.walk.scopes import package_of
 from limpet.fingerprints.walk.side_effects import SideEffects
 from limpet.fingerprints.walk.values import (
     UNKNOWN,
@@ -248,7 +251,7 @@ class Walk:
         if kind is FunctionType:
             return self._queue(path, value, functions.read_function, documented=documented)
         if issubclass(kind, type):
-            return self._queue(path, value, classes.read_class)
+            return self._queue(path, value, functions.read_class)
         if is_module(value):
             return scopes.add_module(self, value)
         if kind is BuiltinFunctionType:
@@ -286,7 +289,7 @@ class Walk:
             return functions.form_of_generator(self, path, value)
         form = functions.form_of_wrapper(self, path, value, depth)
         if form is UNKNOWN:
-            form = types_as_values.form_of_typing(self, path, value, depth)
+            form = objects.form_of_typing(self, path, value, depth)
         if form is not UNKNOWN:
             return form
         return objects.form_of_object(self, path, value, named=named, depth=depth)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from limpet.integrations.nat.config import NatConfig
-    from limpet.integrations.nat.flags import Flags
+    from limpet.integrations.nat.eval_block import Flags
     from limpet.integrations.nat.loading import load_nat_config
 
 __all__ = ["Flags", "NatConfig", "load_nat_config"]

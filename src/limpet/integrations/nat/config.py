@@ -14,23 +14,21 @@ from limpet.datasets import LoadedDataset
 from limpet.evaluators import as_evaluator
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.earlier_results import EarlierResults
-from limpet.integrations.nat.eval_block import Evaluation
-from limpet.integrations.nat.evaluators import ToolkitBlock
-from limpet.integrations.nat.existing_answers import RowAnswers
-from limpet.integrations.nat.finishing import run_scripts, write_config_files
-from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.importing import Target
-from limpet.integrations.nat.pre_processing import PreProcessed
-from limpet.integrations.nat.rows import read_dataset_rows
-from limpet.integrations.nat.toolkit import Toolkit
-from limpet.integrations.nat.toolkit_checks import check_names
-from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
-from limpet.integrations.nat.toolkit_files import (
+from limpet.integrations.nat.eval_block import Evaluation, Flags
+from limpet.integrations.nat.evaluators import ToolkitBlock, check_names
+from limpet.integrations.nat.finishing import (
     download,
+    run_scripts,
     upload,
     with_defaults,
+    write_config_files,
     write_toolkit_files,
 )
+from limpet.integrations.nat.importing import RowAnswers, Target
+from limpet.integrations.nat.in_process import PreProcessed
+from limpet.integrations.nat.rows import read_dataset_rows
+from limpet.integrations.nat.toolkit import Toolkit
+from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
 from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions

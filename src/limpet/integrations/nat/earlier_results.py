@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.errors import ConfigError
 from limpet.integrations.nat import run_directory
-from limpet.integrations.nat.existing_answers import is_answer
-from limpet.integrations.nat.importing import import_rows
+from limpet.integrations.nat.importing import import_rows, is_answer
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.integrations.nat.workflow import ConfiguredWorkflow
 from limpet.text import one_line

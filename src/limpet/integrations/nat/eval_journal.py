@@ -26,11 +26,11 @@ from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.toolkit import functions_of
 from limpet.integrations.nat.workflow import counted_blocks, without_judges
+from limpet.journal.append_file import LiveFile
 from limpet.journal.files import open_to_read, replace_file, sync_file
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.journal.lines import decode_line, is_whole
-from limpet.journal.live_file import LiveFile
 from limpet.journal.lock import Lock
 from limpet.journal.recovery import move_column
 from limpet.json_values import NotPlainError, kept_form

@@ -5,23 +5,199 @@ secrets. Then the user's scripts run, as in the toolkit: `python script --output
 …`, in the current directory. What a script prints goes to stderr: stdout is ours.
 """
 
+import asyncio
 import json
+import logging
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
-from limpet.config.environment import typed
-from limpet.integrations.nat.eval_block import ScriptBlock
-from limpet.integrations.nat.flags import Flags
+from limpet.config.environment import substitute, typed
+from limpet.errors import DatasetError, LimpetError
+from limpet.integrations.nat.eval_block import DatasetBlock, Flags, OutputBlock, ScriptBlock
+from limpet.integrations.nat.evaluators import as_toolkit_reads
+from limpet.integrations.nat.toolkit import Toolkit, is_installed, toolkit_steps
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
-from limpet.secrets.in_configs import masked, shown_value
-from limpet.secrets.in_yaml import masked_text, words_of
-from limpet.text import one_line
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.secrets.in_configs import masked, masked_text, shown_value, words_of
+from limpet.text import one_line, text_of
+
+_ATIF = "workflow_output_atif.json"
+
+
+def download(block: DatasetBlock) -> None:
+    """Download the dataset to its `file_path`, from S3 or a signed URL.
+
+    Raises:
+        DatasetError: It cannot be downloaded.
+    """
+    try:
+        downloads = import_module("nat.plugins.eval.dataset_handler.dataset_downloader")
+        bucket = None if block.s3 is None else _s3(block.s3)
+        source = SimpleNamespace(
+            remote_file_path=str(block.remote_file_path), file_path=str(block.file_path), s3=bucket
+        )
+        with _unsaid(downloads.logger):
+            downloads.DatasetDownloader(source).download_dataset()
+    except Exception as error:
+        address, _, signature = str(block.remote_file_path).partition("?")
+        said = text_of(error).replace(f"?{signature}", "") if signature else text_of(error)
+        raise DatasetError(
+            f"{one_line(address)}: cannot be downloaded: {type(error).__name__}: {one_line(said)}",
+            hint="or download it yourself: with --dataset FILE, Limpet reads that file",
+        ) from error
+
+
+@contextmanager
+def _unsaid(logger: logging.Logger) -> Iterator[None]:
+    """Let the toolkit log nothing: it would log the signature of a URL, and we report failures."""
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _s3(block: Any) -> Any:
+    config = import_module("nat.data_models.dataset_handler").EvalS3Config
+    return config.model_validate(as_toolkit_reads(block))
+
+
+# ---- after a run ------------------------------------------------------------------------------
+
+
+def write_toolkit_files(
+    run: Path,
+    profiler: Any,
+    output: OutputBlock,
+    items: Callable[[], Iterable[ItemResult]],
+    say: Callable[[str], None],
+) -> bool:
+    """Write what the configuration asks of the toolkit.
+
+    Args:
+        run: The run's directory.
+        profiler: The profiler's block; None: no profile.
+        output: The block of the output.
+        items: Returns the results. They are only read if they are needed.
+        say: Called with a line for each failure.
+
+    Returns:
+        Whether all of it succeeded.
+    """
+    if not is_installed():
+        return True  # reported when the file was read
+    wanted: dict[str, Callable[[], None]] = {}
+    if profiler is not None:  # an empty block asks for the default
+        wanted["profiler"] = lambda: _profile(run, profiler, items())
+    if output.write_atif_workflow_output:
+        wanted[_ATIF] = lambda: _write_atif(run, items())
+    done = [_done(name, write, say) for name, write in wanted.items()]  # all of them
+    return all(done)
+
+
+def upload(run: Path, output: OutputBlock, say: Callable[[str], None]) -> bool:
+    """Upload the run's directory to S3, if the configuration asks for it.
+
+    Returns:
+        Whether it succeeded, or was not asked for.
+    """
+    if not output.s3 or not is_installed():
+        return True
+
+    def send() -> None:
+        uploads = import_module("nat.plugins.eval.utils.output_uploader")
+        remote = None if output.remote_dir is None else str(output.remote_dir)
+        target = SimpleNamespace(dir=run, s3=_s3(output.s3), remote_dir=remote)
+        _run(uploads.OutputUploader(target).upload_directory())
+
+    return _done("upload to S3", send, say)
+
+
+def _done(name: str, write: Callable[[], None], say: Callable[[str], None]) -> bool:
+    try:
+        write()
+    except Exception as error:  # noqa: BLE001 - the results are on disk: the run must not fail
+        said = f"{type(error).__name__}: {one_line(text_of(error))}"
+        say(f"{name}: failed: {said}; the results are on disk")
+        return False
+    return True
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for a coroutine in a thread of its own: this one may have an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
+
+
+def _profile(run: Path, block: Any, items: Iterable[ItemResult]) -> None:
+    profiler = import_module("nat.data_models.profiler").ProfilerConfig
+    config = profiler.model_validate(as_toolkit_reads(block))
+    runner = import_module("nat.plugins.profiler.profile_runner").ProfilerRunner(config, run)
+    _run(runner.run([toolkit_steps(item.trace, item.id) for item in items if item.is_completed]))
+
+
+def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
+    models = import_module("nat.data_models.evaluator")
+    adapter = import_module("nat.plugins.eval.runtime.atif_adapter").EvalAtifAdapter()
+    found = [
+        models.EvalInputItem(
+            id=item.id if item.trial == 0 else f"{item.id}_rep{item.trial}",
+            input_obj=item.input,
+            expected_output_obj=item.expected,
+            output_obj=item.output,
+            trajectory=toolkit_steps(item.trace, item.id),
+            full_dataset_entry=dict(item.row),
+        )
+        for item in items
+        if item.is_completed
+    ]
+    samples = adapter.build_samples(models.EvalInput(eval_input_items=found))
+    content = json.dumps([sample.model_dump(mode="json") for sample in samples], indent=2)
+    replace_file(run / _ATIF, [content.encode()])
+
+
+# ---- the effective configuration ----------------------------------------------------------------
+
+
+def with_defaults(data: Mapping[str, Any], toolkit: Toolkit, say: Callable[[str], None]) -> Any:
+    """Return a configuration with the toolkit's defaults for what it does not say.
+
+    What it says stays as written: the toolkit would put in the values of the environment. Of a
+    served workflow, the toolkit here may lack the plug-ins: then there are no defaults, and `say`
+    is called with the reason.
+    """
+    if not is_installed():
+        return data
+    try:
+        config = dict(toolkit.with_defaults())
+        general = import_module("nat.data_models.evaluate_config").EvalGeneralConfig
+        written = {**((data.get("eval") or {}).get("general") or {}), "dataset": None}
+        known = general.model_validate(as_toolkit_reads(substitute(written, lambda *_: None)))
+    except (LimpetError, ImportError, ValueError) as error:
+        say(f"config_effective.yml: without the toolkit's defaults: {one_line(text_of(error))}")
+        return data
+    config["eval"] = {**(config.get("eval") or {}), "general": known.model_dump(mode="json")}
+    return _filled(data, config)
+
+
+def _filled(written: Any, known: Any) -> Any:
+    if not isinstance(written, Mapping) or not isinstance(known, Mapping):
+        return written
+    names = [*written, *(name for name in known if name not in written)]
+    return {
+        name: _filled(written[name], known.get(name)) if name in written else known[name]
+        for name in names
+    }
 
 
 def write_config_files(
@@ -81,11 +257,13 @@ def run_scripts(
     Returns:
         Whether all of them succeeded.
     """
-    codes = [_run(name, script, directory, say) for name, script in scripts.items()]
+    codes = [_run_script(name, script, directory, say) for name, script in scripts.items()]
     return all(code == 0 for code in codes)
 
 
-def _run(name: str, script: ScriptBlock, directory: Path, say: Callable[[str], None]) -> int | None:
+def _run_script(
+    name: str, script: ScriptBlock, directory: Path, say: Callable[[str], None]
+) -> int | None:
     """Run a script and return its exit code; None if it cannot be started."""
     arguments = [sys.executable, str(script.script), "--output_dir", str(directory)]
     for key, value in script.kwargs.items():

@@ -15,8 +15,8 @@ from limpet.config.file_text import read_text
 from limpet.config.overrides import override
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.integrations.nat.config import NatConfig
+from limpet.integrations.nat.eval_block import Flags
 from limpet.integrations.nat.eval_block_reader import read_eval
-from limpet.integrations.nat.flags import Flags
 from limpet.text import did_you_mean, one_line, quoted
 
 

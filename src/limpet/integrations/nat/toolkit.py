@@ -8,7 +8,7 @@ hold task groups, which must be left in the task that entered them.
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -19,9 +19,64 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError
-from limpet.integrations.nat.judges import ImpatientBuilder, without_retries
+from limpet.evaluators.libraries.clients import outspoken
+from limpet.evaluators.libraries.nat import ONE_ATTEMPT
 from limpet.nat_trace import nat_steps
 from limpet.text import one_line, text_of
+
+_NO_RETRIES: Mapping[str, Any] = {
+    "do_auto_retry": False,
+    "num_retries": 1,  # attempts, with the first one
+    "max_retries": 0,
+    "llm_retry_control_params": ONE_ATTEMPT,
+}
+
+
+class ImpatientBuilder:
+    """The toolkit's builder, as evaluators see it: its models do not retry by themselves.
+
+    Limpet retries, and a refusal that somebody hides would not slow it down.
+    """
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._added: set[tuple[str, str]] = set()
+        self._adding = asyncio.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._builder, name)
+
+    async def get_llm(self, llm_name: str, wrapper_type: Any) -> Any:
+        name = await self._add("llm", llm_name)
+        return outspoken(await self._builder.get_llm(name, wrapper_type))
+
+    async def get_llms(self, llm_names: Iterable[str], wrapper_type: Any) -> list[Any]:
+        return [await self.get_llm(name, wrapper_type) for name in llm_names]
+
+    async def get_embedder(self, embedder_name: str, wrapper_type: Any) -> Any:
+        name = await self._add("embedder", embedder_name)
+        return outspoken(await self._builder.get_embedder(name, wrapper_type))
+
+    async def get_embedders(self, embedder_names: Iterable[str], wrapper_type: Any) -> list[Any]:
+        return [await self.get_embedder(name, wrapper_type) for name in embedder_names]
+
+    async def _add(self, kind: str, given: str) -> str:
+        """Add a model without retries to the builder, and return its name."""
+        name = f"{given} without retries"
+        async with self._adding:
+            if (kind, name) not in self._added:
+                config = getattr(self._builder, f"get_{kind}_config")(given)
+                await getattr(self._builder, f"add_{kind}")(name, without_retries(config))
+                self._added.add((kind, name))
+        return name
+
+
+def without_retries(config: Any) -> Any:
+    """Return a copy of a block of the toolkit's that makes no retries."""
+    fields = type(config).model_fields
+    update = {name: value for name, value in _NO_RETRIES.items() if name in fields}
+    return config.model_copy(update=update)
+
 
 logger = logging.getLogger("limpet.integrations.nat")
 _left_out: set[tuple[str, int]] = set()

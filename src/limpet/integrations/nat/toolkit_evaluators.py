@@ -13,15 +13,15 @@ from typing import Any
 
 from limpet.config.errors import Findings
 from limpet.errors import PermanentError
+from limpet.evaluators.functions import as_scores
+from limpet.evaluators.libraries.clients import refusals
 from limpet.evaluators.libraries.nat import refuse_missing_values, score_of_item
-from limpet.evaluators.libraries.refusals import refusals
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
-from limpet.evaluators.score_values import as_scores
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
+from limpet.integrations.nat.evaluators import check_evaluators
 from limpet.integrations.nat.toolkit import Built, Toolkit, registry, toolkit_steps, toolkit_version
-from limpet.integrations.nat.toolkit_checks import check_evaluators
 from limpet.integrations.nat.workflow import counted, named_blocks
 from limpet.text import one_line, text_of
 from limpet.types import Output

@@ -13,20 +13,26 @@ from typing import TYPE_CHECKING, Any
 from limpet import workflows
 from limpet.config.environment import substitute
 from limpet.errors import ConfigError, LimpetError, PermanentError
-from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
+from limpet.fingerprints.steps import (
+    CodeStep,
+    DependsOn,
+    code_of,
+    declared_of,
+    described_by,
+    stated_by,
+)
 from limpet.integrations.nat import run_directory
-from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
-from limpet.integrations.nat.flags import Flags
+from limpet.integrations.nat.eval_block import Flags
+from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.integrations.nat.toolkit import check_installed
 from limpet.secrets.in_configs import without_secrets
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
 from limpet.types import Item, Output
-from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
+from limpet.workflows.template import ALL, AnswerPath
 
 if TYPE_CHECKING:
     from limpet.integrations.nat.config import NatConfig

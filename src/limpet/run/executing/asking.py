@@ -12,7 +12,7 @@ from limpet.copies import own_copy
 from limpet.engines.places import Places
 from limpet.engines.returned_values import read_output, read_scores
 from limpet.engines.tracebacks import logging_failure
-from limpet.evaluators.ballots import casting_into
+from limpet.evaluators.judge_votes import casting_into
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
 from limpet.executors.async_executor import AsyncExecutor

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.errors import JournalError, PermanentError, RecordNotWrittenError, SetupError
-from limpet.evaluators.ballots import Ask
+from limpet.evaluators.judge_votes import Ask
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.pacing.leave import asks_for_each_call

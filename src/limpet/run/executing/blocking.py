@@ -26,8 +26,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from limpet.executors.processor_use import THREADS, ProcessorUse, waited_for_processor_s
-from limpet.executors.threads import begun_at
+from limpet.executors.threads import THREADS, ProcessorUse, begun_at, waited_for_processor_s
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.journal.journal import Journal
 

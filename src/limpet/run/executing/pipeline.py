@@ -15,11 +15,11 @@ from typing import Any
 from limpet.engines.opened_step import OpenedStep
 from limpet.engines.places import Places
 from limpet.errors import JournalError, LimpetError
+from limpet.journal.append_file import LiveFile
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
-from limpet.journal.live_file import LiveFile
 from limpet.pacing.registry import pacing_with
 from limpet.run.executing.asking import AnsweringStep, ScoringStep
 from limpet.run.executing.blocking import LoopWatch

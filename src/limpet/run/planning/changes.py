@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from limpet.errors import FunctionChangedError, JournalError
-from limpet.fingerprints.explaining.differences import Difference
-from limpet.fingerprints.explaining.differences import differences as compare
+from limpet.fingerprints.differences import Difference
+from limpet.fingerprints.differences import differences as compare
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import Identity, changed_parts
 from limpet.journal.column import ColumnReader

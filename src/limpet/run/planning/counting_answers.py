@@ -11,8 +11,7 @@ from typing import Any
 from limpet.errors import FunctionChangedError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
-from limpet.journal.column import ColumnReader
-from limpet.journal.failures import read_failures
+from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.run.planning.changes import StaleRecords, settle_change, small_redo, took
 from limpet.run.planning.files_read import FilesRead

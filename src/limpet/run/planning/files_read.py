@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from limpet.errors import JournalError
-from limpet.fingerprints.explaining.differences import Difference, differences
-from limpet.fingerprints.explaining.shown import Shown
+from limpet.fingerprints.differences import Difference, differences
 from limpet.fingerprints.files.file_reads import Read
 from limpet.fingerprints.files.project import ABSENT, Project
+from limpet.fingerprints.shown import Shown
 from limpet.fingerprints.walk.result import digest_of
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import JournalError
-from limpet.fingerprints.explaining.shown import Shown
+from limpet.fingerprints.shown import Shown
 from limpet.journal.files import read_whole
 from limpet.journal.journal import FORMAT, Journal
 from limpet.journal.layout import Layout

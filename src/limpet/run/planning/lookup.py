@@ -13,8 +13,7 @@ from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import calls_of
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
-from limpet.journal.column import ColumnReader
-from limpet.journal.failures import read_failures
+from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, Entry
 from limpet.run.planning.counting_answers import CountingAnswers

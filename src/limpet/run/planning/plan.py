@@ -9,7 +9,7 @@ from limpet.text import money, table_html
 from limpet.types import Scale
 
 if TYPE_CHECKING:  # slow to import
-    from limpet.fingerprints.explaining.differences import Difference
+    from limpet.fingerprints.differences import Difference
 
 EarlierRedo = Literal["", "unfinished", "cancelled"]
 """What becomes of the redos of earlier sessions that are not done; empty: there are none."""

@@ -7,10 +7,9 @@ version makes later are not part of that: they do not count for B until the user
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.steps import Inspection
+from limpet.fingerprints.steps import DependsOn, Inspection
 from limpet.fingerprints.walk.result import UNSEEN
 from limpet.journal.column import ColumnReader
 from limpet.journal.journal import Journal

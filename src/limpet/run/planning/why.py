@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from limpet.evaluators.protocol import Evaluator
-from limpet.fingerprints.explaining.differences import Difference, differences
+from limpet.fingerprints.differences import Difference, differences
 from limpet.fingerprints.identity import changed_parts
-from limpet.journal.column import ColumnReader
-from limpet.journal.failures import read_failures
+from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.lines import Entry
 from limpet.run.planning.changes import Explainer, StaleRecords, what_happened
 from limpet.run.planning.files_read import FilesRead

@@ -5,7 +5,7 @@ import json
 
 from limpet.errors import InvalidReplyError
 from limpet.evaluators import Scored
-from limpet.evaluators.ballots import casting_into
+from limpet.evaluators.judge_votes import casting_into
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply
 from limpet.types import Item, Usage

@@ -9,8 +9,8 @@ import pytest
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError
 from limpet.evaluators import Scored, as_evaluator
-from limpet.evaluators.libraries.closures import replaced, variables
 from limpet.evaluators.libraries.nat import score_of_item
+from limpet.evaluators.libraries.overrides import replaced, variables
 from limpet.types import Item, Output
 
 

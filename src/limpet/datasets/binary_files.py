@@ -1,8 +1,9 @@
-"""How are rows read from a sheet of an XLSX workbook?"""
+"""How are rows read from a Parquet file, and from a sheet of an XLSX workbook?"""
 
 import datetime as dt
 import zipfile
 from collections.abc import Iterator, Sequence
+from glob import escape
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,69 @@ from limpet.datasets.columns import listed
 from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns, plain_cell
 from limpet.errors import DatasetError
 from limpet.text import hint_near, one_line
+
+_AT_ONCE = 1000
+_AS_TEXT = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS")
+_FILE = "read_parquet(?, hive_partitioning=false)"
+
+
+def read_parquet(duckdb: Any, path: Path, place: str) -> Rows:
+    """Yield the rows of a Parquet file.
+
+    Raises:
+        DatasetError: The file is not valid Parquet.
+    """
+    try:
+        with duckdb.connect(":memory:") as connection:
+            yield from _rows(connection, escape(str(path)), place)
+    except duckdb.Error as error:
+        first = str(error).partition("\n")[0]
+        raise DatasetError(f"{place}: cannot be read as Parquet: {one_line(first)}") from error
+
+
+def _rows(connection: Any, path: str, place: str) -> Rows:
+    connection.execute("SET TimeZone='UTC'")
+    names = _names(connection, path)
+    if (flaw := flaw_of_columns(names)) is not None:
+        raise DatasetError(f"{place}: {flaw}: {one_line(names)}", hint="rename the columns")
+    columns = connection.execute(f"DESCRIBE SELECT * FROM {_FILE}", [path]).fetchall()  # noqa: S608
+    chosen = ", ".join(_expression(name, kind) for name, kind, *_ in columns)
+    result = connection.execute(f"SELECT {chosen} FROM {_FILE}", [path])  # noqa: S608
+    for number, cells in enumerate(_tuples(result), 1):
+        yield Row(number, dict(zip(names, map(plain_cell, cells), strict=True)))
+
+
+def _tuples(result: Any) -> Iterator[Sequence[Any]]:
+    while many := result.fetchmany(_AT_ONCE):
+        yield from many
+
+
+def _names(connection: Any, path: str) -> list[str]:
+    """Return the file's own column names: the children of the schema's root."""
+    query = "SELECT name, num_children FROM parquet_schema(?)"
+    (_, many), *elements = connection.execute(query, [path]).fetchall()
+    names, below = [], 0
+    for name, children in elements:
+        if below:
+            below -= 1
+        else:
+            names.append(name)
+        below += children or 0
+    assert len(names) == many
+    return names
+
+
+def _expression(name: str, kind: str) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        return f"replace({quoted}::VARCHAR, ' ', 'T') || ':00'"
+    if kind == "TIMESTAMP_NS":
+        return f"replace({quoted}::VARCHAR, ' ', 'T')"
+    as_text = kind
+    for other in _AS_TEXT:
+        as_text = as_text.replace(other, "VARCHAR")
+    return quoted if as_text == kind else f"{quoted}::{as_text}"
+
 
 _FORMULA = (b"<f>", b"<f ")
 
@@ -25,7 +89,7 @@ def read_xlsx(openpyxl: Any, path: Path, place: str, sheet: str | None) -> Rows:
         with path.open("rb") as file, path.open("rb") as again:
             values = openpyxl.load_workbook(file, read_only=True, data_only=True)
             formulas = openpyxl.load_workbook(again, read_only=True) if _calculates(path) else None
-            yield from _rows(_cells(values, formulas, sheet, place), place)
+            yield from _sheet_rows(_cells(values, formulas, sheet, place), place)
     except (DatasetError, OSError):
         raise
     except Exception as error:  # a broken archive or broken XML may raise anything
@@ -80,7 +144,7 @@ def _value_of(cell: Any) -> Any:
     return plain_cell(value)
 
 
-def _rows(rows: Iterator[tuple[int, list[Any], str | None]], place: str) -> Rows:
+def _sheet_rows(rows: Iterator[tuple[int, list[Any], str | None]], place: str) -> Rows:
     header: list[str | None] | None = None
     for number, cells, lost in rows:
         if lost is not None:

@@ -1,1 +1,0 @@
-"""What an identity contained, and how it differs from another, for people."""

@@ -15,5 +15,5 @@ def __getattr__(name: str) -> object:
     # Imported on first use: `limpet --help` needs none of it.
     if name not in __all__:
         raise AttributeError(f"module 'limpet.config' has no attribute {name!r}")
-    module = {"is_nat_file": "file_kind", "json_schema": "schema"}.get(name, "config")
+    module = {"is_nat_file": "file_text", "json_schema": "schema"}.get(name, "config")
     return getattr(import_module(f"limpet.config.{module}"), name)

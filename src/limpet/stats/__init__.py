@@ -46,15 +46,15 @@ __all__ = [
 ]
 
 _NAMES = {
-    "corrections": "benjamini_hochberg holm",
     "failures": "bounds paired_bounds",
     "gate": "not_worse",
     "intervals": "interval label_intervals proportion",
     "people": "agreement kappa ppi_mean",
     "results": "Gate HelpsMore Interval Kappa Paired",
-    "fixed_questions": "paired_these_questions these_questions",
-    "trials": "helps_more pass_at_k pass_hat_k variance_parts",
-    "two_runs": "paired",
+    "trials": (
+        "helps_more paired_these_questions pass_at_k pass_hat_k these_questions variance_parts"
+    ),
+    "two_runs": "benjamini_hochberg holm paired",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

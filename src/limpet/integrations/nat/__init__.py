@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Flags", "NatConfig", "load_nat_config"]
 
-_MODULES = {"Flags": "flags", "NatConfig": "config", "load_nat_config": "loading"}
+_MODULES = {"Flags": "eval_block", "NatConfig": "config", "load_nat_config": "loading"}
 
 
 def __getattr__(name: str) -> object:

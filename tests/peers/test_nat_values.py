@@ -111,7 +111,7 @@ def test_what_the_toolkit_wrote_with_nan_is_imported(commands, server, tmp_path)
     done = run(tmp_path, "config.yml", "--endpoint", server.url, "--skip-completed-entries")
     assert done.returncode == 0, done.stderr
     assert server.asked() == []
-    lines = (tmp_path / "res.out/workflow_output.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / "res.out/workflow_column.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["_limpet"]["usage"]["total_tokens"] for line in lines] == [10, 10]
 
 

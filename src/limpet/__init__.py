@@ -55,13 +55,14 @@ if TYPE_CHECKING:
         get_executor_on_sync_context,
     )
     from limpet.pacing import Pacer, observe
+    from limpet.run.against import pairwise
     from limpet.run.api import aevaluate, evaluate, plan
     from limpet.run.comparing.compare import compare
     from limpet.run.comparing.results import Comparison
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.run.options import Pace, Redo, Retry, Run
     from limpet.run.planning.plan import Plan
-    from limpet.run.reading.loaded_run import load_run, pairwise
+    from limpet.run.reading.loaded_run import load_run
     from limpet.run.results.evaluation_result import EvaluationResult
     from limpet.run.results.map_result import MapResult
     from limpet.run.watcher import Watcher
@@ -181,7 +182,8 @@ _NAMES = {
     "run.map": "amap map",
     "run.options": "Pace Redo Retry Run",
     "run.planning.plan": "Plan",
-    "run.reading.loaded_run": "load_run pairwise",
+    "run.against": "pairwise",
+    "run.reading.loaded_run": "load_run",
     "run.results.evaluation_result": "EvaluationResult",
     "run.results.map_result": "MapResult",
     "run.watcher": "Watcher",

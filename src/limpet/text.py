@@ -1,10 +1,12 @@
 """How is text written in messages, untrusted text shown safely, and a misspelt word guessed?"""
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from html import escape
 from math import floor, log10
 from pathlib import Path
+from typing import TextIO
 
 from limpet.foreign import base_value, is_interrupt
 
@@ -127,3 +129,10 @@ def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal: not closed, nor replaced by something else."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return stream is not None and stream.isatty()
+    return False

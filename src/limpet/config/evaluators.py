@@ -22,7 +22,7 @@ from limpet.evaluators import as_evaluator, embedding_similarity, judge, rating,
 from limpet.evaluators.coerce import BUILT_INS
 from limpet.evaluators.protocol import Evaluator, flaw_of_name, scale_of
 from limpet.models import Model
-from limpet.run.reading.loaded_run import answers_of, pairwise
+from limpet.run.against import answers_of, pairwise
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 SCALE_KEYS = tuple(ScaleSection.model_fields)

@@ -4,22 +4,14 @@ The public functions come from here, so that a script shows its run and code ins
 not. What draws is imported when a run begins: importing it takes longer than importing `limpet`.
 """
 
-import contextlib
 import sys
 import threading
 from importlib import import_module
-from typing import Self, TextIO
+from typing import Self
 
 from limpet.run.api import aevaluate, evaluate
 from limpet.run.session_view import SessionView, show_with
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal: not closed, nor replaced by something else."""
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        return stream is not None and stream.isatty()
-    return False
-
+from limpet.text import is_terminal
 
 _FIRST_S, _EVERY_S = 4.0, 30.0
 

@@ -15,10 +15,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from limpet.report.scripts import is_terminal
 from limpet.report.words import duration
 from limpet.secrets.masking import by_environment
-from limpet.text import harmless
+from limpet.text import harmless, is_terminal
 
 
 class _IgnoringErrors:

@@ -15,7 +15,7 @@ from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.heads import Heads
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.reader import RunReader
-from limpet.run.reading.scores import Labels, ScoreTable
+from limpet.run.reading.score_table import Labels, ScoreTable
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.score_words import ScoreName, parts_of
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from limpet.run.reading.heads import Places, failed_rows
 from limpet.run.reading.items import WholeItem
-from limpet.run.reading.scores import ScoreTable
+from limpet.run.reading.score_table import ScoreTable
 from limpet.run.results.score_words import parts_of, votes_disagree
 from limpet.view.item_answers import about_items, row_answer, whole_answer
 from limpet.view.label_answers import score_of

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 import limpet
+from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lock import Lock
 from limpet.run.calibrating.sampling import PeopleFile
@@ -257,7 +258,9 @@ def test_if_the_draw_cannot_be_recorded_nobody_gets_a_file(tmp_path, monkeypatch
     result = evaluate(tmp_path / "run")
 
     def full(path, content):
-        raise OSError(28, "No space left on device")
+        if path.name == "people.json":
+            raise OSError(28, "No space left on device")
+        replace_file(path, content)
 
     monkeypatch.setattr("limpet.run.calibrating.sampling.replace_file", full)
     with pytest.raises(limpet.DiskFullError, match="people.json: cannot be written: No space"):

@@ -17,7 +17,7 @@ from limpet.run.comparing.opened_run import OpenedRun, counted, named
 from limpet.run.comparing.pairs import Fields, Pairs, Rows
 from limpet.run.comparing.results import MOST_IDS, LeftOut
 from limpet.run.comparing.scores import PairedScores
-from limpet.run.reading.scores import Flags, Floats, Labels
+from limpet.run.reading.score_table import Flags, Floats, Labels
 from limpet.run.results.score_words import ScoreName
 from limpet.stats.samples import FEWEST_GROUPS
 from limpet.text import count, did_you_mean, one_line, quoted

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from limpet import stats
 from limpet.run.comparing.opened_run import OpenedRun
 from limpet.run.comparing.results import AmountDifference, Amounts
-from limpet.run.reading.scores import Flags, Floats
+from limpet.run.reading.score_table import Flags, Floats
 from limpet.run.results.groups import coded
 
 Rows = NDArray[np.int64]

@@ -11,7 +11,7 @@ from limpet import stats
 from limpet.errors import LimpetError, ScoresError
 from limpet.run.comparing.pairs import Rows
 from limpet.run.comparing.results import Bounds, Difference, GateResult, Verdict
-from limpet.run.reading.scores import Flags, Floats
+from limpet.run.reading.score_table import Flags, Floats
 from limpet.run.results.score_words import ScoreName
 from limpet.text import one_line
 

@@ -18,7 +18,7 @@ from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.noted import packed_arrays
 from limpet.run.reading.reader import RunReader
-from limpet.run.reading.scores import Flags, Floats, GrowingTable, Labels, ScoreTable
+from limpet.run.reading.score_table import Flags, Floats, GrowingTable, Labels, ScoreTable
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter
 from limpet.run.results.score_words import ScoreName, no_such_score

@@ -43,7 +43,7 @@ from limpet.run.run_file import RunFile
 from limpet.types import Item
 
 if TYPE_CHECKING:
-    from limpet.run.reading.scores import ScoreTable
+    from limpet.run.reading.score_table import ScoreTable
 
 
 _LEAST_ITEMS, _MOST_PASSES = 2_000, 50
@@ -198,7 +198,7 @@ class RunResults(RunFiles):
             numbers = self.numbers()
             noted = numbers.items, packed_arrays(numbers)
         # NumPy, which most commands do not need.
-        module = import_module("limpet.run.reading.scores")
+        module = import_module("limpet.run.reading.score_table")
         table: ScoreTable = module.score_table(self._items.asked, *noted)
         return table
 

@@ -8,9 +8,8 @@ It imports NumPy and SciPy, so it is imported only where there are scores.
 """
 
 import math
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,66 +17,13 @@ from numpy.typing import NDArray
 
 from limpet import stats
 from limpet.errors import ScoresError
-from limpet.json_values import encode_canonical
 from limpet.run.results.score_words import range_words
 from limpet.run.results.table import mean
 from limpet.text import count
 from limpet.types import Scale
 
 if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import ItemResult
-    from limpet.run.results.score_numbers import PartScores, ScoreNumbers
-
-
-class CellItems:
-    """The item and the groups of each cell, by its number.
-
-    Args:
-        trials: How often each item is asked.
-        fields: The fields that group items.
-
-    Attributes:
-        trials: How often each item is asked.
-        fields: The fields that group items.
-        items: The number of the item of each cell; with one trial empty: it is the cell's number.
-        groups: By field, the number of the group of each item.
-    """
-
-    def __init__(self, trials: int, fields: Iterable[str]) -> None:
-        self.trials = trials
-        self.fields = sorted(fields)
-        self.items = array("Q")
-        self._numbers: dict[str, int] = {}
-        self.groups = {field: array("Q") for field in self.fields}
-        self._values: dict[str, dict[bytes, int]] = {field: {} for field in self.fields}
-        self._count = 0
-
-    def add(self, item: "ItemResult") -> None:
-        """Add the next cell."""
-        if self.trials > 1:
-            number = self._numbers.setdefault(item.id, len(self._numbers))
-            self.items.append(number)
-            if number < self._count:  # another trial of it
-                return
-        self._add_item(item.row)
-
-    def add_all(self, items: int, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add all cells of these items, trial by trial; the rows are read only if items group."""
-        if self.trials > 1:
-            self.items = array("Q", range(items)) * self.trials
-        for row in rows if self.fields else ():
-            self._add_item(row)
-
-    def _add_item(self, row: Mapping[str, Any]) -> None:
-        self._count += 1
-        for field in self.fields:
-            values = self._values[field]
-            text = encode_canonical(row.get(field))  # items without a value are one group
-            self.groups[field].append(values.setdefault(text, len(values)))
-
-    def group_values(self, field: str) -> list[bytes]:
-        """Return the value that makes each group of a field, as JSON, by the group's number."""
-        return list(self._values[field])
+    from limpet.run.results.score_numbers import CellItems, PartScores, ScoreNumbers
 
 
 Floats = NDArray[np.float64]
@@ -98,7 +44,7 @@ _OF_TRIALS = "trials_by_score"
 
 
 def claims(
-    scores: "ScoreNumbers", cell_items: CellItems, failed: Sequence[int], in_flight: int
+    scores: "ScoreNumbers", cell_items: "CellItems", failed: Sequence[int], in_flight: int
 ) -> dict[str, Any]:
     """Return what may be claimed of an evaluator's scores, as in `summary.json`.
 
@@ -141,7 +87,7 @@ class _Sample:
         self,
         scores: "PartScores",
         scale: Scale,
-        cell_items: CellItems,
+        cell_items: "CellItems",
         failed: Sequence[int],
         in_flight: int,
     ) -> None:
@@ -301,14 +247,14 @@ class _Sample:
         return found
 
 
-def item_means(scores: "PartScores", cell_items: CellItems) -> Floats:
+def item_means(scores: "PartScores", cell_items: "CellItems") -> Floats:
     """Return the mean of each item."""
     cells, values = np.array(scores.cells, dtype=np.int64), np.array(scores.values)
     items = _items_of(cells, cell_items)
     return values if items is None else _per_item(values, items)[0]
 
 
-def item_groups(scores: "PartScores", cell_items: CellItems, scale: Scale) -> list[bytes] | None:
+def item_groups(scores: "PartScores", cell_items: "CellItems", scale: Scale) -> list[bytes] | None:
     """Return the value that groups each item, in the order of `item_means`; None: no groups."""
     cells = np.array(scores.cells, dtype=np.int64)
     items, groups = _items_of(cells, cell_items), _groups_of(cells, cell_items, scale)
@@ -318,14 +264,14 @@ def item_groups(scores: "PartScores", cell_items: CellItems, scale: Scale) -> li
     return [values[number] for number in (groups if items is None else _first(groups, items))]
 
 
-def _items_of(cells: Ints, cell_items: CellItems) -> Ints | None:
+def _items_of(cells: Ints, cell_items: "CellItems") -> Ints | None:
     """Return the item of each cell; None: each is one of its own."""
     if cell_items.trials == 1:
         return None
     return np.array(cell_items.items, dtype=np.int64)[cells]
 
 
-def _groups_of(cells: Ints, cell_items: CellItems, scale: Scale) -> Ints | None:
+def _groups_of(cells: Ints, cell_items: "CellItems", scale: Scale) -> Ints | None:
     """Return the group of each cell; None: there are no groups."""
     if scale.group is None:
         return None
@@ -366,7 +312,7 @@ def _interval_data(interval: stats.Interval) -> dict[str, Any] | None:
 
 
 def _label_shares(
-    labels: Mapping[str, Sequence[int]], scale: Scale, cell_items: CellItems
+    labels: Mapping[str, Sequence[int]], scale: Scale, cell_items: "CellItems"
 ) -> dict[str, Any]:
     """Return the interval of each label's share; of many labels, those of the most frequent."""
     counts = Counter({label: len(cells) for label, cells in labels.items()})

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF
 from limpet.run.results.costs import Used, is_bounded, numbers_in, quantiles
-from limpet.run.results.score_intervals import CellItems
-from limpet.run.results.score_numbers import PENDING, FailureCounts, ScoreNumbers, VersionCounts
+from limpet.run.results.score_numbers import (
+    PENDING,
+    CellItems,
+    FailureCounts,
+    ScoreNumbers,
+    VersionCounts,
+)
 from limpet.run.results.score_words import scale_data
 from limpet.types import Scale
 from limpet.version import VERSION

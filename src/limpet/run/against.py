@@ -1,0 +1,74 @@
+"""Which answers is an output compared with? `limpet.pairwise`, against another run."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.evaluators import pairwise as pairwise_of_answers
+from limpet.evaluators.protocol import Evaluator
+from limpet.run.reading.loaded_run import load_run
+from limpet.run.results.evaluation_result import EvaluationResult
+
+Against = str | os.PathLike[str] | EvaluationResult | Mapping[str, Any]
+"""A run's directory or its name under `./runs`, a result, or answers by the item's id."""
+
+
+def pairwise(
+    model: Any,
+    prompt: str | None = None,
+    *,
+    against: Against,
+    votes: int = 1,
+    reasks: int = 1,
+    name: str = "pairwise",
+    params: Mapping[str, Any] | None = None,
+) -> Evaluator:
+    """Score whether an output is better than the answer of another run to the same item.
+
+    The label is "win" (1), "loss" (0) or "tie" (0.5). Both orders are asked, two calls per item. If
+    they disagree, it is a tie, and the metadata says `flipped: True`. With several votes or models,
+    each asks both orders, and the label with the most votes counts; without one, it is a tie. Two
+    answers that are the same are a tie without a call.
+
+    Args:
+        model: A model, or anything `limpet.models.as_model` takes; a list of them is a jury.
+        prompt: What to compare, and how, with `{{first}}` and `{{second}}` for the answers and
+            placeholders as for `judge`. It asks for "first", "second" or "tie". None: our own.
+        against: The other run: its directory, its name under `./runs`, or its result. Its answers
+            are read now, those of its first trial. Or the answers themselves, by the item's id.
+        votes: How often each model is asked about an item, in both orders.
+        reasks: How often a model is asked again after a reply that cannot be used.
+        name: Its name.
+        params: Parameters of each call, for example `{"temperature": 0}`.
+
+    Raises:
+        LimpetError: There is no such run, it has no answer, or the prompt cannot be filled.
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a wrong value.
+    """
+    return pairwise_of_answers(
+        model,
+        prompt,
+        against=answers_of(against),
+        votes=votes,
+        reasks=reasks,
+        name=name,
+        params=params,
+    )
+
+
+def answers_of(against: Against) -> Mapping[str, Any]:
+    """Return the answers of a run, by the item's id.
+
+    Raises:
+        LimpetError: There is no such run, or it has no answer.
+        TypeError: It is not a run.
+    """
+    if isinstance(against, Mapping):
+        return against
+    run = against if isinstance(against, EvaluationResult) else load_run(against)
+    answers = {item.id: item.output for item in run.items if not item.trial and item.is_completed}
+    if not answers:
+        raise LimpetError(f"against: {run.run} has no answers", hint="run it first")
+    return answers

@@ -22,7 +22,6 @@ from crash.laboratory import (
     write,
 )
 
-from limpet.errors import JournalError
 from limpet.journal import Cell, ColumnReader, Journal, Outcome, verify
 from limpet.journal import index as index_module
 from limpet.journal.files import open_to_read
@@ -387,27 +386,6 @@ def test_a_reader_ignores_an_unfinished_last_line(tmp_path, dozen, step):
             assert same(found, wanted)
             assert len(reader) == len(wanted)
         assert snapshot(tmp_path) == before
-
-
-@pytest.mark.parametrize("has_index", [False, True])
-@pytest.mark.parametrize("tail", [b"", b"torn", "without its line end"])
-def test_strict_refuses_a_bad_line_and_changes_nothing(tmp_path, dozen, has_index, tail):
-    raw = flipped(dozen.raw, 60, 0x20)
-    raw = raw[:-1] if isinstance(tail, str) else raw + tail
-    put_back(tmp_path, raw, dozen.index if has_index else None)
-    with Journal(tmp_path, strict=True) as journal:
-        with pytest.raises(JournalError) as refused:
-            journal.column(STEP)
-        assert "1 bad line (1)" in str(refused.value)
-        assert "strict" in refused.value.hint
-    assert column_at(tmp_path).read_bytes() == raw
-    assert not (tmp_path / "torn").exists()
-
-
-def test_strict_takes_a_torn_tail_as_it_comes(tmp_path, dozen):
-    put_back(tmp_path, dozen.raw + b"torn")
-    found = read_all(tmp_path, wanted_of(dozen.outcomes), strict=True)
-    assert len(found) == len(wanted_of(dozen.outcomes))
 
 
 def test_a_damaged_record_asked_for_twice_is_left_out_and_no_crash(tmp_path, dozen):

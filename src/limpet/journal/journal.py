@@ -57,7 +57,6 @@ class Journal:
             `<name>.d/` beside it.
         durability: When a record counts: "sync" (on disk) or "flush" (handed to the system:
             survives a killed process only).
-        strict: Refuse a column that has bad lines.
         patience_s: How long records wait for space on a full disk.
 
     Attributes:
@@ -76,7 +75,6 @@ class Journal:
         path: str | Path | Layout,
         *,
         durability: Durability = "sync",
-        strict: bool = False,
         patience_s: float = PATIENCE_S,
     ) -> None:
         if durability not in ("sync", "flush"):
@@ -84,7 +82,6 @@ class Journal:
         self.layout = path if isinstance(path, Layout) else layout_at(path)
         self.listeners: list[Callable[[LimpetError | None], None]] = []
         self.states: list[ColumnState] = []
-        self._strict = strict
         self._durability = durability
         self._open_files: list[AppendFile | IndexFile] = []
         self._columns: dict[str, Column] = {}
@@ -127,11 +124,7 @@ class Journal:
             move_column(self.layout, step)
 
     def column(self, step: str) -> Column:
-        """Open and recover the column of a step.
-
-        Raises:
-            JournalError: It has bad lines, and the journal is strict.
-        """
+        """Open and recover the column of a step."""
         assert self._writer is not None
         name = "" if self.layout.single else step  # in a single file, all steps are one column
         if name not in self._columns:
@@ -153,11 +146,8 @@ class Journal:
         if file.is_event_log:
             places, state = Places(), recover_event_log(self.layout, path, file.fd)
         else:
-            strict = self._strict and index is not None
             durable = self._durability != "flush"
-            places, state = recover(
-                self.layout, path, file.fd, index, strict=strict, durable=durable
-            )
+            places, state = recover(self.layout, path, file.fd, index, durable=durable)
         file.begin()
         self.states.append(state)
         return file, places, state

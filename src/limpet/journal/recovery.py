@@ -201,7 +201,6 @@ def recover(
     fd: int,
     index: IndexFile | None = None,
     *,
-    strict: bool = False,
     durable: bool = True,
 ) -> tuple[Places, ColumnState]:
     """Prepare a column for appending. The caller holds the lock.
@@ -211,17 +210,8 @@ def recover(
         path: The column.
         fd: The same file, open for appending.
         index: Its index, to write again; None: it has none.
-        strict: Refuse a column with bad lines.
         durable: Return only when all valid lines are on disk.
-
-    Raises:
-        JournalError: There are bad lines, and `strict` is set.
     """
-    if strict and (state := read_column(path, None)[1]).bad_lines:
-        raise JournalError(
-            str(state),
-            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
-        )
     lacked = lacks_line_end(path)
     if lacked:
         write_all(fd, [b"\n"])

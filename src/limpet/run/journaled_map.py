@@ -18,10 +18,12 @@ from limpet.executors.threads import Threads, is_async
 from limpet.fingerprints.files.project import project_of
 from limpet.fingerprints.keys import Occurrences, digest, output_key, with_types
 from limpet.fingerprints.steps import OwnCode, as_declared
+from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, encode, exception_in
 from limpet.run.executing.guards import mistakes_once
+from limpet.run.executing.outcomes import Step
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.stopping import interrupted
@@ -204,6 +206,54 @@ logger = logging.getLogger("limpet.run")
 STEP = "map"
 
 
+class MapStep(Step):
+    """The one step of a map.
+
+    Args:
+        column: Its column.
+        inputs: What identifies each input.
+        keys: The key of each input.
+        by_key: Whether the user's `key` identifies the inputs.
+    """
+
+    name, returned, shares_calls = STEP, ("output",), True
+
+    def __init__(
+        self, column: Column, inputs: list[InputIdentity], keys: list[str], *, by_key: bool
+    ) -> None:
+        self._column = column
+        self._inputs = inputs
+        self._keys = keys
+        self._by_key = by_key
+
+    def cell_of(self, index: int, value: Any) -> Cell:
+        del value
+        return Cell(STEP, self._inputs[index].id, 0, self._keys[index])
+
+    def generation_of(self, cell: Cell, value: Any) -> int:
+        del value
+        return self._column.next_generation(cell.key)
+
+    def call_of(self, value: Any) -> tuple[Any, Any]:
+        return id(value), value
+
+    def record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        record = {"output": finished.output} if finished.error is None else {}
+        if self._is_recordable(finished.index, finished.input):
+            record = {"input": finished.input, **record}
+        return record
+
+    def _is_recordable(self, index: int, value: Any) -> bool:
+        """Return whether an input can be recorded: the function may have changed it."""
+        try:
+            if not self._by_key:
+                return bool(digest(with_types(value)) == self._inputs[index].content)
+            encode(value)
+        except Exception:  # noqa: BLE001 - the record lacks the input, and never the output
+            return False
+        return True
+
+
 class JournaledMap(MapRun):
     """A map that keeps its results in a journal."""
 
@@ -281,16 +331,9 @@ class JournaledMap(MapRun):
 
     def _prepare_executor(self, journal: Journal, watched: WatchedFiles) -> None:
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
-        self._recorder = Recorder(
-            journal,
-            STEP,
-            lambda index, _: Cell(STEP, self._inputs[index].id, 0, self._keys[index]),
-            self._record_of,
-            mask=self._masking.results,
-            returned=("output",),
-            generation_of=lambda cell, _: self._column.next_generation(cell.key),
-            files=watched,
-        )
+        by_key = self._identify_by is not None
+        step = MapStep(self._column, self._inputs, self._keys, by_key=by_key)
+        self._recorder = Recorder(journal, step, self._masking.results, watched)
         run = self._as_cell()
 
         async def call(value: Any) -> Any:
@@ -309,22 +352,6 @@ class JournaledMap(MapRun):
     @staticmethod
     def _key(identity: InputIdentity, fingerprint: str) -> str:
         return output_key(identity.content, fingerprint, 0, identity.occurrence)
-
-    def _record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
-        record = {"output": finished.output} if finished.error is None else {}
-        if self._is_recordable(finished.index, finished.input):
-            record = {"input": finished.input, **record}
-        return record
-
-    def _is_recordable(self, index: int, value: Any) -> bool:
-        """Return whether an input can be recorded: the function may have changed it."""
-        try:
-            if self._identify_by is None:
-                return bool(digest(with_types(value)) == self._inputs[index].content)
-            encode(value)
-        except Exception:  # noqa: BLE001 - the record lacks the input, and never the output
-            return False
-        return True
 
     def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         # The outputs are read back, so that a finished run and a resumed one return the same.

@@ -137,14 +137,14 @@ def test_one_long_block_is_one_also_while_the_interpreter_stops_now_and_then(tmp
 
 
 def test_code_of_ours_that_is_slow_is_nobodys_fault(tmp_path, caplog, monkeypatch):
-    real = answering.AnsweringStep._record_of
+    real = answering.AnsweringStep.record_of
 
     def slow(self, finished):
         time.sleep(0.2)
         return real(self, finished)
 
     monkeypatch.setattr(slow, "__code__", slow.__code__.replace(co_filename=blocking.__file__))
-    monkeypatch.setattr(answering.AnsweringStep, "_record_of", slow)
+    monkeypatch.setattr(answering.AnsweringStep, "record_of", slow)
     limpet.evaluate(FEW, lambda question: "x", run=tmp_path / "run", version="1")
     assert said_in(caplog) == []
 

@@ -20,7 +20,14 @@ from limpet.executors.details import Finished
 from limpet.executors.inputs import NOTHING, Inputs
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
-from limpet.run.executing.outcomes import Omissions, Paid, cell_status, message_of, score_record
+from limpet.run.executing.outcomes import (
+    Omissions,
+    Paid,
+    Step,
+    cell_status,
+    message_of,
+    score_record,
+)
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.work_items import Call, Scoring, WorkItem, scoring_of
 from limpet.run.record_fields import (
@@ -32,13 +39,13 @@ from limpet.run.record_fields import (
     answer_record,
     digests_of,
 )
-from limpet.run.request import Request
+from limpet.run.request import OnItem, Request
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW
 from limpet.text import one_line
 from limpet.trace import kept_events
-from limpet.types import CellStatus, Output
+from limpet.types import Cell, CellStatus, Output
 
 T = TypeVar("T")
 
@@ -119,7 +126,25 @@ class StepQueue(Inputs, Generic[T]):
         self._waiting.clear()
 
 
-class AnsweringStep:
+class _CellStep(Step):
+    """What the steps of an evaluation share: each of their inputs is about a work item."""
+
+    def __init__(self, runner: StepRunner) -> None:
+        self._runner = runner
+
+    def work_item_of(self, value: Any) -> WorkItem:
+        """Return the work item of an input."""
+        raise NotImplementedError
+
+    def generation_of(self, cell: Cell, value: Any) -> int:
+        return self._runner.generation(cell, self.work_item_of(value))
+
+    def call_of(self, value: Any) -> tuple[Any, Any]:
+        item = self.work_item_of(value).item
+        return self.cell_of(0, value).key, (item.id, item.input, item.row)
+
+
+class AnsweringStep(_CellStep):
     """The workflow's step.
 
     `pass_on` is called with each call and its unmasked answer, or None if it failed, once that is
@@ -143,31 +168,24 @@ class AnsweringStep:
         places: Places,
         pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
+        super().__init__(runner)
         self.target = request.workflow
         self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
         self.executor: AsyncExecutor[Any, Any] | None = None
-        self._runner = runner
         self._omissions = omissions
         self._pass_on = pass_on
         self._trace_filter = request.trace_filter
-        self._names = request.names
+        self._names = names = request.names
+        self.returned = (names.answer, names.trace, METADATA)
+        self.traced = (names.trace, METADATA)
         self._prices = request.prices
         self._paid = Paid()
-        self._on_complete = request.options.get("on_complete")
         self._on_item_complete = request.on_item_complete
         self._lost: Mapping[int, Exception] = {}
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
     async def run(self, calls: "Sequence[Call] | StepQueue[Call]") -> None:
-        recorder = self._runner.recorder(
-            WORKFLOW,
-            lambda call: call[1],
-            lambda call: call[0],
-            self._record_of,
-            facts_of=self._facts_of,
-            returned=(self._names.answer, self._names.trace, METADATA),
-            traced=(self._names.trace, METADATA),
-        )
+        recorder = self._runner.recorder(self)
         self._lost, target = recorder.lost, self.target
         self.executor = self._runner.executor(
             recorder,
@@ -179,6 +197,13 @@ class AnsweringStep:
         )
         await self._runner.run(recorder, self.executor, calls)
 
+    def cell_of(self, index: int, value: Call) -> Cell:
+        del index
+        return value[1]
+
+    def work_item_of(self, value: Call) -> WorkItem:
+        return value[0]
+
     async def _answer(self, call: Call) -> Output:
         item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
         with self._paid.attempt(call[1].key):
@@ -189,30 +214,32 @@ class AnsweringStep:
 
     def _completed(self, finished: Finished[Call, Output]) -> Awaitable[object] | None:
         lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
-        entry = None
-        has_hooks = self._on_complete is not None or self._on_item_complete is not None
+        entry, hook = None, self._on_item_complete
         if lost is None and self._pass_on is not None and (output := output_of(finished)):
-            # Unmasked; and a copy, if there are hooks: what they change must not be scored.
+            # Unmasked; and a copy, if there is a hook: what it changes must not be scored.
             trace = kept_events(output.trace, self._trace_filter)
             scored = {self._names.answer: output.value, self._names.trace: trace}
-            entry = Entry(digests, own_copy(scored) if has_hooks else scored)
-        if has_hooks:
-            return self._tell(finished, lost, entry)
+            entry = Entry(digests, scored if hook is None else own_copy(scored))
+        if hook is not None:
+            return self._tell(hook, finished, lost, entry)
         return None if self._pass_on is None else self._pass_on(finished.input, entry)
 
     async def _tell(
-        self, finished: Finished[Call, Output], lost: Exception | None, entry: Entry | None
+        self,
+        hook: OnItem,
+        finished: Finished[Call, Output],
+        lost: Exception | None,
+        entry: Entry | None,
     ) -> None:
-        """Call the user's hooks, then pass the answer on."""
-        if self._on_complete is not None:
-            await _notify("on_complete", self._on_complete, finished)
-        if self._on_item_complete is not None:
-            item = item_result(finished if lost is None else replace(finished, error=lost))
-            await _notify("watcher", self._on_item_complete, item)
+        """Call the user's hook, then pass the answer on."""
+        item = item_result(finished if lost is None else replace(finished, error=lost))
+        with logging_failure("watcher"):
+            if isawaitable(returned := hook(item)):
+                await returned
         if self._pass_on is not None and (passing := self._pass_on(finished.input, entry)):
             await passing
 
-    def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+    def facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         """Return an answer's usage, and its digests, by which readers find its scores."""
         output = output_of(finished)
         facts: dict[str, Any] = {}
@@ -226,7 +253,7 @@ class AnsweringStep:
         used = self._paid.settle(finished.input[1].key, output)
         return facts | usage_facts(used, self._prices)
 
-    def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+    def record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         work_item, output = finished.input[0], output_of(finished)
         if output is None:
             return {"id": work_item.item.id}
@@ -258,16 +285,10 @@ def is_cut_off(metadata: Any) -> bool:
     return isinstance(metadata, dict) and metadata.get("finish") == "length"
 
 
-async def _notify(name: str, hook: Callable[[Any], Any], news: Any) -> None:
-    with logging_failure(name):
-        if isawaitable(returned := hook(news)):
-            await returned
-
-
 _QUEUE_SIZE = 256
 
 
-class ScoringStep:
+class ScoringStep(_CellStep):
     """The step of one evaluator.
 
     Args:
@@ -289,6 +310,8 @@ class ScoringStep:
         executor: The step's executor; None before `run`.
     """
 
+    own_kind, returned = "evaluator", SCORED
+
     def __init__(
         self,
         runner: StepRunner,
@@ -299,11 +322,12 @@ class ScoringStep:
         not_retried: Mapping[tuple[str, str], int],
         prices: Prices | None,
     ) -> None:
+        super().__init__(runner)
         self.name = evaluator.name
+        self.costs = evaluator.endpoint is not None
         self.who = f"the evaluator {one_line(evaluator.name)}"
         self.queue: StepQueue[Scoring] = StepQueue(_QUEUE_SIZE)
         self.executor: AsyncExecutor[Any, Any] | None = None
-        self._runner = runner
         self.target = evaluator
         self.place = places.of(
             evaluator.name, evaluator, "the evaluator", self._read_returned, omissions
@@ -338,22 +362,20 @@ class ScoringStep:
 
     async def run(self) -> None:
         """Score what arrives in the queue, until it ends."""
-        recorder = self._runner.recorder(
-            self.name,
-            lambda scoring: scoring.cell,
-            lambda scoring: scoring.work_item,
-            _record_of,
-            own_kind="evaluator",
-            facts_of=self._facts_of,
-            returned=SCORED,
-            costs=self.target.endpoint is not None,
-        )
+        recorder = self._runner.recorder(self)
         endpoint = self.target.endpoint
         self.executor = self._runner.executor(recorder, self._score, endpoint, place=self.place)
         try:
             await self._runner.run(recorder, self.executor, self.queue)
         finally:
             self.queue.close()
+
+    def cell_of(self, index: int, value: Scoring) -> Cell:
+        del index
+        return value.cell
+
+    def work_item_of(self, value: Scoring) -> WorkItem:
+        return value.work_item
 
     async def _score(self, scoring: Scoring) -> Output:
         reads, item = self.target.reads, scoring.work_item.item
@@ -370,11 +392,10 @@ class ScoringStep:
     def _read_returned(self, returned: Any) -> Output:
         return read_scores(returned, self.name, self._omissions)
 
-    def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
-        used = self._paid.settle(done.input.cell.key, output_of(done))
-        return {**done.input.facts, **usage_facts(used, self._prices)}
+    def facts_of(self, finished: Finished[Scoring, Output]) -> dict[str, Any]:
+        used = self._paid.settle(finished.input.cell.key, output_of(finished))
+        return {**finished.input.facts, **usage_facts(used, self._prices)}
 
-
-def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
-    output = output_of(done)
-    return score_record(done.input.work_item, None if output is None else output.value)
+    def record_of(self, finished: Finished[Scoring, Output]) -> dict[str, Any]:
+        output = output_of(finished)
+        return score_record(finished.input.work_item, None if output is None else output.value)

@@ -9,7 +9,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from limpet.errors import EarlyStopError, LimpetError
 from limpet.executors.retry import Classify
@@ -51,7 +51,7 @@ _IN_BRACKETS = re.compile(r"[\[({<]\s*…\s*[\])}>]")
 _DEPTH = 8
 
 
-def mistakes_once(classify: Any) -> Classify | None:
+def mistakes_once(classify: Classify | None) -> Classify:
     """Return a `classify` that retries mistakes at most once; the user's own goes first.
 
     Args:
@@ -59,9 +59,6 @@ def mistakes_once(classify: Any) -> Classify | None:
     """
     if classify is None:
         return _kind_of
-    if not callable(classify):
-        refused: Classify = classify  # the executor rejects it
-        return refused
 
     @functools.wraps(classify)
     def either(error: BaseException) -> Signal | FailureKind | str | None:

@@ -149,43 +149,60 @@ class Paid:
         return replace(usage, times=told.times) if usage and isinstance(told, Usage) else usage
 
 
+class Step:
+    """A step of a session: what it is called, and what is recorded of its inputs.
+
+    Attributes:
+        name: Its name, which is its column's.
+        own_kind: The class of a failure of the step's own code; None: as of any failure.
+        returned: The fields of the record that the step returned: only these are masked.
+        traced: Those of them that tell what happened: credentials are masked there, too.
+        costs: Whether a call may cost money: then an event is written when it starts.
+        shares_calls: Whether inputs that are the same object share a call.
+    """
+
+    name: str
+    own_kind: str | None = None
+    returned: Sequence[str] = ()
+    traced: Sequence[str] = ()
+    costs = True
+    shares_calls = False
+
+    def cell_of(self, index: int, value: Any) -> Cell:
+        """Return the cell of an input."""
+        raise NotImplementedError
+
+    def record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        """Return the public record of an input's output."""
+        raise NotImplementedError
+
+    def facts_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        """Return further facts about an outcome."""
+        del finished
+        return {}
+
+    def generation_of(self, cell: Cell, value: Any) -> int:
+        """Return the generation of an input's next record."""
+        raise NotImplementedError
+
+    def call_of(self, value: Any) -> tuple[Any, Any]:
+        """Return what identifies an input's call, and the row that may name files."""
+        raise NotImplementedError
+
+
 class Outcomes:
     """Makes the outcomes of a step, from what its executor finishes.
 
     Args:
-        cell_of: Returns the cell of an input, given its index and the input.
-        record_of: Makes the public record of an input's output.
-        own_kind: The class of a failure of the step's own code; None: as of any failure.
-        facts_of: Returns further facts about an outcome.
-        files_of: Returns the facts about the files that an input's call read.
+        step: The step.
         mask: Removes secrets.
-        returned: The fields of the record that the step returned: only these are masked.
-        traced: Those of them that tell what happened: credentials are masked there, too.
-        generation_of: Returns the generation of an input's record, given its cell and the input.
+        files_of: Returns the facts about the files that an input's call read.
     """
 
-    def __init__(
-        self,
-        cell_of: Callable[[int, Any], Cell],
-        record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
-        *,
-        own_kind: str | None,
-        facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None],
-        files_of: Callable[[Any], dict[str, Any]],
-        mask: Mask,
-        returned: Sequence[str],
-        traced: Sequence[str] = (),
-        generation_of: Callable[[Cell, Any], int],
-    ) -> None:
-        self._cell_of = cell_of
-        self._record_of = record_of
-        self._own_kind = own_kind
-        self._facts_of = facts_of
-        self._files_of = files_of
+    def __init__(self, step: Step, mask: Mask, files_of: Callable[[Any], dict[str, Any]]) -> None:
+        self._step = step
         self._mask = mask
-        self._returned = returned
-        self._traced = traced
-        self._generation_of = generation_of
+        self._files_of = files_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._masked: Counter[int] = Counter()  # in the errors of each input's attempts
         self._secrets_found = 0
@@ -202,20 +219,21 @@ class Outcomes:
         """Return the outcome of an input that is done."""
         attempts = self._attempts.pop(finished.index, [])
         self._secrets_found = self._masked.pop(finished.index, 0)
-        failure, cell = None, self._cell_of(finished.index, finished.input)
-        record, facts = self._record_of(finished), self._facts(finished)
+        step = self._step
+        failure, cell = None, step.cell_of(finished.index, finished.input)
+        record, facts = step.record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else "permanent"
             own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
-                kind = self._own_kind or kind
+                kind = step.own_kind or kind
             message = self._safe(message_of(finished.error, finished.index, cell))
             traceback = self._safe(user_traceback(finished.error))
             type_name = type(finished.error).__name__
             failure = Failure(kind, message, type_name, tuple(attempts), traceback)
             facts |= {MASKED: self._secrets_found} if self._secrets_found else {}
         else:
-            record, masked = masked_record(self._mask, record, self._returned, self._traced)
+            record, masked = masked_record(self._mask, record, step.returned, step.traced)
             facts |= masked
             facts |= self._files_of(finished.input)
         details = finished.details
@@ -226,7 +244,7 @@ class Outcomes:
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),
             failure=failure,
-            generation=self._generation_of(cell, finished.input),
+            generation=step.generation_of(cell, finished.input),
             facts=facts or None,
         )
 
@@ -234,12 +252,12 @@ class Outcomes:
         """Return the failure of an input whose outcome cannot be made or encoded."""
         message = f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
         failure = Failure("encoding", self._safe(message), type(error).__name__)
-        cell = self._cell_of(finished.index, finished.input)
+        cell = self._step.cell_of(finished.index, finished.input)
         return Outcome(cell, CellStatus.FAILED, {}, failure=failure)
 
     def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
         try:
-            facts = dict(self._facts_of(finished) or {})
+            facts = dict(self._step.facts_of(finished))
         except (Exception, SystemExit):  # facts beside an answer must not cost the answer
             logger.exception("could not read the usage of a call; its result is kept")
             return {}

@@ -23,7 +23,7 @@ from limpet.journal.append_file import Then
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.guards import Guards
-from limpet.run.executing.outcomes import Outcomes
+from limpet.run.executing.outcomes import Outcomes, Step
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.record_fields import MASKED
 from limpet.run.watcher import Watcher
@@ -41,24 +41,14 @@ class Recorder:
 
     Args:
         journal: The run's journal.
-        step: The step, which names the column.
-        cell_of: Returns the cell of an input, given its index and the input.
-        record_of: Makes the public record of an input's output.
-        own_kind: The class of a failure of the step's own code; None: as of any failure.
-        facts_of: Returns further facts about an outcome.
+        step: The step.
         mask: Removes secrets from what is written; the user's hooks get the original.
-        returned: The fields of the record that the step returned: only these are masked.
-        traced: Those of them that tell what happened: credentials are masked there, too.
-        costs: Whether a call may cost money: then an event is written when it starts.
+        files: Records which files each call reads.
         watcher: Notified of each attempt and outcome.
         guards: Notified of each call that may cost money, and of each outcome on disk.
-        generation_of: Returns the generation of an input's record, given its cell and the input.
-        files: Records which files each call reads.
-        call_of: Returns the identity of an input's call, and the row from which the names of files
-            may come; None: the input is both, and inputs that are the same object share a call.
 
     Attributes:
-        step: The step, which names the column.
+        step: The step.
         lost: Finished inputs that could not be recorded, with the reason, by index.
         error: The disk's failure, if it stopped the run.
         given_up: How many calls in flight were given up when the run stopped. They may have been
@@ -68,60 +58,35 @@ class Recorder:
     def __init__(
         self,
         journal: Journal,
-        step: str,
-        cell_of: Callable[[int, Any], Cell],
-        record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
-        *,
-        own_kind: str | None = None,
-        facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
+        step: Step,
         mask: Mask,
-        returned: Sequence[str],
-        traced: Sequence[str] = (),
         files: WatchedFiles,
-        costs: bool = True,
         watcher: Watcher | None = None,
         guards: Guards | None = None,
-        generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
-        call_of: Callable[[Any], tuple[Any, Any]] | None = None,
     ) -> None:
         self.step = step
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
         self.given_up = 0
         self._journal = journal
-        self._cell_of = cell_of
         self._said_masked = False
-        self._costs = costs
         self._watcher = watcher
         self._guards = guards
-        self._generation_of = generation_of
         self._files = files
-        self._call_of = call_of or _call_by_object
-        self._shares_calls = call_of is None
-        self._watches = files.watches(step)
-        self._outcomes = Outcomes(
-            cell_of,
-            record_of,
-            own_kind=own_kind,
-            facts_of=facts_of,
-            files_of=self._files_of if self._watches else lambda _: {},
-            mask=mask,
-            returned=returned,
-            traced=traced,
-            generation_of=generation_of,
-        )
-        self._column: Column = journal.column(step)
+        self._watches = files.watches(step.name)
+        self._outcomes = Outcomes(step, mask, self._files_of if self._watches else lambda _: {})
+        self._column: Column = journal.column(step.name)
         self._column.mask = mask.data
         self._executor: AsyncExecutor[Any, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._user_hooks: ExecutorOptions = {}
+        self._on_complete: Callable[[Any], Any] | None = None
         self._telling: set[asyncio.Future[None]] = set()  # the loop itself keeps no tasks
 
     def executor(
         self, function: Callable[[Any], Awaitable[Any]], options: ExecutorOptions
     ) -> AsyncExecutor[Any, Any]:
-        """Return an executor whose results are recorded. The user's own hooks are called too."""
-        self._user_hooks = options
+        """Return an executor whose results are recorded; its `on_complete` is called after that."""
+        self._on_complete = options.get("on_complete")
         hooked: ExecutorOptions = {
             **options,
             "on_complete": self._complete,
@@ -136,7 +101,7 @@ class Recorder:
         self, function: Callable[[Any], Awaitable[Any]]
     ) -> Callable[[Any], Awaitable[Any]]:
         """Return the function with its calls watched for the files they read."""
-        files, step, call_of = self._files, self.step, self._call_of
+        files, step, call_of = self._files, self.step.name, self.step.call_of
 
         async def watched(value: Any) -> Any:
             call, token = files.begin_call(step, *call_of(value))
@@ -153,13 +118,14 @@ class Recorder:
 
     # ---- hooks ----------------------------------------------------------------------------------
 
-    def _start(self, attempt: Attempt) -> Awaitable[None] | None:
+    def _start(self, attempt: Attempt) -> None:
         self._loop = asyncio.get_running_loop()
-        if self._costs or self._watcher is not None:
-            cell = self._cell_of(attempt.index, attempt.input)
-        if self._costs:
+        costs = self.step.costs
+        if costs or self._watcher is not None:
+            cell = self.step.cell_of(attempt.index, attempt.input)
+        if costs:
             event: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
-            if generation := self._generation_of(cell, attempt.input):
+            if generation := self.step.generation_of(cell, attempt.input):
                 event["generation"] = generation
             if cell.trial:
                 event["trial"] = cell.trial
@@ -168,21 +134,17 @@ class Recorder:
                 self._guards.started()
         if self._watcher is not None:
             _notify(self._watcher.started, cell, attempt.number)
-        hook = self._user_hooks.get("on_attempt_start")
-        return None if hook is None else _notify(hook, attempt)
 
-    def _end(self, attempt: Attempt) -> Awaitable[None] | None:
-        if self._costs and attempt.begun and attempt.cancelled is Cancelled.STOP:
+    def _end(self, attempt: Attempt) -> None:
+        if self.step.costs and attempt.begun and attempt.cancelled is Cancelled.STOP:
             self.given_up += 1
         if attempt.error is not None:
-            cell = self._cell_of(attempt.index, attempt.input)
+            cell = self.step.cell_of(attempt.index, attempt.input)
             facts = self._outcomes.add_failed(attempt, cell)
             event = {"key": cell.key, "id": cell.id, "trial": cell.trial, **facts}
             self._journal.log_event("failed", step=cell.step, **event)
             if self._watcher is not None:
                 _notify(self._watcher.attempt_failed, cell, facts)
-        hook = self._user_hooks.get("on_attempt_end")
-        return None if hook is None else _notify(hook, attempt)
 
     def _complete(self, finished: Finished[Any, Any]) -> Awaitable[None] | None:
         """Record an input that is done. Ends when that counts, and everybody was told.
@@ -269,8 +231,7 @@ class Recorder:
             self._executor.full_speed()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
-        hook = self._user_hooks.get("on_complete")
-        answer = None if hook is None else hook(finished)
+        answer = None if self._on_complete is None else self._on_complete(finished)
         return answer if answer is not None and isawaitable(answer) else None
 
     def _append(self, finished: Finished[Any, Any], then: Then) -> None:
@@ -284,8 +245,8 @@ class Recorder:
             self._column.append_then(self._outcomes.not_recorded(finished, error), then)
 
     def _files_of(self, value: Any) -> dict[str, Any]:
-        call, _ = self._call_of(value)
-        return self._files.facts(self.step, call, shared=self._shares_calls)
+        call, _ = self.step.call_of(value)
+        return self._files.facts(self.step.name, call, shared=self.step.shares_calls)
 
     def _say_masked(self, cell: Cell) -> None:
         if not self._said_masked:
@@ -328,10 +289,6 @@ def _set_done(told: asyncio.Future[None], error: BaseException | None = None) ->
         told.set_exception(error)
 
 
-def _call_by_object(value: Any) -> tuple[Any, Any]:
-    return id(value), value
-
-
-def _notify(hook: Callable[..., Any], *news: Any) -> Any:
+def _notify(hook: Callable[..., Any], *news: Any) -> None:
     with logging_failure(hook), unattributed():
-        return hook(*news)
+        hook(*news)

@@ -25,6 +25,7 @@ from limpet.run.executing.guards import (
     Guards,
     mistakes_once,
 )
+from limpet.run.executing.outcomes import Step
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
@@ -81,36 +82,10 @@ class StepRunner:
         self._recorders: list[Recorder] = []
         self._unsubscribe: list[Callable[[], None]] = []
 
-    def recorder(
-        self,
-        step: str,
-        cell_of: Callable[[Any], Cell],
-        work_item_of: Callable[[Any], WorkItem],
-        record_of: Callable[[Any], dict[str, Any]],
-        **more: Any,
-    ) -> Recorder:
-        """Return the recorder of a step.
-
-        Args:
-            step: The step's name.
-            cell_of: Returns the cell of an input.
-            work_item_of: Returns the work item of an input.
-            record_of: Makes the public record of a finished input.
-            more: Further arguments of `Recorder`.
-        """
-        recorder = Recorder(
-            self.journal,
-            step,
-            lambda _, value: cell_of(value),
-            record_of,
-            mask=self._masking.results,
-            watcher=self._watcher,
-            guards=self._guards,
-            generation_of=lambda cell, value: self._generation(cell, work_item_of(value)),
-            files=self._files,
-            call_of=lambda value: (cell_of(value).key, _row(work_item_of(value))),
-            **more,
-        )
+    def recorder(self, step: Step) -> Recorder:
+        """Return the recorder of a step."""
+        mask, watcher, guards = self._masking.results, self._watcher, self._guards
+        recorder = Recorder(self.journal, step, mask, self._files, watcher, guards)
         self._recorders.append(recorder)
         return recorder
 
@@ -128,7 +103,7 @@ class StepRunner:
         """How many calls in flight were given up when the session stopped."""
         return sum(recorder.given_up for recorder in self._recorders)
 
-    def _generation(self, cell: Cell, work_item: WorkItem) -> int:
+    def generation(self, cell: Cell, work_item: WorkItem) -> int:
         """Return the generation of a cell's next record, above that of any earlier record."""
         following = self.journal.column(cell.step).next_generation(cell.key)
         if not self.redos:
@@ -156,18 +131,19 @@ class StepRunner:
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
         is_auto = options.get("concurrency") == "auto"
-        if recorder.step != WORKFLOW:
+        is_workflow = recorder.step.name == WORKFLOW
+        if not is_workflow:
             options["pacer"] = None  # the workflow's
         if endpoint is None:
             options["pacer"] = None
-            if is_auto or recorder.step != WORKFLOW:
+            if is_auto or not is_workflow:
                 options["concurrency"] = concurrency or _FREE_CONCURRENCY
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
         executor = recorder.executor(function, options)
         executor.quiet = True  # an index among the inputs of this session means nothing to anybody
-        if endpoint is not None or recorder.step == WORKFLOW:
-            self._watch_pace(recorder.step, executor, place)
+        if endpoint is not None or is_workflow:
+            self._watch_pace(recorder.step.name, executor, place)
         return executor
 
     def _watch_pace(
@@ -194,17 +170,13 @@ class StepRunner:
         executor: AsyncExecutor[Any, Any],
         inputs: Iterable[Any] | Inputs,
     ) -> None:
-        """Run all cells of a step; with `exit_on_error`, an early end stops the other steps."""
+        """Run all cells of a step."""
         self._stopping.executors.append(executor)
-        if recorder.step in self._early_stop:
+        if recorder.step.name in self._early_stop:
             executor.start_slowly(FIRST_CALLS, FIRST_FAILURES, FIRST_CALLS_S)
         await executor.drain(inputs)
-        reason = recorder.error or executor.stop_reason
-        if reason is None or not self._stopping.because(reason):
-            return
-        if self._options.get("exit_on_error"):
-            for other in self._stopping.executors:
-                other.stop(reason)
+        if (reason := recorder.error or executor.stop_reason) is not None:
+            self._stopping.because(reason)
 
     def close(self) -> None:
         """Stop watching the pace."""
@@ -238,11 +210,6 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
     """Return the output of a cell; None if it failed."""
     output = finished.output
     return output if finished.error is None and isinstance(output, Output) else None
-
-
-def _row(work_item: WorkItem) -> tuple[Any, ...]:
-    item = work_item.item
-    return item.id, item.input, item.row
 
 
 def _tell_pace(

@@ -161,7 +161,7 @@ def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_pat
         tmp_path,
         "import os, signal\nreplace = os.replace\n"
         "def interrupted(source, target):\n"
-        "    if str(target).endswith('workflow_output.json'):\n"
+        "    if str(target).endswith('summary.json'):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "    replace(source, target)\n"
         "os.replace = interrupted\n"

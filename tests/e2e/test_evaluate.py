@@ -12,6 +12,8 @@ from collections import Counter
 import pytest
 from e2e import ready_limpet
 
+from tests.exported import exported
+
 # Each call leaves a line outside of the run, so that calls are counted by somebody else.
 SCRIPT = """
     import asyncio, os, random, sys
@@ -79,7 +81,7 @@ def kill_again_and_again(tmp_path, kills, count):
     made = {tuple(line.split()) for line in calls.read_text()[seen:].splitlines()}
     assert done_before.isdisjoint(made)
     assert on_disk(tmp_path / "run") == {(s, str(n)) for s in "wj" for n in range(count)}
-    answers = json.loads((tmp_path / "run" / "workflow_output.json").read_bytes())
+    answers = exported(tmp_path / "run")
     expected = [str(n) + "y" * (n * 37 % 3000) for n in range(count)]
     assert [one["generated_answer"] for one in answers] == expected
 

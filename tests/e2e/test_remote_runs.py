@@ -29,6 +29,7 @@ from e2e.servers import (
 import limpet
 from limpet.pacing.ticket import Observation, observe_into
 from limpet.workflows import http, nat
+from tests.exported import exported
 
 ROW = {"id": "q1", "question": "Wie?", "answer": "so", "n": 7, "place": "a b/ü"}
 
@@ -384,7 +385,7 @@ def kill_again_and_again(run, kills, count):
         out, _ = start(run, server.url, count).communicate(timeout=250)
         assert out.splitlines()[-1] == f"done {count}"
         assert done.isdisjoint(asked_since(seen))
-    answers = json.loads((run / "workflow_output.json").read_bytes())
+    answers = exported(run)
     expected = [str(n) + "y" * (n * 37 % 3000) for n in range(count)]
     assert [one["generated_answer"] for one in answers] == expected
 

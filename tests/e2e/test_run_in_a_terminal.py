@@ -230,7 +230,7 @@ SLOW_DISK = """
 import os, pathlib, time
 replace = os.replace
 def slowly(source, target):
-    while str(target).endswith("workflow_output.json") and not pathlib.Path("go").exists():
+    while str(target).endswith("summary.json") and not pathlib.Path("go").exists():
         time.sleep(0.01)
     replace(source, target)
 os.replace = slowly

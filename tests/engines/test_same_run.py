@@ -100,7 +100,7 @@ VIEWS = {
         name: file(name)
         for name in ("workflow_output.jsonl", "length_output.jsonl", "several_output.jsonl",
                      "correct_output.jsonl", "failures.jsonl", "items.jsonl",
-                     "workflow_output.json", "several_output.json", "summary.json")
+                     "summary.json")
     },
     "fingerprints": lambda project, run: [
         json.loads((Path(run.run) / "run.json").read_text())[key] for key in ("steps", "functions")

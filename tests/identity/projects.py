@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.exported import exported
+
 PLAYER = Path(__file__).with_name("player.py")
 PATIENCE_S = 40  # then it hangs
 
@@ -289,8 +291,8 @@ def _holding(project: Project, text: str) -> list[Path]:
 
 
 def _wrong_answers(project: Project, ids: set[str] | None, text: str) -> list[str]:
-    for file in project.folder.glob("runs/*/workflow_output.json"):
-        answers = {one["id"]: str(one["generated_answer"]) for one in json.loads(file.read_text())}
+    for file in project.folder.glob("runs/*/summary.json"):
+        answers = {one["id"]: str(one["generated_answer"]) for one in exported(file.parent)}
         wrong = {
             one: answers.get(one) for one in ids or answers if text not in str(answers.get(one))
         }

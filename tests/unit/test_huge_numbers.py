@@ -9,6 +9,7 @@ import limpet.run.watcher
 from limpet.report.status import status_data
 from limpet.report.summary import remarks
 from limpet.run.reading import open_run
+from tests.exported import exported
 
 ROWS = [{"id": str(one), "input": one} for one in range(4)]
 
@@ -39,7 +40,7 @@ def test_scores_that_sum_beyond_a_float_have_a_mean(scores, mean, tmp_path):
     summary = strict((tmp_path / "run" / "summary.json").read_text())
     assert summary["evaluators"]["plain"]["mean"] == pytest.approx(mean)
     assert summary["evaluators"]["several"]["means"] == pytest.approx({"one": mean, "two": mean})
-    written = strict((tmp_path / "run" / "plain_output.json").read_text())
+    written = exported(tmp_path / "run", "plain")
     assert written["average_score"] == pytest.approx(mean)
     assert result.stop_reason is None
 

@@ -54,7 +54,7 @@ def _say(line: str) -> None:
 
 def _target(config: Config) -> Target:
     ready = config.prepare()
-    dataset, steps = ready.dataset.load(), ready.trace_filter
+    dataset = ready.dataset.load()
     return Target(
         config.run,
         dataset.items,
@@ -62,6 +62,5 @@ def _target(config: Config) -> Target:
         ready.workflow,
         dataset.roles.input,
         RecordNames(dataset.roles.id or "id"),
-        trace_filter=None if steps is None else tuple(steps),
         prices=ready.options.get("prices"),
     )

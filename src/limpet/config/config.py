@@ -104,7 +104,7 @@ class Config:
         options = options_of(self._content)
         if declared is not None:
             options["depends_on"] = declared
-        output = self._content.output
+        nat = self._content.output.nat
         given: Any = self._content.secrets  # a list, or False
         if given is False:
             options["secrets"] = False
@@ -118,8 +118,9 @@ class Config:
             self.trials,
             options,
             known_secrets=self._secrets,
-            trace_filter=output.trace_filter,
-            bare_outputs=bool(output.bare),
+            nat_files=nat is not None,
+            written_events=None if nat is None else nat.trace_filter,
+            bare_outputs=nat is not None and bool(nat.bare),
             configuration=self.public,
             step_engines=self._engines(),
         )

@@ -86,6 +86,9 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
     for kind in SHORT_KINDS:
         if kind in content.get("workflow", {}):
             content["workflow"][kind] = long_kind(kind, content["workflow"][kind])
+    output = content.get("output")
+    if isinstance(output, dict) and isinstance(output.get("nat"), bool):
+        content["output"] = {**output, "nat": {} if output["nat"] else None}
     return content
 
 
@@ -305,11 +308,19 @@ class RunSection(Section):
     durability: Durability | None = _key("When a result counts as on disk.")
 
 
-class OutputSection(Section):
-    """How the output files are written."""
+class NatOutputSection(Section):
+    """How the output files of the NeMo Agent Toolkit are written."""
 
     bare: Truth | None = _key("Write only the outputs to workflow_output.json.")
-    trace_filter: list[str] | None = _key("Types or kinds of trace events to keep.")
+    trace_filter: list[str] | None = _key("Types or kinds of trace events to write.")
+
+
+class OutputSection(Section):
+    """What is written at the end, beside the results."""
+
+    nat: NatOutputSection | None = _key(
+        "The output files of the NeMo Agent Toolkit, workflow_output.json and others: true, or how."
+    )
 
 
 class PriceSection(Section):

@@ -51,6 +51,8 @@ def json_schema() -> dict[str, Any]:
         if kind == "command":
             short.append({"type": "array", "items": {"type": "string"}, "minItems": 1})
         kinds[kind]["anyOf"] = [*short, {"$ref": long}]
+    nat = sections["OutputSection"]["properties"]["nat"]
+    nat["anyOf"] = [{"type": "boolean"}, {"$ref": nat.pop("$ref")}]
     rows = sections["DatasetSection"]["properties"]
     rows["filter"] = {"description": rows["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {

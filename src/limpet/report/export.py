@@ -18,7 +18,7 @@ from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import VariantRun
-from limpet.run.results.output_files import AnswerRows, write_outputs
+from limpet.run.results.output_files import AnswerRows, write_outputs, write_summary
 from limpet.run.results.table import (
     VALUE,
     Key,
@@ -146,14 +146,12 @@ def nat_files(reader: RunReader) -> list[str]:
 def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
     make_directory(directory)
-    items, evaluators = reader.items(), reader.evaluators
-    write_outputs(
+    layout, rows = (
         Layout(directory),
-        items,
-        evaluators,
         AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True),
-        reader.summary,
     )
+    summary = write_outputs(layout, reader.items(), reader.evaluators, rows, reader.summary)
+    write_summary(layout, summary)
 
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"

@@ -102,11 +102,11 @@ class Extras:
     """What the command line and the integrations add to the arguments of `evaluate`.
 
     Attributes:
-        trace_filter: Which types or kinds of events of a trace are kept; None: all.
-        written_events: Which of them `workflow_output.json` gets; None: those that are kept.
+        nat_files: Whether the toolkit's output files are written at the end.
+        written_events: Which types or kinds of events `workflow_output.json` gets; None: all.
         bare_outputs: Whether `workflow_output.json` holds only the outputs.
-        as_toolkit: Whether the files are exactly the toolkit's, `workflow_output.jsonl` among them:
-            a live file that gets each row the moment its answer is on disk.
+        as_toolkit: Whether these are exactly the toolkit's, `workflow_output.jsonl` among them: a
+            live file that gets each row the moment its answer is on disk.
         asked: The name of what is asked; empty: any. A run may be asked several datasets, and
             knows which of them it began and did not finish.
         names: The names of the fields of an answer's record; the id's is that of the dataset.
@@ -119,7 +119,7 @@ class Extras:
             may say that for every session, which does not mean to cancel them.
     """
 
-    trace_filter: Sequence[str] | None = None
+    nat_files: bool = False
     written_events: Sequence[str] | None = None
     bare_outputs: bool = False
     as_toolkit: bool = False
@@ -179,8 +179,8 @@ class Request(Extras):
     @property
     def rows(self) -> AnswerRows:
         """How answers become rows of `workflow_output.json`."""
-        events = self.written_events or self.trace_filter
-        return AnswerRows(self.names, self.trials, events, self.bare_outputs, self.as_toolkit)
+        events, bare = self.written_events, self.bare_outputs
+        return AnswerRows(self.names, self.trials, events, bare, self.as_toolkit)
 
     @property
     def scales(self) -> dict[str, Scale]:

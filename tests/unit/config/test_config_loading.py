@@ -126,7 +126,7 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
         "pace: {concurrency: auto, max_concurrency: 64}\n"
         "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}, failed: false}\n"
         "timeout: 2m\non_change: keep\nsecrets: [hunter22]\nearly_stop: false\n"
-        "output: {bare: true, trace_filter: [LLM_END]}\n"
+        "output: {nat: {bare: true, trace_filter: [LLM_END]}}\n"
     )
     asked = {part.name: getattr(ready.dataset, part.name) for part in fields(limpet.Dataset)}
     assert limpet.Dataset(**asked) == limpet.Dataset(
@@ -150,7 +150,7 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
         "secrets": ["hunter22"],
         "early_stop": False,
     }
-    assert (ready.bare_outputs, ready.trace_filter) == (True, ["LLM_END"])
+    assert (ready.nat_files, ready.bare_outputs, ready.written_events) == (True, True, ["LLM_END"])
 
 
 def test_the_file_has_the_names_of_evaluate():
@@ -239,7 +239,10 @@ def test_values_of_the_environment_are_not_public(monkeypatch):
     ("line", "said"),
     [
         ("trials: ${S}", "trials: must be an integer, not the value of ${S}"),
-        ("output: {bare: '${S}'}", "output.bare: must be true or false, not the value of ${S}"),
+        (
+            "output: {nat: {bare: '${S}'}}",
+            "output.nat.bare: must be true or false, not the value of ${S}",
+        ),
         (
             "evaluators: {a: '${S}'}",
             "evaluators.a: unknown built-in evaluator the value of ${S}",
@@ -282,7 +285,7 @@ def test_set_overrides_what_the_file_says():
         "evaluators.close.tolerance=0.1",
         "evaluators.own.version='2'",
         "retry.backoff.cap=1s",
-        "output.trace_filter=[LLM_END, TOOL_END]",
+        "output.nat.trace_filter=[LLM_END, TOOL_END]",
         "dataset.filter.lang=en",
         "name=other",
         "name=last",
@@ -298,7 +301,7 @@ def test_set_overrides_what_the_file_says():
         "pace": {"concurrency": 3, "max_concurrency": 8},
         "trials": 3,
         "retry": {"backoff": {"cap": "1s"}},
-        "output": {"trace_filter": ["LLM_END", "TOOL_END"]},
+        "output": {"nat": {"trace_filter": ["LLM_END", "TOOL_END"]}},
         "name": "last",
     }
 

@@ -200,8 +200,8 @@ REFUSED = {
         None,
     ),
     "a yes for a truth": (
-        GOOD + "output: {bare: yes}\n",
-        "eval.yml:3: output.bare: must be true or false, not 'yes'",
+        GOOD + "output: {nat: {bare: yes}}\n",
+        "eval.yml:3: output.nat.bare: must be true or false, not 'yes'",
         "did you mean true?",
     ),
     "an unknown word": (
@@ -210,8 +210,8 @@ REFUSED = {
         "did you mean 'flush'?",
     ),
     "a text for a list": (
-        GOOD + "output: {trace_filter: LLM_END}\n",
-        "eval.yml:3: output.trace_filter: must be a list, not 'LLM_END'",
+        GOOD + "output: {nat: {trace_filter: LLM_END}}\n",
+        "eval.yml:3: output.nat.trace_filter: must be a list, not 'LLM_END'",
         "for example [LLM_END]",
     ),
     "a seed of words": (

@@ -101,7 +101,7 @@ def test_the_usual_keys_become_what_evaluate_takes(folder):
         ("1e5", "2 + 2", "4"),
     ]
     assert ready.options["pace"] == limpet.Pace("auto", max_concurrency=3)
-    assert (ready.trace_filter, ready.written_events) == (None, ("LLM_END", "TOOL_END"))
+    assert (ready.nat_files, ready.written_events) == (True, ("LLM_END", "TOOL_END"))
     assert ready.options["timeout"] == 300
 
 

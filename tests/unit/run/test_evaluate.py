@@ -20,6 +20,7 @@ from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.executing.pipeline import Pipeline
 from limpet.run.options import RunOptions
 from limpet.run.planning.counting_answers import CountingAnswers
+from tests.exported import exported
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
 
@@ -101,7 +102,8 @@ def test_evaluate_works_under_a_running_loop(tmp_path):
 
 def test_files_are_as_the_peer_writes_them(tmp_path):
     answering = Answering(lambda q: Output(q, usage=Usage(2, 3), trace=[{"name": "think"}]))
-    answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
+    files = {"nat_files": True}
+    answering.evaluate(ROWS, tmp_path / "run", [exact_match()], files=files)
     answers = read(tmp_path / "run" / "workflow_output.json")
     (step,) = answers[1].pop("intermediate_steps")
     # Its readers refuse a file with steps of another form.
@@ -134,7 +136,7 @@ def test_metadata_is_kept_with_its_answer_and_no_field_of_the_dataset_is_taken_f
     answering.evaluate(rows, tmp_path / "run")
     first, second = answering.evaluate(rows, tmp_path / "run").items  # read back
     assert (first.metadata, second.metadata) == ({"model": "m", "at": [1, 2]}, None)
-    final = read(tmp_path / "run" / "workflow_output.json")
+    final = exported(tmp_path / "run")
     assert [one["output_metadata"] for one in final] == [{"model": "m", "at": [1, 2]}, None]
 
 
@@ -196,7 +198,7 @@ def test_an_added_evaluator_and_more_trials_run_only_what_is_missing(tmp_path):
     assert len(answering.calls) == 12
     assert [(one.id, one.trial) for one in result.items[:2]] == [("q0", 0), ("q1", 0)]
     assert (result.items[-1].id, result.items[-1].trial) == ("q5", 1)
-    scores = read(tmp_path / "run" / "exact_match_output.json")["eval_output_items"]
+    scores = exported(tmp_path / "run", "exact_match")["eval_output_items"]
     assert {one["id"] for one in scores} == {f"q{n}_rep{t}" for n in range(6) for t in range(2)}
 
 
@@ -262,10 +264,10 @@ def test_a_failed_workflow_is_no_score_and_runs_again(tmp_path):
     numbers = result.summary["evaluators"]["exact_match"]
     assert (numbers["mean"], numbers["completed"], numbers["not_run"]) == (1.0, 5, 1)
     assert result.summary["workflow"]["failed"] == {"permanent": 1}
-    answer = read(tmp_path / "run" / "workflow_output.json")[3]
+    answer = exported(tmp_path / "run")[3]
     assert answer["generated_answer"] is None
     assert answer["_limpet"]["error"]["message"] == "no three"
-    score = read(tmp_path / "run" / "exact_match_output.json")["eval_output_items"][3]
+    score = exported(tmp_path / "run", "exact_match")["eval_output_items"][3]
     assert score["score"] is None
     assert score["error"] == "not run: the workflow failed"
     left = answering.evaluate(
@@ -350,13 +352,15 @@ def test_run_false_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trace_filter_applies_to_live_lines_and_final_files(tmp_path):
+def test_a_trace_filter_applies_to_the_final_file_and_not_to_what_is_kept(tmp_path):
     trace = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END", "LLM_START")]
     answering = Answering(lambda q: Output(q, trace=trace))
-    answering.evaluate(ROWS[:1], tmp_path / "run", files={"trace_filter": ["LLM_END", "TOOL_END"]})
+    files = {"nat_files": True, "written_events": ["LLM_END", "TOOL_END"]}
+    answering.evaluate(ROWS[:1], tmp_path / "run", files=files)
     (live,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (final,) = read(tmp_path / "run" / "workflow_output.json")
-    assert live["intermediate_steps"] == final["intermediate_steps"] == trace[:2]
+    assert final["intermediate_steps"] == trace[:2]
+    assert live["intermediate_steps"] == trace
 
 
 def test_secrets_are_never_written(tmp_path, monkeypatch):
@@ -523,7 +527,7 @@ def test_a_cut_off_session_says_what_may_have_been_paid_for(tmp_path, caplog):
 
 def test_bare_outputs_are_wrapped_in_the_column_and_bare_in_the_final_file(tmp_path):
     answering = Answering(lambda q: [q, 1] if q != "what 1" else None)
-    answering.evaluate(ROWS[:2], tmp_path / "run", files={"bare_outputs": True})
+    answering.evaluate(ROWS[:2], tmp_path / "run", files={"nat_files": True, "bare_outputs": True})
     assert read(tmp_path / "run" / "workflow_output.json") == [["what 0", 1], None]
     assert all("_limpet" in one for one in lines(tmp_path / "run" / "workflow_output.jsonl"))
 
@@ -698,11 +702,13 @@ def test_the_users_hook_is_told_of_each_answer_on_disk(tmp_path):
     assert seen == [None] * 6
 
 
-def test_a_trace_filter_given_later_applies_to_what_is_kept(tmp_path):
+def test_output_files_asked_for_later_are_written_without_a_call(tmp_path):
     trace = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END")]
     answering = Answering(lambda q: Output(q, trace=trace))
     answering.evaluate(ROWS[:1], tmp_path / "run")
-    answering.evaluate(ROWS[:1], tmp_path / "run", files={"trace_filter": ["LLM_END"]})
+    answering.evaluate(
+        ROWS[:1], tmp_path / "run", files={"nat_files": True, "written_events": ["LLM_END"]}
+    )
     (final,) = read(tmp_path / "run" / "workflow_output.json")
     assert final["intermediate_steps"] == trace[:1]
 
@@ -806,7 +812,7 @@ def test_a_cancelled_aevaluate_leaves_its_files_and_goes_on_later(tmp_path):
     asyncio.run(main())
     summary = read(tmp_path / "run" / "summary.json")
     assert summary["workflow"]["completed"] == 3
-    assert len(read(tmp_path / "run" / "workflow_output.json")) == 6
+    assert len(exported(tmp_path / "run")) == 6
 
 
 def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):

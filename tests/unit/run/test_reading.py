@@ -19,6 +19,7 @@ from limpet.journal.lock import Lock
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.reading.run_files import holder_of
+from tests.exported import exported
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
 ONCE = {"retry": 0}
@@ -204,7 +205,7 @@ def test_more_trials_than_before_keep_the_answers_of_the_first(tmp_path):
         (f"q{n}", t) for t in (0, 1) for n in range(4)
     ]
     assert all(one.scores["correct"]["score"] for one in items)
-    names = [one["id"] for one in json.loads((tmp_path / "run/workflow_output.json").read_text())]
+    names = [one["id"] for one in exported(tmp_path / "run")]
     assert names == [f"q{n}_rep{t}" for t in (0, 1) for n in range(4)]
     evaluate(tmp_path / "run")
     assert [one.id for one in read(tmp_path / "run")] == ["q0", "q1", "q2", "q3"]

@@ -10,6 +10,7 @@ from cut_short import cut_short
 import limpet
 from limpet import LimpetError, PermanentError, exact_match
 from limpet.run.reading import RunReader
+from tests.exported import exported
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
 
@@ -69,7 +70,7 @@ class Bench:
 
     def outputs(self):
         """Return each answer as the file for others has it, as a reader does, and without index."""
-        written = json.loads((self.path / "workflow_output.json").read_bytes())
+        written = exported(self.path)
         with RunReader(self.path) as reader:
             read = [one.output for one in reader.items()]
         bare = self.path.with_name("bare")

@@ -10,6 +10,7 @@ import limpet
 from limpet import exact_match
 from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.reading import RunReader
+from tests.exported import exported
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(12)]
 
@@ -34,8 +35,8 @@ class Bench:
     def reported(self):
         """Return of how many items each file and reader tells: all must say the same."""
         summary = json.loads((self.path / "summary.json").read_bytes())
-        answers = json.loads((self.path / "workflow_output.json").read_bytes())
-        scores = json.loads((self.path / "exact_match_output.json").read_bytes())
+        answers = exported(self.path)
+        scores = exported(self.path, "exact_match")
         with RunReader(self.path) as reader:
             read, steps = reader.summary(), reader.counts.steps
             state = reader.state

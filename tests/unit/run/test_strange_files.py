@@ -16,7 +16,7 @@ from limpet.run.reading import open_run
 
 ROWS = [{"id": "a", "input": "a"}, {"id": "b", "input": "b"}]
 APPENDED = ["LOCK", "workflow_output.jsonl", "good_output.jsonl", "failures.jsonl", "events.jsonl"]
-REPLACED = ["run.json", "summary.json", "workflow_output.json", "items.jsonl"]
+REPLACED = ["run.json", "summary.json", "items.jsonl"]
 KINDS = ["link", "dangling link", "loop", "hard link", "pipe", "directory", "socket", "device"]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import limpet
 from limpet.engines.tracebacks import user_traceback
+from tests.exported import exported
 
 
 def caught(function, *arguments):
@@ -59,7 +60,7 @@ def test_a_failure_on_disk_has_the_users_frames_and_no_others(tmp_path, in_threa
         "KeyError: 'choices'",
     ]
     assert result.items[0].error["traceback"] == error["traceback"]
-    whole = json.loads((run / "workflow_output.json").read_bytes())
+    whole = exported(run)
     assert "traceback" not in whole[0]["_limpet"]["error"]
 
 

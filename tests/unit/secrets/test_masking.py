@@ -16,6 +16,7 @@ from limpet import Output, PermanentError, Score, exact_match
 from limpet.run.reading import RunReader
 from limpet.secrets.known import looks_secret
 from limpet.secrets.masking import MASK, Mask, Masking
+from tests.exported import exported
 
 KEY = "sk-Planted/0123+456789"
 ROW = {"id": "a", "question": "q", "answer": "x"}
@@ -340,7 +341,7 @@ def test_rows_and_ids_are_never_masked(tmp_path, monkeypatch):
     row = {"id": f"id {KEY}", "question": f"use {KEY}", "answer": KEY, KEY: {KEY: KEY}}
     result = evaluate("fine", tmp_path / "run", {"judge": lambda output: 1}, row)
     (line,) = lines(tmp_path / "run" / "workflow_output.jsonl")
-    (final,) = json.loads((tmp_path / "run" / "workflow_output.json").read_bytes())
+    (final,) = exported(tmp_path / "run")
     assert {name: line[name] for name in row} == {name: final[name] for name in row} == row
     assert (result.items[0].id, result.summary["masked"]) == (f"id {KEY}", 0)
     events = lines(tmp_path / "run" / "events.jsonl")

@@ -12,6 +12,7 @@ from cut_short import cut_short
 import limpet
 from limpet.engines.opened_step import OpenedStep
 from limpet.workflows.python import FunctionWorkflow
+from tests.exported import exported
 
 ROWS = [{"id": str(n), "question": f"q{n}"} for n in range(6)]
 
@@ -158,9 +159,7 @@ def test_a_closing_that_raises_is_logged_and_costs_no_result(tmp_path, caplog, e
     run = tmp_path / "run"
     result = limpet.evaluate(ROWS, Echo(closing=fail), [exact], run)
     assert (result.stop_reason, result.summary["evaluators"]["exact"]["mean"]) == (None, 1.0)
-    assert [row["generated_answer"] for row in read(run / "workflow_output.json")] == [
-        f"q{n}" for n in range(6)
-    ]
+    assert [row["generated_answer"] for row in exported(run)] == [f"q{n}" for n in range(6)]
     assert read(run / "summary.json")["workflow"]["completed"] == 6
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "limpet.run")
@@ -212,7 +211,7 @@ def test_who_is_cancelled_as_it_closes_hears_of_it(tmp_path):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert len(read(run / "workflow_output.json")) == 6
+        assert len(exported(run)) == 6
 
     asyncio.run(main())
 
@@ -253,7 +252,7 @@ def test_a_set_up_that_breaks_down_stops_the_run_and_loses_nothing(tmp_path, cap
     workflow, scores = result.summary["workflow"], result.summary["evaluators"]["exact"]
     assert (workflow["completed"], workflow["failed"], workflow["not_run"]) == (3, {}, 3)
     assert scores["completed"] == 3
-    assert len(read(run / "workflow_output.json")) == 6
+    assert len(exported(run)) == 6
     assert "the connection was lost" in caplog.text
 
 

@@ -147,6 +147,7 @@ class NatConfig:
             self.trials,
             options,
             known_secrets=keys,
+            nat_files=True,
             written_events=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
             as_toolkit=True,
@@ -239,7 +240,6 @@ class NatConfig:
             prepared.workflow,
             dataset.roles.input,
             replace(self._names, id=dataset.roles.id or "id"),
-            self.general.output.steps,
         )
 
     # ---- after ----------------------------------------------------------------------------------

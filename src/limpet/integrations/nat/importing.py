@@ -37,7 +37,6 @@ from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
-from limpet.trace import kept_events
 from limpet.types import Cell, Item, Outcome, Output, Usage
 from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
@@ -124,7 +123,6 @@ class Target:
         workflow: The workflow that the answers count for.
         question: The column of the input.
         names: The names of the other columns.
-        trace_filter: Types or kinds of trace events to keep; None keeps all.
         prices: What a million tokens cost, by model.
     """
 
@@ -134,7 +132,6 @@ class Target:
     workflow: Workflow
     question: str
     names: RecordNames = USUAL_NAMES
-    trace_filter: tuple[str, ...] | None = None
     prices: Prices | None = None
 
 
@@ -288,9 +285,8 @@ async def _append(
         item = work_item.item
         steps = _first(row, names.trace, TRACE)
         trace = trace_of(steps)
-        events = kept_events(trace, target.trace_filter)
         answer = _first(row, names.answer, ANSWER)
-        record = kept_form(answer_record(names, item.id, item.row, answer, events))
+        record = kept_form(answer_record(names, item.id, item.row, answer, trace))
         digests = digests_of(record[names.answer], record[names.trace]) | names.facts
         record, masking = masked_record(mask, record, (names.answer, names.trace))
         cell = Cell(WORKFLOW, item.id, work_item.trial, key)

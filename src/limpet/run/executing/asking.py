@@ -44,7 +44,6 @@ from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW
 from limpet.text import one_line
-from limpet.trace import kept_events
 from limpet.types import Cell, CellStatus, Output
 
 T = TypeVar("T")
@@ -174,7 +173,6 @@ class AnsweringStep(_CellStep):
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._omissions = omissions
         self._pass_on = pass_on
-        self._trace_filter = request.trace_filter
         self._names = names = request.names
         self.returned = (names.answer, names.trace, METADATA)
         self.traced = (names.trace, METADATA)
@@ -217,8 +215,7 @@ class AnsweringStep(_CellStep):
         entry, hook = None, self._on_item_complete
         if lost is None and self._pass_on is not None and (output := output_of(finished)):
             # Unmasked; and a copy, if there is a hook: what it changes must not be scored.
-            trace = kept_events(output.trace, self._trace_filter)
-            scored = {self._names.answer: output.value, self._names.trace: trace}
+            scored = {self._names.answer: output.value, self._names.trace: list(output.trace)}
             entry = Entry(digests, scored if hook is None else own_copy(scored))
         if hook is not None:
             return self._tell(hook, finished, lost, entry)
@@ -245,7 +242,7 @@ class AnsweringStep(_CellStep):
         facts: dict[str, Any] = {}
         if output is not None:
             with suppress(NotPlainError):  # the cell is then recorded as a failure
-                facts = digests_of(output.value, kept_events(output.trace, self._trace_filter))
+                facts = digests_of(output.value, list(output.trace))
                 facts |= self._names.facts
                 self._digests[finished.index] = facts
         if output is not None and is_cut_off(output.metadata):
@@ -257,8 +254,7 @@ class AnsweringStep(_CellStep):
         work_item, output = finished.input[0], output_of(finished)
         if output is None:
             return {"id": work_item.item.id}
-        trace = kept_events(output.trace, self._trace_filter)
-        item = work_item.item
+        item, trace = work_item.item, list(output.trace)
         metadata = output.metadata
         return answer_record(self._names, item.id, item.row, output.value, trace, metadata)
 

@@ -3,6 +3,7 @@
 import functools
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.costs import add_price_gaps
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
-from limpet.run.results.output_files import write_outputs
+from limpet.run.results.output_files import write_outputs, write_summary
 from limpet.run.results.summary import Numbers
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
@@ -95,7 +96,7 @@ class SessionResults:
         pending: list[tuple[str, Mapping[str, Any]]] = []
 
         def counted() -> Iterator[ItemResult]:
-            for item in reader.items():
+            for item in reader.items(whole=self._request.nat_files):
                 numbers.add(item)
                 if item.redo:
                     pending.append((item.id, item.redo))
@@ -110,14 +111,14 @@ class SessionResults:
     def _write_files(
         self, items: Iterator[ItemResult], summarise: Callable[[], dict[str, Any]]
     ) -> JournalError | None:
+        rows = self._request.rows
         try:
-            write_outputs(
-                self._layout,
-                items,
-                self._evaluators,
-                self._request.rows,
-                summarise,
-            )
+            if self._request.nat_files:
+                summary = write_outputs(self._layout, items, self._evaluators, rows, summarise)
+            else:
+                deque(items, maxlen=0)
+                summary = summarise()
+            write_summary(self._layout, summary)
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             failure = kind(

@@ -200,8 +200,8 @@ class Planner:
         if len(reported) < len(items):
             items = [items[place] for place in reported]
         # The configuration may say what the files look like.
-        events = [request.trace_filter, request.written_events]
-        shape = [events, request.bare_outputs, digest(request.configuration)]
+        files = [request.nat_files, request.written_events, request.bare_outputs]
+        shape = [files, digest(request.configuration)]
         shape.append(to_data(request.names))
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
         shape.append(to_data(request.scales))  # the summary has other numbers
@@ -220,6 +220,7 @@ class Planner:
         columns = {step: layout.column(step) for step in self.steps}
         sizes = {step: [records[step], path.stat().st_size] for step, path in columns.items()}
         outputs = [layout.home / f"{step}_output.json" for step in self.steps]
+        outputs = outputs if self._request.nat_files else []
         files = [layout.home / "summary.json", *outputs, *columns.values()]
         checksums = {path.name: checksum(path) for path in files}
         return Completion(asked, sizes, checksums, FilesRead(layout).state(self.project))

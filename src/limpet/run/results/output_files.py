@@ -1,4 +1,4 @@
-"""Writes the output files, in the shapes of `nat eval`, at the end of every run.
+"""Writes the output files of `nat eval`, where somebody asked for them.
 
 What a row looks like is decided once, for the final file and for a live one.
 """
@@ -89,8 +89,8 @@ def write_outputs(
     evaluators: Sequence[str],
     rows: AnswerRows,
     summarise: Callable[[], dict[str, Any]],
-) -> None:
-    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
+) -> dict[str, Any]:
+    """Write `workflow_output.json` and `<evaluator>_output.json`; return the summary.
 
     The results are read once, and none is kept in memory: there may be a million.
 
@@ -121,6 +121,11 @@ def write_outputs(
             head = {"average_score": mean}
             head["_limpet"] = summary["evaluators"][name]
             replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
+    return summary
+
+
+def write_summary(layout: Layout, summary: Mapping[str, Any]) -> None:
+    """Write `summary.json`."""
     pretty = dumps(summary, indent=2).encode() + b"\n"
     replace_file(layout.home / "summary.json", [pretty])
 

@@ -9,6 +9,7 @@ from e2e.project import calls, run
 from e2e.project import make as eval_yml
 
 import limpet
+from tests.exported import exported
 
 
 def edited(folder, old, new):
@@ -166,7 +167,7 @@ def test_values_without_json_form_are_written_as_the_toolkit_writes_them(tmp_pat
         return {"raw": b"\x00a", "least": -math.inf, "text": "~float:nan", "wide": 2**70}
 
     limpet.evaluate([{"id": 5, "question": "Q"}], answer, run=tmp_path / "out")
-    (row,) = output(tmp_path)
+    (row,) = exported(tmp_path / "out")
     assert row["id"] == 5
     assert row["generated_answer"] == {
         "raw": str(b"\x00a"), "least": -math.inf, "text": "~float:nan", "wide": 2**70,
@@ -270,8 +271,29 @@ def test_an_eval_yml_runs_without_evaluators_too(tmp_path):
     (tmp_path / "eval.yml").write_text(text, encoding="utf-8")
     assert run(tmp_path).returncode == 0  # scores what is there
     assert len(calls(tmp_path)) == 2
-    scored = output(tmp_path, "correct", where="runs/trial")
-    assert scored["average_score"] == 1.0
+    assert exported(tmp_path / "runs/trial", "correct")["average_score"] == 1.0
+
+
+def test_an_eval_yml_writes_the_toolkits_files_where_that_is_asked(tmp_path):
+    eval_yml(tmp_path, rows=2)
+    assert run(tmp_path).returncode == 0
+    home = tmp_path / "runs/trial"
+    assert not [*home.glob("*_output.json")]
+    asked = run(tmp_path, "--set", "output.nat=true")
+    assert asked.returncode == 0, asked.stderr
+    assert len(calls(tmp_path)) == 2  # the answers are there
+    assert output(tmp_path, where="runs/trial") == exported(home)
+    assert output(tmp_path, "correct", where="runs/trial") == exported(home, "correct")
+    bare = run(tmp_path, "--set", "output.nat.bare=true")
+    assert bare.returncode == 0, bare.stderr
+    assert output(tmp_path, where="runs/trial") == ["0", "1"]
+
+
+def test_a_plain_run_has_few_files(tmp_path):
+    eval_yml(tmp_path, rows=2)
+    assert run(tmp_path).returncode == 0
+    names = {path.name for path in (tmp_path / "runs/trial").iterdir()}
+    assert len(names) <= 11, names
 
 
 def test_the_toolkits_flags_have_a_heading_of_their_own_in_the_help(tmp_path):

@@ -12,7 +12,7 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ray test test-all compiled lint format bench clean same-python
+.PHONY: help demo demo-ray quick test test-all compiled lint format bench clean same-python
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo-ray: $(RAY_READY)  ## The same on a local Ray: an actor and then Limpet its
 test: $(DEV_READY)  ## Lint, types and every test that is not slow
 	@$(MAKE) --no-print-directory -j 2 lint compiled
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow"
+
+quick: $(DEV_READY)  ## The unit tests of every room below run/, in less than a minute
+	@$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" tests/unit --ignore tests/unit/run
 
 test-all: $(DEV_READY)  ## Lint, types and every test
 	@$(MAKE) --no-print-directory -j 2 lint compiled

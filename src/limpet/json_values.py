@@ -323,7 +323,9 @@ def exception_in(value: Any) -> BaseException | None:
 
 def _parts_of(value: Any, kind: type) -> list[Any]:
     if issubclass(kind, dict):
-        return list(dict.values(value))
+        return [*dict.keys(value), *dict.values(value)]
+    if issubclass(kind, Mapping):
+        return [*value.keys(), *value.values()]
     if issubclass(kind, (list, tuple, set, frozenset)):
         return list(value)
     if dataclasses.is_dataclass(kind):

@@ -27,6 +27,15 @@ from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind
 from limpet.text import one_line
 
 
+def is_timeout(error: BaseException) -> bool:
+    """Return whether a reply did not come in time: the server may have worked on it, for money.
+
+    The clients' own exceptions say so by their names. Without a connection, nothing was asked.
+    """
+    names = [base.__name__ for base in type(error).__mro__]
+    return any("Timeout" in name for name in names) and "Connect" not in names[0]
+
+
 def overdue(index: int, number: int, timeout_s: float, *, last: bool = False) -> TimeoutError:
     """Return the error of an attempt that took too long, and the last one's with what to do."""
     what = f"input {index}: no answer within {timeout_s:g} s (attempt {number})"
@@ -242,6 +251,10 @@ class Settlement:
         if not charged and not at_fault:
             retry = Decision(Action.RETRY, error, self._own_wait_s(attempt))
             return self._unless_blocked(attempt, retry)
+        if settings.max_timeouts is not None and is_timeout(error):
+            call.timeouts += 1
+            if call.timeouts > settings.max_timeouts:
+                return Decision(Action.FAIL, error)
         if wait_s is None:
             return Decision(Action.FAIL, error)
         # A mistake in the call's own code does not go away: it should show soon. So should a

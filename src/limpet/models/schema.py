@@ -30,7 +30,8 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
 }
 _MOST_LEVELS = 20
 _MOST_NAMED = 10
-_THOUGHTS = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
+_THOUGHTS = re.compile(r"(?:<think>|[^{\[`\"]).*?</think>\s*", re.DOTALL)
+"""What a model thought aloud; the tag that begins it may be in the prompt."""
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 
@@ -73,7 +74,7 @@ def parse_reply(text: str) -> Any:
     Raises:
         ValueError: It is not JSON, names a key twice, or has a number that is too large.
     """
-    text = text.strip()
+    text = text.strip().removeprefix("\ufeff")
     if (thoughts := _THOUGHTS.match(text)) is not None:
         text = text[thoughts.end() :]
     if (fenced := _FENCE.fullmatch(text)) is not None:

@@ -31,7 +31,7 @@ from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.options import MapOptions, Run, secrets_in
 from limpet.run.planning.changes import Explainer, StaleRecords, settle_change
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.plan import Plan, StepPlan, named
 from limpet.run.planning.versions import Fingerprint, StepIdentities
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
@@ -300,6 +300,9 @@ class JournaledMap(MapRun):
         begin_session(journal, run_file, "map", plan, {STEP: column.path})
         self._run_file = run_file
         logger.info("%s: %s kept, %s to run", self._path, len(self._kept), missing)
+        if unseen := self._identities.unseen:
+            said = "%s: not part of the identity: %s (declare with depends_on what matters)"
+            logger.warning(said, self._path, named(unseen))
         self._watched = WatchedFiles(
             journal,
             {STEP: self._function},

@@ -133,6 +133,7 @@ def _snake_case(name: str) -> str:
 _DIRECTORIES = ("PWD", "OLDPWD")  # the shell's; in code, `pwd` may be a password
 _SHORTEST_POSSIBLE = 8  # shorter ones are words like "test", and occur everywhere
 _SHORTEST_CERTAIN = 16
+_SHORTEST_PASSWORD = 12
 SHORTEST_DECLARED = 8
 _SHORTEST_LINE = 24  # of a key that has several lines
 
@@ -169,10 +170,12 @@ def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables that are secrets by name and looks, and their parts."""
     for name, value in environment.items():
         text = value.strip()
-        is_secret = is_secret_variable(name) or _in_url(text)  # DATABASE_URL=postgres://u:…@…
-        if is_secret and looks_secret(text):
+        in_url = _in_url(text)  # DATABASE_URL=postgres://u:…@…
+        if (is_secret_variable(name) or in_url) and looks_secret(text):
             yield text
             yield from _parts_of(text)
+        # A password is shorter than a key, and no word.
+        yield from (part for part in in_url if len(part) >= _SHORTEST_PASSWORD and _is_mixed(part))
 
 
 def looks_secret(value: str) -> bool:
@@ -180,13 +183,17 @@ def looks_secret(value: str) -> bool:
 
     A secret has at least 16 characters, of more than one kind.
     """
-    if len(value) < _SHORTEST_CERTAIN or sum(kind.search(value) is not None for kind in _KINDS) < 2:  # noqa: PLR2004 - more than one kind
+    if len(value) < _SHORTEST_CERTAIN or not _is_mixed(value):
         return False
     if any(pattern.fullmatch(value) for pattern in (_WORDS, NUMBER, _PATH, _PLACEHOLDER)):
         return False
     if URL.fullmatch(value):
         return bool(secrets_of_url(value))
     return not os.path.exists(value)  # noqa: PTH110 - Path raises if a value is long
+
+
+def _is_mixed(value: str) -> bool:
+    return sum(kind.search(value) is not None for kind in _KINDS) > 1
 
 
 def secrets_of_url(text: str) -> list[str]:

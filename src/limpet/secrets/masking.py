@@ -37,9 +37,15 @@ _IN_HEADERS = re.compile(
     rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
     rf"{_NOT_YET}[^\s'\"\\,;&)}}\]>]+"
 )
-_PATTERNS = (_IN_HEADERS, IN_URL, KEYS)
+_IN_QUERY = re.compile(
+    rf"(?i)((?:[?&]|\b)(?:api_?key|access_?token|auth_?token|client_?secret|password|signature"
+    rf"|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?){_NOT_YET}[^\s'\"\\,;&)}}\]>]{{8,}}"
+)
+"""A key among the parameters of a URL or of a call, by its name."""
+_PATTERNS = (_IN_HEADERS, _IN_QUERY, IN_URL, KEYS)
 # Most texts have none of these, which is fast to check.
-_SIGNS = ("authorization", "api-key", "bearer", "sk-", "pk-", "xox", "gh", "hf_", "akia", "aiza")
+_SIGNS = ["authorization", "api-key", "bearer", "sk-", "pk-", "xox", "gh", "hf_", "akia", "aiza"]
+_SIGNS += ["key=", "token=", "secret=", "password=", "signature=", "sig="]
 
 
 def without_credentials(text: str) -> tuple[str, int]:

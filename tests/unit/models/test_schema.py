@@ -116,3 +116,8 @@ def test_the_message_says_where_and_what():
     assert misfit({"parts": [1, 7]}, schema) == "parts[1] must be 5 or less, not 7"
     assert misfit({"parts": "x"}, schema) == "parts must be of type array, not string"
     assert misfit([], schema) == "the reply must be of type object, not array"
+
+
+@pytest.mark.parametrize("begin", ["\ufeff", "<think>so</think>", "so it is {x}\n</think>\n"])
+def test_a_mark_of_the_encoding_and_thoughts_are_skipped(begin):
+    assert parse_reply(begin + '{"a": 1}') == {"a": 1}

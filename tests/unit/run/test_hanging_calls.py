@@ -47,3 +47,25 @@ def test_the_last_timeout_says_what_gives_it_more(tmp_path):
         "a higher max_timeouts more attempts"
     )
     assert len(calls) == 3
+
+
+class ReadTimeout(OSError):
+    """As requests has it: no TimeoutError."""
+
+
+class ConnectTimeout(OSError):
+    """No connection: nothing was asked."""
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"), [(TimeoutError, 3), (ReadTimeout, 3), (ConnectTimeout, 11)]
+)
+def test_a_clients_own_timeout_counts_like_ours(error, attempts):
+    calls = []
+
+    async def hang(question):
+        calls.append(question)
+        raise error("no reply in time")
+
+    limpet.map(hang, ["q"])
+    assert len(calls) == attempts

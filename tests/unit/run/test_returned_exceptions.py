@@ -1,7 +1,9 @@
 """A failure is never a result: an exception in what a function returns is raised."""
 
 import asyncio
+import collections
 import dataclasses
+import types
 
 import pydantic
 import pytest
@@ -33,6 +35,9 @@ SHAPES = {
     "a list": lambda error: ["ok", error],
     "a tuple": lambda error: ("ok", (error,)),
     "a set": lambda error: {error},
+    "a mapping": lambda error: collections.UserDict(error=error),
+    "a proxy": lambda error: types.MappingProxyType({"error": error}),
+    "a key": lambda error: {error: "?"},
     "a dataclass": lambda error: [Answer("", error)],
     "a model": lambda error: Model(error=error),
     "an Output": lambda error: limpet.Output(error, usage={"prompt_tokens": 1}),

@@ -131,3 +131,28 @@ def test_each_of_our_loggers_masks(caplog):
     assert len(caplog.records) == len(LOGGERS)
     assert "Planted" not in caplog.text
     assert caplog.text.count("[redacted]") >= 2 * len(LOGGERS)  # the source line has it, too
+
+
+def test_a_password_in_a_url_of_the_environment_is_masked_wherever_it_stands():
+    masking = Masking(environment={"DATABASE_URL": "postgres://app:hunter2secret@db/x"})
+    assert masking.certain.text("login failed for hunter2secret") == "login failed for [redacted]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"404 for http://127.0.0.1/x?key={'d41d8cd9' * 4}&page=2",
+        f"404 for http://127.0.0.1/x?access_token={'d41d8cd9' * 4}",
+        f"Client(api_key='{'d41d8cd9' * 4}', base_url='x')",
+    ],
+)
+def test_a_key_among_parameters_is_masked_by_its_name(text):
+    masked, count = without_credentials(text)
+    assert (count, "d41d8cd9" in masked) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["sort(key=lambda one: one.name)", "max_token=1234567890", "key=5"]
+)
+def test_other_parameters_stay(text):
+    assert without_credentials(text) == (text, 0)

@@ -235,7 +235,7 @@ def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> A
         held: list[tuple[str, Any]] = [
             (f"{path}[…]", part)
             for element in contents_of(value) or ()
-            for part in (element if is_a(value, dict, MappingProxyType) else [element])
+            for part in (element[1:] if is_a(value, dict, MappingProxyType) else [element])
         ]
     else:
         held = [
@@ -243,7 +243,11 @@ def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> A
             for name, held_value in sorted(attributes_of(value).items())
         ]
     forms = [form_behind_secret(walk, at, held_value, depth + 1) for at, held_value in held]
-    return [full_name(kind), *(form for form in forms if form is not NOTHING)]
+    # Keys are names; a digest shows none that is a secret all the same.
+    pairs = contents_of(value) if is_a(value, dict, MappingProxyType) else ()
+    keys = [pair[0] for pair in pairs or () if is_a(pair[0], str) and not looks_secret(pair[0])]
+    named = sorted(map(digest_of, keys))
+    return [full_name(kind), named, *(form for form in forms if form is not NOTHING)]
 
 
 def form_of_text(walk: "Walk", path: str, value: Any) -> Any:
@@ -259,9 +263,11 @@ def form_of_text(walk: "Walk", path: str, value: Any) -> Any:
 def is_prose(text: str) -> bool:
     """Return whether a text under a secret's name is no secret: it has white space.
 
-    A private key has lines, too, and says what it is.
+    A private key has lines, too, and says what it is. A text that is not ASCII is no key either:
+    some languages have no white space.
     """
-    return len(text.split()) > 1 and not text.lstrip().startswith("-----BEGIN ")
+    is_private_key = text.lstrip().startswith("-----BEGIN ")
+    return (len(text.split()) > 1 and not is_private_key) or not text.isascii()
 
 
 def _is_walked(walk: "Walk", value: Any) -> bool:

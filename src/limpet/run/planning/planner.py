@@ -183,9 +183,10 @@ class Planner:
         request = self._request
         whole, items = len(request.items), len(request.selection.places(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
-        of = whole if items < whole else None
+        of, unseen = whole if items < whole else None, self.identities.unseen
         skipped = len(request.bad_rows)
-        return Plan(items, request.trials, workflow, tuple(evaluators), of, skipped=skipped)
+        steps = (workflow, tuple(evaluators))
+        return Plan(items, request.trials, *steps, of, unseen=unseen, skipped=skipped)
 
     # ---- a complete run -------------------------------------------------------------------------
     #

@@ -159,8 +159,9 @@ def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
         nameless |= "models" not in step and bool(step.get("usage", {}).get("total_tokens"))
     seen = {*models, *asked.values()}
     is_only_one = nameless and len(prices) == 1  # then it is the price of whatever was asked
+    nobody_answered = not seen and not summary["workflow"].get("completed")
     gaps = {
-        "unused": [] if is_only_one else _others(prices, seen),
+        "unused": [] if is_only_one or nobody_answered else _others(prices, seen),
         "missing": [name for name in models if price_of(name, asked, prices) is None],
     }
     if any(gaps.values()):

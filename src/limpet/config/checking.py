@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from limpet.config.environment import Substituted, is_from_environment, shown, typed
+from limpet.config.environment import Substituted, is_from_environment, shown
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workflow_section
@@ -190,7 +190,7 @@ def report_argument(
     findings: Findings,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Report what a constructor says of its arguments, on the line of the one that it names first.
+    """Report what a constructor says of its arguments, on the line of the one that it names.
 
     Args:
         kind: The evaluator or workflow.
@@ -200,32 +200,21 @@ def report_argument(
         findings: Collects the problems.
         names: Arguments that have another name in the file, with that name.
     """
-    message, _, near = text_of(error).partition("; did you mean ")
-    if (called := re.match(r"\w+(?=[:=])", message)) and called[0] in names:
-        message = names[called[0]] + message[called.end() :]
+    argument = getattr(error, "argument", "")
+    name = names.get(argument, argument)
+    is_given = name in arguments
+    flaw = getattr(error, "flaw", "") if is_given else text_of(error)
+    text, _, near = flaw.replace("must be a dict", "must be a mapping").partition("; did you mean ")
     hint = f"did you mean {near}" if near else getattr(error, "hint", None)
-    name, is_about_all, text = _named_argument(message, arguments)
-    text = text.replace("must be a dict", "must be a mapping")
-    value = arguments.get(name, dict(arguments))
-    if isinstance(value, Substituted) or (is_about_all and name not in _MAY_HOLD_KEYS):
+    value = arguments[name] if is_given else dict(arguments)
+    is_whole = is_given and not getattr(error, "is_part", False) and name not in _MAY_HOLD_KEYS
+    if isinstance(value, Substituted) or is_whole:
         text = _text_about(value, text)
     elif is_from_environment(value):
         text, hint = f"{kind} rejects a value from the environment", None
     if text.startswith("must be a string"):
         hint = _string_hint((*path, name), value, findings)
-    findings.add((*path, name) if name else path, one_line(text), hint)
-
-
-def _named_argument(message: str, arguments: Mapping[str, Any]) -> tuple[str, bool, str]:
-    """Return the argument a message names first, whether with its value, and the rest.
-
-    `tolerance=-1: must be …` is about the value, `kinds: unknown kind 'x'` about a part of it.
-    """
-    for name, value in arguments.items():
-        value_or_more = f"=(?:{re.escape(repr(typed(value)))}|[^:]*)"
-        if match := re.match(rf"{re.escape(name)}({value_or_more})?: ", message):
-            return name, match[1] is not None, message[match.end() :]
-    return "", False, message
+    findings.add((*path, name) if is_given else path, one_line(text), hint)
 
 
 def _text_about(value: Any, text: str) -> str:

@@ -20,7 +20,6 @@ from limpet.config.model import PromptSection, PythonEvaluator, WorkflowSection
 from limpet.config.yaml_file import KeyPath, Tree
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError, no_column
-from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.datasets.sources import FILE_HINT, NOT_A_FILE, SUFFIXES, expanded
 from limpet.templates import OF_ITEM, names_in
 from limpet.text import hint_near, nearest_file, one_line, quoted
@@ -130,7 +129,6 @@ def located(text: str, folder: Path) -> Path:
 
 def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
-    _check_form(dataset, findings)
     text = dataset.get("path") if isinstance(dataset, dict) else None
     if text is None and isinstance(dataset, dict) and dataset.get("sheet") is not None:
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
@@ -156,13 +154,6 @@ def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     for name in ("delimiter", "encoding") if suffix in SUFFIXES else ():
         if dataset.get(name) is not None and suffix not in (".csv", ".tsv"):
             findings.add(("dataset", name), "only a .csv or .tsv file has one")
-
-
-def _check_form(dataset: Any, findings: Findings) -> None:
-    for name, flaw_of in (("delimiter", flaw_of_delimiter), ("encoding", flaw_of_encoding)):
-        value = dataset.get(name) if isinstance(dataset, dict) else None
-        if isinstance(value, str) and (flaw := flaw_of(value)):
-            findings.add(("dataset", name), f"{flaw}, not {shown(value)}")
 
 
 def hint_of_missing(text: str, path: Path) -> str:

@@ -3,6 +3,7 @@
 Problems are collected, so that one pass over the file reports all of them.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from limpet.errors import ConfigError
@@ -41,10 +42,16 @@ class Problem(NamedTuple):
 
 
 class Findings:
-    """The problems found in one file so far."""
+    """The problems found in one file so far.
 
-    def __init__(self, tree: "Tree") -> None:
+    Attributes:
+        tree: The content of the file.
+        folder: Its folder, where the relative paths in it start.
+    """
+
+    def __init__(self, tree: "Tree", folder: Path = Path()) -> None:
         self.tree = tree
+        self.folder = folder
         self._problems: list[Problem] = []
         self._final: list[KeyPath] = []
 

@@ -12,7 +12,9 @@ from limpet.config.values import (
     Concurrency,
     Count,
     CountOrZero,
+    Delimiter,
     Durability,
+    Encoding,
     EngineOf,
     HalfWidth,
     Header,
@@ -125,8 +127,8 @@ class DatasetSection(Section):
     shuffle: Truth = _key("Shuffle the rows by the seed.", default=False)
     seed: Integer = _key("The seed of sample and shuffle.", default=0)
     sheet: Text | None = _key("The sheet of an .xlsx file.")
-    delimiter: str | None = _key("What separates the cells of a .csv or .tsv file.")
-    encoding: Text | None = _key("The encoding of a .csv or .tsv file; default: UTF-8.")
+    delimiter: Delimiter | None = _key("What separates the cells of a .csv or .tsv file.")
+    encoding: Encoding | None = _key("The encoding of a .csv or .tsv file; default: UTF-8.")
     filter: dict[str, Any] | None = _key("Which rows to keep, by column.")
 
 

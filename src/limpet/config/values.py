@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -23,6 +24,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from limpet.config.environment import Substituted, typed
 from limpet.config.imports import checked_reference
+from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.engines.spec import as_engine
 from limpet.fingerprints.steps import flaw_of_variable
 from limpet.secrets.known import flaw_of_declared
@@ -60,17 +62,15 @@ class Must:
         )
 
 
-def _name(value: str) -> str:
-    fits = value.strip() == value and value not in ("", ".", "..") and value.isprintable()
-    if not fits or set("/\\") & set(value) or len(value.encode()) > _LONGEST_NAME:
-        raise ValueError("must be usable as the name of a directory: no '/', '\\' or line breaks")
-    return value
+def _flaw_of_name(name: str) -> str | None:
+    fits = name.strip() == name and name not in ("", ".", "..") and name.isprintable()
+    if fits and not set("/\\") & set(name) and len(name.encode()) <= _LONGEST_NAME:
+        return None
+    return "must be usable as the name of a directory: no '/', '\\' or line breaks"
 
 
-def _path(value: str) -> str:
-    if not value.strip() or "\0" in value:
-        raise ValueError("must be a path")
-    return value
+def _flaw_of_path(path: str) -> str | None:
+    return None if path.strip() and "\0" not in path else "must be a path"
 
 
 def _seconds(value: Any) -> Any:
@@ -79,10 +79,15 @@ def _seconds(value: Any) -> Any:
     return given if time is None else float(time[1]) * _SECONDS[time[2]]
 
 
-def _header(value: str) -> str:
-    if flaw := flaw_of_header(value):
-        raise PydanticCustomError("flaw", "{flaw}", {"flaw": flaw})
-    return value
+def _without(flaw_of: Callable[[str], str | None], kind: str = "must") -> AfterValidator:
+    """Return the check that a value has no flaw."""
+
+    def check(value: str) -> str:
+        if flaw := flaw_of(value):
+            raise PydanticCustomError(kind, "{flaw}", {"flaw": flaw})
+        return value
+
+    return AfterValidator(check)
 
 
 def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -92,12 +97,6 @@ def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return check(value)
     raise ValueError("must be false, or a list of strings")
-
-
-def _secret(value: str) -> str:
-    if flaw := flaw_of_declared(value):
-        raise ValueError(flaw)
-    return value
 
 
 def _variable(value: Any) -> Any:
@@ -127,14 +126,8 @@ def _range(value: Any) -> tuple[float, float] | None:
         raise PydanticCustomError("flaw", must) from None
 
 
-def _typed_all(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _typed_all(part) for name, part in value.items()}
-    return typed(value)
-
-
 def _engine(value: Any) -> Any:
-    given: Any = _typed_all(value)
+    given: Any = typed(value)
     try:
         as_engine(given)
     except (TypeError, ValueError) as error:
@@ -144,9 +137,11 @@ def _engine(value: Any) -> Any:
 
 
 Text = Annotated[str, Field(pattern=r"\S")]
-Name = Annotated[str, AfterValidator(_name)]
-Path = Annotated[str, AfterValidator(_path)]
-Header = Annotated[str, AfterValidator(_header)]
+Delimiter = Annotated[str, _without(flaw_of_delimiter)]
+Encoding = Annotated[Text, _without(flaw_of_encoding)]
+Name = Annotated[str, _without(_flaw_of_name)]
+Path = Annotated[str, _without(_flaw_of_path)]
+Header = Annotated[str, _without(flaw_of_header, "flaw")]
 Reference = Annotated[
     str,
     PlainValidator(checked_reference),
@@ -164,7 +159,7 @@ Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
 ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
-    list[Annotated[str, AfterValidator(_secret)]],
+    list[Annotated[str, _without(flaw_of_declared)]],
     WrapValidator(_secrets),  # lets False through, too
     WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
 ]
@@ -181,42 +176,23 @@ Argv = Annotated[
 Statuses = Annotated[list[int], _OrVariable()]
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 ScoreRange = Annotated[tuple[float, float], PlainValidator(_range), WithJsonSchema(_PAIR)]
+
+
+def _mapping_of(**keys: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": keys, "additionalProperties": False}
+
+
 _WORKERS = {"type": "integer", "minimum": 1}
-_ENGINE = {
-    "anyOf": [
-        {"enum": ["processes", "ray"]},
-        {
-            "type": "object",
-            "properties": {
-                "processes": {
-                    "anyOf": [
-                        _WORKERS,
-                        {
-                            "type": "object",
-                            "properties": {
-                                "workers": _WORKERS,
-                                "memory": {"type": ["string", "integer"], "examples": ["2GB"]},
-                            },
-                            "additionalProperties": False,
-                        },
-                    ]
-                },
-                "ray": {
-                    "type": "object",
-                    "properties": {
-                        "address": {"type": "string", "examples": ["auto", "ray-head:6379"]},
-                        "workers": _WORKERS,
-                        "resources": {"type": "object", "examples": [{"num_gpus": 0.25}]},
-                        "runtime_env": {"type": "object", "examples": [{"working_dir": "."}]},
-                    },
-                    "additionalProperties": False,
-                },
-            },
-            "additionalProperties": False,
-        },
-        VARIABLE,
-    ]
-}
+_MEMORY = {"type": ["string", "integer"], "examples": ["2GB"]}
+_RAY = _mapping_of(
+    address={"type": "string", "examples": ["auto", "ray-head:6379"]},
+    workers=_WORKERS,
+    resources={"type": "object", "examples": [{"num_gpus": 0.25}]},
+    runtime_env={"type": "object", "examples": [{"working_dir": "."}]},
+)
+_PROCESSES = {"anyOf": [_WORKERS, _mapping_of(workers=_WORKERS, memory=_MEMORY)]}
+_ENGINES = _mapping_of(processes=_PROCESSES, ray=_RAY)
+_ENGINE = {"anyOf": [{"enum": ["processes", "ray"]}, _ENGINES, VARIABLE]}
 EngineOf = Annotated[Any, PlainValidator(_engine), WithJsonSchema(_ENGINE)]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
@@ -244,3 +220,12 @@ class Section(BaseModel):
     """A mapping of known keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Return the values that are set, without how they were written; all without names."""
+        values = {name: getattr(self, name) for name in names or self.model_fields_set}
+        return {
+            name: str(value) if isinstance(value, str) else typed(value)
+            for name, value in values.items()
+            if value is not None and name in self.model_fields_set
+        }

@@ -1,9 +1,9 @@
 """Is every key known, and every value valid?"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args
+from typing import Any, Never, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -58,8 +58,12 @@ _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
-        if workflow_section(data.get(section)) is not PromptSection:
-            _check_kind(section, kinds, data.get(section), findings)
+        given = data.get(section)
+        if not isinstance(given, dict) or workflow_section(given) is PromptSection:
+            continue  # missing, or a prompt: reported elsewhere
+        misspelt = any(nearest(key, kinds) for key in given if key not in kinds)
+        if not only_one(kinds, given, (section,), findings) and not misspelt:
+            findings.add((section,), f"needs {' or '.join(kinds)}", f"write {_EXAMPLES[section]}")
     content = checked(EvalFile, data, (), findings)
     if content is not None:
         _check_together(content, findings)
@@ -69,8 +73,10 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
 def _check_together(content: EvalFile, findings: Findings) -> None:
     """Report values that are valid alone, and contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
-    if isinstance(content.workflow, WorkflowSection):
-        _check_args(content.workflow, findings)
+    flow = content.workflow
+    if isinstance(flow, WorkflowSection) and flow.args is not None and flow.python is None:
+        hint = "others get their own: body for http, input_key for nat, argv for command"
+        findings.add(("workflow", "args"), "works only with python", hint)
     for name in content.stop_when or ():
         if split_name(name, content.evaluators or {}) is None:
             known = list(content.evaluators or {})
@@ -87,12 +93,6 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
     if backoff.cap < backoff.base:
         text = f"must be at least base, {backoff.base:g}, not {backoff.cap:g}"
         findings.add(("retry", "backoff", "cap"), text, "cap is the longest wait")
-
-
-def _check_args(workflow: WorkflowSection, findings: Findings) -> None:
-    if workflow.args is not None and workflow.python is None:
-        hint = "others get their own: body for http, input_key for nat, argv for command"
-        findings.add(("workflow", "args"), "works only with python", hint)
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
@@ -115,16 +115,15 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
     return None
 
 
-def _check_kind(section: str, kinds: tuple[str, ...], value: Any, findings: Findings) -> None:
-    if not isinstance(value, dict):
-        return  # missing: reported elsewhere
-    given = [kind for kind in kinds if kind in value]
-    if len(given) > 1:
-        both = " and ".join(given)
-        findings.add((section, given[1]), f"cannot be used with {given[0]}: keep one of {both}")
-    misspelt = any(nearest(key, kinds) for key in value if key not in kinds)
-    if not given and not misspelt:
-        findings.add((section,), f"needs {' or '.join(kinds)}", f"write {_EXAMPLES[section]}")
+def only_one(
+    keys: Sequence[str], given: Mapping[str, Any], path: KeyPath, findings: Findings
+) -> list[str]:
+    """Return which of some keys are given; report if they are several."""
+    found = [key for key in keys if key in given]
+    if found[1:]:
+        text = f"cannot be used with {found[0]}: keep one of {' and '.join(found)}"
+        findings.add((*path, found[1]), text)
+    return found
 
 
 def _value_at(path: KeyPath, data: Any) -> Any:
@@ -189,7 +188,7 @@ def report_argument(
     path: KeyPath,
     findings: Findings,
     names: Mapping[str, str] = MappingProxyType({}),
-) -> None:
+) -> Never | None:  # noqa: RUF020 - else mypy lets nobody return it
     """Report what a constructor says of its arguments, on the line of the one that it names.
 
     Args:
@@ -214,7 +213,7 @@ def report_argument(
         text, hint = f"{kind} rejects a value from the environment", None
     if text.startswith("must be a string"):
         hint = _string_hint((*path, name), value, findings)
-    findings.add((*path, name) if is_given else path, one_line(text), hint)
+    return findings.add((*path, name) if is_given else path, one_line(text), hint)
 
 
 def _text_about(value: Any, text: str) -> str:

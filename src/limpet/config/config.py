@@ -90,14 +90,14 @@ class Config:
         Raises:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
-        findings, folder = Findings(self._tree), self.path.parent
-        models = prepared_models(self._models, folder, findings)
+        findings = Findings(self._tree, self.path.parent)
+        models = prepared_models(self._models, findings)
         with_judges, columns, expecting = prepared_judges(self._evaluators, models, findings)
         columns += columns_of_inputs(with_judges)
-        dataset = prepared_dataset(self._content, self._keep, columns, expecting, folder, findings)
-        workflow = prepared_workflow(self._content, models, folder, findings)
-        evaluators = prepared_evaluators(with_judges, folder, findings)
-        declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
+        dataset = prepared_dataset(self._content, self._keep, columns, expecting, findings)
+        workflow = prepared_workflow(self._content, models, findings)
+        evaluators = prepared_evaluators(with_judges, findings)
+        declared = prepared_declaration(self._content.workflow, ("workflow",), findings)
         findings.raise_any()
         said = self._content.evaluators or {}
         evaluators = {name: with_scale(each, said.get(name)) for name, each in evaluators.items()}
@@ -155,7 +155,7 @@ def load_config(
     file = file.parent.resolve() / file.name
     if isinstance(env_file := tree.data.get("env_file"), str) and env_file.strip():
         load_env_file(located(env_file, file.parent), one_line(env_file))
-    findings = Findings(tree)
+    findings = Findings(tree, file.parent)
 
     def say(path: KeyPath, text: str, hint: str) -> None:
         findings.add(path, text, hint, final=True)
@@ -163,10 +163,10 @@ def load_config(
     data = expanded(substitute(tree.data, say))
     content = check_keys(data, findings)
     models = check_models(data.get("models"), findings)
-    content = check_workflow(content, data.get("workflow"), models, file.parent, findings)
+    content = check_workflow(content, data.get("workflow"), models, findings)
     keep = check_filter(data.get("dataset"), findings)
-    evaluators = check_evaluators(data.get("evaluators"), models, file.parent, findings)
-    check_dataset(data.get("dataset"), file.parent, findings)
+    evaluators = check_evaluators(data.get("evaluators"), models, findings)
+    check_dataset(data.get("dataset"), findings)
     run = data.get("run", {}).get("path")
     check_directory(run, ("run", "path"), file.parent, findings)
     findings.raise_any()

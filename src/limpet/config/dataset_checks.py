@@ -127,7 +127,7 @@ def located(text: str, folder: Path) -> Path:
     return Path(folder, expanded(Path(str(text))))
 
 
-def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
+def check_dataset(dataset: Any, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
     text = dataset.get("path") if isinstance(dataset, dict) else None
     if text is None and isinstance(dataset, dict) and dataset.get("sheet") is not None:
@@ -135,7 +135,7 @@ def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     if not isinstance(text, str) or not text.strip():
         return  # none, or not a path: reported elsewhere
     at = ("dataset", "path")
-    path, name = located(text, folder), one_line(written_as(text))
+    path, name = located(text, findings.folder), one_line(written_as(text))
     suffix = path.suffix.lower()
     if not path.exists():
         findings.add(at, f"{name} does not exist", hint_of_missing(text, path))

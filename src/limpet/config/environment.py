@@ -47,7 +47,7 @@ Say = Callable[[KeyPath, str, str], None]
 """Called for a variable that is missing or malformed: with path, message and hint."""
 
 
-def substitute(data: Any, say: Say) -> Any:
+def substitute(data: Any, say: Say = lambda *_: None) -> Any:
     """Return plain data with values from the environment substituted."""
 
     def fill(value: Any, path: KeyPath) -> Any:

@@ -4,7 +4,7 @@ Problems are collected, so that one pass over the file reports all of them.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, Never, NoReturn
 
 from limpet.errors import ConfigError
 from limpet.text import one_line
@@ -63,8 +63,8 @@ class Findings:
         *,
         final: bool = False,
         cause: BaseException | None = None,
-    ) -> None:
-        """Add a problem with a value.
+    ) -> Never | None:  # noqa: RUF020 - else mypy lets nobody return it
+        """Add a problem with a value. Returns None, for callers that have nothing else to return.
 
         Args:
             path: The value's path; of a short form, its path in the long form.
@@ -74,11 +74,12 @@ class Findings:
             cause: The exception that the user's own code raised, if any.
         """
         if any(path[: len(end)] == end or end[: len(path)] == path for end in self._final):
-            return
+            return None
         if final:
             self._final.append(path)
         known = self.tree.known(path)
         self.add_at(self.tree.location(known), f"{named(known)}{text}", hint, cause)
+        return None
 
     def add_key(self, path: "KeyPath", text: str, hint: str | None = None) -> None:
         """Add a problem with a key."""

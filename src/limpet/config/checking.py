@@ -11,8 +11,7 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, is_from_environment, shown
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workflow_section
-from limpet.config.values import Section
+from limpet.config.model import EvalFile, PromptSection, Section, WorkflowSection, workflow_section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.run.results.score_words import split_name
 from limpet.secrets.known import is_secret_key

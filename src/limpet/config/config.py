@@ -22,9 +22,9 @@ from limpet.config.errors import Findings, refuse
 from limpet.config.evaluators import check_evaluators, with_scale
 from limpet.config.file_text import check_eval_yml, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
-from limpet.config.model import SHORT_KINDS, EvalFile, expanded
+from limpet.config.model import EvalFile
 from limpet.config.models import Models, check_models, check_workflow
-from limpet.config.overrides import override, set_variant
+from limpet.config.overrides import SHORT_KINDS, expanded, override, set_variant
 from limpet.config.preparing import (
     options_of,
     prepared_dataset,

@@ -13,8 +13,9 @@ from limpet.config.checking import checked, only_one, report_argument, unknown_k
 from limpet.config.dataset_checks import located
 from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
-from limpet.config.model import PythonEvaluator, ScaleSection, long_evaluator
+from limpet.config.model import PythonEvaluator, ScaleSection
 from limpet.config.models import Models, named_model, with_prompt
+from limpet.config.overrides import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluator, embedding_similarity, judge, rating, rubric

@@ -20,9 +20,9 @@ from limpet.config.model import (
     EvalFile,
     ModelSection,
     PromptSection,
-    long_model,
     workflow_section,
 )
+from limpet.config.overrides import long_model
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.models import Message, Model, Reply

@@ -26,9 +26,9 @@ from limpet.config.model import (
     PromptSection,
     PythonEvaluator,
     WorkflowSection,
-    long_kind,
 )
 from limpet.config.models import Models, NotImported, prompt_workflow
+from limpet.config.overrides import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError

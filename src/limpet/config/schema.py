@@ -11,15 +11,8 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from limpet.config.evaluators import JUDGES, keys_of
-from limpet.config.model import (
-    SHORT_FOR,
-    SHORT_KINDS,
-    EvalFile,
-    ModelSection,
-    PythonEvaluator,
-    ScaleSection,
-)
-from limpet.config.values import VARIABLE
+from limpet.config.model import VARIABLE, EvalFile, ModelSection, PythonEvaluator, ScaleSection
+from limpet.config.overrides import SHORT_FOR, SHORT_KINDS
 from limpet.evaluators.coerce import BUILT_INS
 from limpet.evaluators.judge_prompt import READY
 

@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_v
 from limpet.config.dataset_checks import located
 from limpet.config.environment import typed
 from limpet.config.imports import BadReferenceError, checked_reference
-from limpet.config.model import PythonEvaluator, without_empty
-from limpet.config.values import Count, Section, Text
+from limpet.config.model import Count, PythonEvaluator, Section, Text
+from limpet.config.overrides import without_empty
 
 
 @dataclass(frozen=True, slots=True)

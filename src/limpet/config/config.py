@@ -17,10 +17,10 @@ from limpet.config.dataset_checks import (
     columns_of_inputs,
     located,
 )
-from limpet.config.environment import load_env_file, substitute
+from limpet.config.environment import substitute
 from limpet.config.errors import Findings, refuse
 from limpet.config.evaluators import check_evaluators, with_scale
-from limpet.config.file_text import check_eval_yml, read_text
+from limpet.config.file_text import check_eval_yml, load_env_file, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
 from limpet.config.model import EvalFile
 from limpet.config.models import Models, check_models, check_workflow

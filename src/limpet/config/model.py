@@ -244,6 +244,11 @@ def _key(description: str, *, default: Any = None) -> Any:
     return Field(default=default, description=description)
 
 
+def _section(kind: type[Section], description: str) -> Any:
+    """Return a section that may be left out."""
+    return Field(default_factory=kind.model_construct, description=description)
+
+
 class DatasetSection(Section):
     """Where the rows are, and how to read them."""
 
@@ -462,20 +467,14 @@ class EvalFile(Section):
     workflow: Annotated[WorkflowSection | PromptSection, WrapValidator(_checked_workflow)] = Field(
         description="What is evaluated."
     )
-    run: RunSection = Field(
-        default_factory=RunSection.model_construct, description="The run's directory."
-    )
+    run: RunSection = _section(RunSection, "The run's directory.")
     trials: Count = _key("How many times each item runs.", default=1)
     evaluators: Evaluators | None = _key("The evaluators, by name.")
     matrix: dict[str, list[Any]] | None = _key(
         "Variants: lists of values by path, like workflow.args.model: [a, b]."
     )
-    pace: PaceSection = Field(
-        default_factory=PaceSection.model_construct, description="How many calls run at once."
-    )
-    retry: RetrySection = Field(
-        default_factory=RetrySection.model_construct, description="Retries after a failure."
-    )
+    pace: PaceSection = _section(PaceSection, "How many calls run at once.")
+    retry: RetrySection = _section(RetrySection, "Retries after a failure.")
     timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
     engine: EngineOf | None = _key(
         "Where your functions run: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
@@ -490,6 +489,4 @@ class EvalFile(Section):
     prices: dict[str, PriceSection] | None = _key(
         "What a million tokens cost, by model; * for all others."
     )
-    output: OutputSection = Field(
-        default_factory=OutputSection.model_construct, description="The output files."
-    )
+    output: OutputSection = _section(OutputSection, "The output files.")

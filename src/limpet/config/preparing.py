@@ -3,9 +3,9 @@
 What it names is imported. Only keys that the file sets are passed on; `evaluate` has the defaults.
 """
 
-import functools
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 from limpet import models, workflows
 from limpet.config.checking import report_argument
@@ -34,7 +34,7 @@ from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
 from limpet.evaluators.libraries.recognised import recognised
-from limpet.executors.details import UNSET
+from limpet.evaluators.protocol import Evaluator
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.steps import DependsOn
 from limpet.models import Model
@@ -44,6 +44,7 @@ from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.parameters import flaws_of_arguments
 from limpet.workflows.python import is_workflow
 
+T = TypeVar("T")
 _NOT_OPTIONS = ("path", "python", "filter")
 
 
@@ -82,7 +83,7 @@ def prepared_dataset(
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
     """Turn a failure of the user's function into a `DatasetError`."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def rows() -> Any:
         try:
             return function()
@@ -101,35 +102,32 @@ def prepared_workflow(content: EvalFile, named: Models, findings: Findings) -> W
         return prompt_workflow(section, written, named, content.dataset, findings)
     if section.python is None:
         return _created(section, findings)
-    path = ("workflow", "python")
-    found = imported_object(section.python, path, findings)
-    if found is None:
-        return None
-    version = section.version
-    if version is not None and is_workflow(found):
-        text = f"{_shown(section.python)} is a Workflow, which has its own version"
-        findings.add(("workflow", "version"), text, "leave version out")
-    args = typed(section.args or {})
-    if not _takes(found, args, _shown(section.python), findings):
-        return None
+    version, args, shown = section.version, typed(section.args or {}), _shown(section.python)
+
+    def made(found: Any) -> Workflow | None:
+        path = ("workflow", "args")
+        if version is not None and is_workflow(found):
+            text = f"{shown} is a Workflow, which has its own version"
+            findings.add(("workflow", "version"), text, "leave version out")
+        if args and is_workflow(found):
+            hint = "name a function or a class, or leave args out"
+            return findings.add(path, f"{shown} is a Workflow, which takes no arguments", hint)
+        flaws = list(flaws_of_arguments(found, args)) if args else []
+        for name, text, hint_of_name in flaws:
+            findings.add((*path, name) if name else path, text, hint_of_name)
+        return None if flaws else as_workflow(found, version=version, args=args)
+
+    return _made(made, section.python, ("workflow", "python"), findings)
+
+
+def _made(make: Callable[[Any], T], reference: str, path: KeyPath, findings: Findings) -> T | None:
+    """Return what is made of the object that a reference names; report why it cannot be."""
+    found = imported_object(reference, path, findings)
     try:
-        return as_workflow(found, version=version, args=args)
+        return None if found is None else make(found)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-        text = f"{_shown(section.python)}: {one_line(text_of(error))}"
+        text = f"{_shown(reference)}: {one_line(text_of(error))}"
         return findings.add(path, text, getattr(error, "hint", None), cause=error)
-
-
-def _takes(found: Any, args: Mapping[str, Any], shown: str, findings: Findings) -> bool:
-    """Return whether a workflow takes its arguments; report what it does not take."""
-    path = ("workflow", "args")
-    if args and is_workflow(found):
-        hint = "name a function or a class, or leave args out"
-        findings.add(path, f"{shown} is a Workflow, which takes no arguments", hint)
-        return False
-    flaws = list(flaws_of_arguments(found, args)) if args else []
-    for name, text, hint_of_name in flaws:
-        findings.add((*path, name) if name else path, text, hint_of_name)
-    return not flaws
 
 
 def _created(section: WorkflowSection, findings: Findings) -> Workflow | None:
@@ -191,20 +189,12 @@ def prepared_evaluators(
     """
 
     def prepared(name: str, section: PythonEvaluator) -> Any:
-        path = (*at, name, key)
-        found = imported_object(section.python, path, findings)
-        if found is None:
-            return None
-        endpoint = UNSET if section.endpoint is None else section.endpoint
-        declared = prepared_declaration(section, (*at, name), findings)
-        inputs = {} if section.inputs is None else {"inputs": typed(section.inputs)}
-        try:
-            return as_evaluator(
-                found, name, section.version, endpoint=endpoint, depends_on=declared, **inputs
-            )
-        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-            text = f"{_shown(section.python)}: {one_line(text_of(error))}"
-            return findings.add(path, text, cause=error)
+        def made(found: Any) -> Evaluator:
+            settings = section.given("version", "endpoint", "inputs")
+            declared = prepared_declaration(section, (*at, name), findings)
+            return as_evaluator(found, name, depends_on=declared, **settings)
+
+        return _made(made, section.python, (*at, name, key), findings)
 
     return {
         name: prepared(name, evaluator) if isinstance(evaluator, PythonEvaluator) else evaluator
@@ -218,15 +208,8 @@ def prepared_models(named: Models, findings: Findings) -> Models:
     def prepared(model: Model | None) -> Model | None:
         if not isinstance(model, NotImported):
             return model
-        path = ("models", model.name, "python")
-        found = imported_object(model.python, path, findings)
-        if found is None:
-            return None
-        try:
-            return models.as_model(found, name=model.name)
-        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-            hint = getattr(error, "hint", None)
-            return findings.add(path, one_line(text_of(error)), hint, cause=error)
+        as_model, at = partial(models.as_model, name=model.name), ("models", model.name, "python")
+        return _made(as_model, model.python, at, findings)
 
     return {name: prepared(model) for name, model in named.items()}
 

@@ -87,7 +87,8 @@ def _reference(value: Any) -> str:
     try:
         return checked_reference(text if ":" in text else ":".join(text.rsplit(".", 1)))
     except BadReferenceError as error:
-        raise BadReferenceError("must be module.name or module:name", error.hint) from None
+        must = "must be module.name or module:name"
+        raise BadReferenceError(must, hint=error.hint) from None
 
 
 Truth = Annotated[bool, BeforeValidator(_truth)]

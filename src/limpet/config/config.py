@@ -6,6 +6,7 @@ Each step works on the result of the one before, and nothing is imported.
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from limpet.config.dataset_checks import (
     check_dataset,
     check_directory,
     check_filter,
-    columns_of_inputs,
     located,
 )
 from limpet.config.environment import substitute
@@ -26,6 +26,7 @@ from limpet.config.model import EvalFile
 from limpet.config.models import Models, check_models, check_workflow
 from limpet.config.overrides import SHORT_KINDS, expanded, override, set_variant
 from limpet.config.preparing import (
+    columns_of,
     options_of,
     prepared_dataset,
     prepared_declaration,
@@ -44,6 +45,7 @@ from limpet.text import one_line
 _WITH_SECRETS = {"models", "workflow", "evaluators"}
 
 
+@dataclass(repr=False, eq=False)
 class Config:
     """A checked configuration; nothing that it names is imported yet.
 
@@ -56,30 +58,19 @@ class Config:
             environment: safe to keep on disk.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        content: EvalFile,
-        tree: Tree,
-        keep: Mapping[str, Any] | None,
-        models: Models,
-        evaluators: Mapping[str, Any],
-        secrets: Sequence[str] = (),
-    ) -> None:
-        self.path = path
-        self.name = content.name if content.name is not None else _name_of(path)
-        directory = Path("runs", self.name) if content.run.path is None else content.run.path
-        self.run = located(str(directory), path.parent)
-        self.trials = content.trials
-        self.public: dict[str, Any] = _without_secrets(tree.data)
-        if isinstance(self.public.get("secrets"), list):
-            self.public["secrets"] = [hidden(str(secret)) for secret in self.public["secrets"]]
-        self._content = content
-        self._tree = tree
-        self._keep = keep
-        self._models = models
-        self._evaluators = evaluators
-        self._secrets = list(secrets)
+    path: Path
+    _content: EvalFile
+    _tree: Tree
+    _keep: Mapping[str, Any] | None
+    _models: Models
+    _evaluators: Mapping[str, Any]
+    _secrets: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.name = self._content.name or _name_of(self.path)
+        self.run = located(self._content.run.path or f"runs/{self.name}", self.path.parent)
+        self.trials = self._content.trials
+        self.public: dict[str, Any] = _without_secrets(self._tree.data)
 
     def __repr__(self) -> str:
         return f"<Config {self.name}: {self.path}>"
@@ -92,9 +83,9 @@ class Config:
         """
         findings = Findings(self._tree, self.path.parent)
         models = prepared_models(self._models, findings)
-        with_judges, columns, expecting = prepared_judges(self._evaluators, models, findings)
-        columns += columns_of_inputs(with_judges)
-        dataset = prepared_dataset(self._content, self._keep, columns, expecting, findings)
+        with_judges = prepared_judges(self._evaluators, models, findings)
+        columns = columns_of(self._content, self._evaluators, with_judges)
+        dataset = prepared_dataset(self._content, self._keep, columns, findings)
         workflow = prepared_workflow(self._content, models, findings)
         evaluators = prepared_evaluators(with_judges, findings)
         declared = prepared_declaration(self._content.workflow, ("workflow",), findings)
@@ -204,6 +195,8 @@ def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with its literal secrets masked."""
     literals = Literals(*map(data.get, _WITH_SECRETS))
     public = deepcopy(dict(data))
+    if isinstance(public.get("secrets"), list):
+        public["secrets"] = [hidden(str(secret)) for secret in public["secrets"]]
     for section in _WITH_SECRETS & data.keys():
         public[section] = each_word(data[section], literals.masked)
     workflow: Any = public.get("workflow")

@@ -9,25 +9,21 @@ be written as in the dataset: `1.10`, which YAML reads as 1.1, is rejected: it w
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings
-from limpet.config.model import PromptSection, PythonEvaluator, WorkflowSection
 from limpet.config.yaml_file import KeyPath, Tree
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError, no_column
 from limpet.datasets.sources import FILE_HINT, NOT_A_FILE, SUFFIXES, expanded
-from limpet.templates import OF_ITEM, names_in
 from limpet.text import hint_near, nearest_file, one_line, quoted
 
-Columns = tuple[tuple[KeyPath, str], ...]
+Columns = Sequence[tuple[KeyPath, str]]
 """Columns that the file names, each with its path."""
-OF_SCORED = (*OF_ITEM, "output", "trace")
-"""Placeholders of everything that is scored."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,12 @@ class ConfiguredDataset(Dataset):
 
     Attributes:
         tree: The file.
-        columns: Other columns that it names, each with its path.
-        expecting: The paths of prompts that show the expected answer.
+        columns: Other columns that it names, each with its path; an empty name is the column of
+            the expected answer, whatever its name.
     """
 
     tree: Tree = field(kw_only=True, repr=False)  # it may hold secrets
     columns: Columns = field(default=(), kw_only=True)
-    expecting: tuple[KeyPath, ...] = field(default=(), kw_only=True)
 
     def load(self) -> LoadedDataset:
         """Read the dataset.
@@ -59,64 +54,16 @@ class ConfiguredDataset(Dataset):
             findings.raise_any()
             raise
         for path, column in self.columns:
-            if column not in loaded.columns:
+            if not column and loaded.roles.expected is None:
+                text = f"shows {{{{expected}}}}, but {no_column('for it', loaded.columns)}"
+                findings.add(path, text, "name the column of expected answers: dataset.expected")
+            elif column and column not in loaded.columns:
                 hint = hint_near(column, loaded.columns)
                 if hint is None and path[0] == "evaluators" and path[-1] == "of":
                     hint = f'say what fills it: inputs: {{{column}: "{{{{COLUMN}}}}"}}'
                 findings.add(path, no_column(quoted(column), loaded.columns), hint)
-        for path in self.expecting if loaded.roles.expected is None else ():
-            text = f"shows {{{{expected}}}}, but {no_column('for it', loaded.columns)}"
-            findings.add(path, text, "name the column of expected answers: dataset.expected")
         findings.raise_any()
         return loaded
-
-
-def columns_of_evaluators(evaluators: Mapping[str, Any]) -> Columns:
-    """Return the columns that evaluators name, each with its path."""
-    named = [
-        (("evaluators", name, key), evaluator.get(key))
-        for name, evaluator in evaluators.items()
-        if isinstance(evaluator, dict)
-        for key in ("expected_column", "group")
-    ]
-    return tuple((path, str(column)) for path, column in named if column is not None)
-
-
-def columns_of_placeholders(section: WorkflowSection | PromptSection) -> Columns:
-    """Return the columns that the placeholders of a workflow name, each with its path."""
-    at: KeyPath = ("workflow",)
-    templates: list[tuple[str, Any]]
-    if isinstance(section, PromptSection):
-        key = "prompt" if section.prompt_file is None else "prompt_file"
-        templates = [(key, section.prompt)]
-        templates += [(key, getattr(section, key)) for key in ("messages", "images", "files")]
-    elif section.http is not None:
-        at, templates = (*at, "http"), [("url", section.http.url), ("body", section.http.body)]
-    elif section.command is not None:
-        at, templates = (*at, "command"), [("argv", section.command.argv)]
-    else:
-        return ()
-    return _columns_in(templates, at, OF_ITEM)
-
-
-def columns_of_inputs(evaluators: Mapping[str, Any]) -> Columns:
-    """Return the columns that the `inputs` of evaluators name, each with its path."""
-    columns: Columns = ()
-    for name, section in evaluators.items():
-        if isinstance(section, PythonEvaluator):
-            columns += _columns_in([("inputs", section.inputs)], ("evaluators", name), OF_SCORED)
-    return columns
-
-
-def _columns_in(
-    templates: Iterable[tuple[str, Any]], at: KeyPath, others: Collection[str]
-) -> Columns:
-    named = [
-        ((*at, key, *path), name)
-        for key, template in templates
-        for path, name in names_in(template)
-    ]
-    return tuple((path, name) for path, name in named if name not in others)
 
 
 _SIDES = ("allow", "deny")

@@ -5,7 +5,7 @@ Built-in evaluators are created here, so that a wrong argument is reported with 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,6 @@ JUDGES: Mapping[str, Callable[..., Evaluator]] = {
 """The evaluators that ask a model, by their key."""
 _KINDS = (*JUDGES, "type", "python")
 _PROMPT_FILE = "prompt_file"
-_ROW = "row."
 _NOT_IN_FILES = ("model", "name")
 
 
@@ -98,17 +97,6 @@ class JudgeSection:
         if None in found:
             return None
         return found if isinstance(names, list) else found[0]
-
-    @property
-    def at_prompt(self) -> KeyPath:
-        """The path of its prompt in the file."""
-        return (*self.path, self.prompt_key)
-
-    def columns(self, evaluator: Evaluator) -> Iterator[tuple[KeyPath, str]]:
-        """Yield the columns that its prompt names, each with its path."""
-        for part in sorted(evaluator.reads):
-            if part.startswith(_ROW):
-                yield self.at_prompt, part.removeprefix(_ROW)
 
 
 def check_evaluators(section: Any, models: Models, findings: Findings) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from limpet.text import nearest, nearest_file, one_line, quoted
 
 _LARGEST = 2**20
 _START = "name an eval.yml, or create an example: limpet init first"
+_FUNCTION = "workflow: {stem}:NAME, with the name of a function in it; a script runs with python"
 _ROWS = "write an eval.yml with dataset: {name} and workflow: app:answer"
 _OTHERS = {
     ".py": (
         "is Python, not an eval.yml",
-        "write an eval.yml with dataset: FILE and workflow: {stem}:FUNCTION; or run it with python",
+        f"write an eval.yml with dataset: FILE and {_FUNCTION}",
     ),
     ".ipynb": (
         "is a notebook, not an eval.yml",

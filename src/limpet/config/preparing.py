@@ -3,19 +3,13 @@
 What it names is imported. Only keys that the file sets are passed on; `evaluate` has the defaults.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 from limpet import models, workflows
 from limpet.config.checking import report_argument
-from limpet.config.dataset_checks import (
-    Columns,
-    ConfiguredDataset,
-    columns_of_evaluators,
-    columns_of_placeholders,
-    located,
-)
+from limpet.config.dataset_checks import Columns, ConfiguredDataset, located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.evaluators import JudgeSection
@@ -39,12 +33,16 @@ from limpet.executors.retry import Backoff
 from limpet.fingerprints.steps import DependsOn
 from limpet.models import Model
 from limpet.run.options import Pace, Retry, RunOptions
+from limpet.templates import OF_ITEM, names_in
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.parameters import flaws_of_arguments
 from limpet.workflows.python import is_workflow
 
 T = TypeVar("T")
+_ROW = "row."
+_OF_SCORED = (*OF_ITEM, "output", "trace")
+"""Placeholders of everything that is scored."""
 _NOT_OPTIONS = ("path", "python", "filter")
 
 
@@ -52,7 +50,6 @@ def prepared_dataset(
     content: EvalFile,
     keep: Mapping[str, Any] | None,
     columns: Columns,
-    expecting: tuple[KeyPath, ...],
     findings: Findings,
 ) -> Dataset | None:
     """Return the dataset.
@@ -60,8 +57,7 @@ def prepared_dataset(
     Args:
         content: The file.
         keep: Its filter in long form.
-        columns: The columns that evaluators name.
-        expecting: The paths of prompts that show the expected answer.
+        columns: The columns that the file names besides.
         findings: Collects the problems.
     """
     section = content.dataset
@@ -74,10 +70,55 @@ def prepared_dataset(
             return None
         source = _guarded(source, _shown(section.python))
     options = {name: each for name, each in section.given().items() if name not in _NOT_OPTIONS}
-    columns += columns_of_placeholders(content.workflow)
-    columns += columns_of_evaluators(content.evaluators or {})
-    named: dict[str, Any] = {"tree": findings.tree, "columns": columns, "expecting": expecting}
-    return ConfiguredDataset(source, filter=keep, **named, **options)
+    return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
+
+
+def columns_of(
+    content: EvalFile, sections: Mapping[str, Any], created: Mapping[str, Any]
+) -> Columns:
+    """Return the columns that workflow and evaluators name, each with its path.
+
+    Args:
+        content: The file.
+        sections: The evaluators as checked.
+        created: The same, with those created that ask a model.
+    """
+    columns = list(_columns_of_workflow(content.workflow))
+    for name, section in sections.items():
+        at = ("evaluators", name)
+        if isinstance(section, PythonEvaluator):
+            columns += _columns_in({"inputs": section.inputs}, at, _OF_SCORED)
+        elif isinstance(section, JudgeSection) and created[name] is not None:
+            reads, path = sorted(created[name].reads), (*at, section.prompt_key)
+            columns += [(path, part[len(_ROW) :]) for part in reads if part.startswith(_ROW)]
+            columns += [(path, "")] if "expected" in reads else []
+    for name, given in (content.evaluators or {}).items():
+        for key in ("expected_column", "group") if isinstance(given, dict) else ():
+            if given.get(key) is not None:
+                columns.append((("evaluators", name, key), str(given[key])))
+    return tuple(columns)
+
+
+def _columns_of_workflow(section: WorkflowSection | PromptSection) -> Columns:
+    if isinstance(section, PromptSection):
+        templates = {name: getattr(section, name) for name in ("messages", "images", "files")}
+        templates["prompt" if section.prompt_file is None else "prompt_file"] = section.prompt
+        return _columns_in(templates, ("workflow",), OF_ITEM)
+    if section.http is not None:
+        templates = {"url": section.http.url, "body": section.http.body}
+        return _columns_in(templates, ("workflow", "http"), OF_ITEM)
+    if section.command is not None:
+        return _columns_in({"argv": section.command.argv}, ("workflow", "command"), OF_ITEM)
+    return ()
+
+
+def _columns_in(templates: Mapping[str, Any], at: KeyPath, others: Collection[str]) -> Columns:
+    return [
+        ((*at, key, *path), name)
+        for key, template in templates.items()
+        for path, name in names_in(template)
+        if name not in others
+    ]
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
@@ -216,21 +257,12 @@ def prepared_models(named: Models, findings: Findings) -> Models:
 
 def prepared_judges(
     evaluators: Mapping[str, Any], named: Models, findings: Findings
-) -> tuple[dict[str, Any], Columns, tuple[KeyPath, ...]]:
-    """Return the evaluators with those that ask a model created.
-
-    Beside them, the columns that their prompts name, and the paths of prompts that show the
-    expected answer.
-    """
-    prepared, columns = dict(evaluators), list[tuple[KeyPath, str]]()
-    expecting: list[KeyPath] = []
-    for name, section in evaluators.items():
-        if isinstance(section, JudgeSection):
-            prepared[name] = evaluator = section.created(named, findings)
-            if evaluator is not None:
-                columns += section.columns(evaluator)
-                expecting += [section.at_prompt] if "expected" in evaluator.reads else []
-    return prepared, tuple(columns), tuple(expecting)
+) -> dict[str, Any]:
+    """Return the evaluators with those that ask a model created."""
+    return {
+        name: each.created(named, findings) if isinstance(each, JudgeSection) else each
+        for name, each in evaluators.items()
+    }
 
 
 def imported_object(reference: str, path: KeyPath, findings: Findings) -> Any:

@@ -80,17 +80,15 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
         if split_name(name, content.evaluators or {}) is None:
             known = list(content.evaluators or {})
             hint = hint_near(name, known) or f"known here: {', '.join(known) or 'none'}"
-            findings.add_key(
-                ("stop_when", name), f"stop_when: unknown evaluator {quoted(name)}", hint
-            )
+            text = f"stop_when: unknown evaluator {quoted(name)}"
+            findings.add_key(("stop_when", name), text, hint)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:
         text = f"must be at least concurrency, {least}, not {most}"
         findings.add(("pace", "max_concurrency"), text, "it is the limit of concurrency: auto")
-    if backoff is None or backoff.base is None or backoff.cap is None:
-        return
-    if backoff.cap < backoff.base:
-        text = f"must be at least base, {backoff.base:g}, not {backoff.cap:g}"
+    base, cap = (backoff.base, backoff.cap) if backoff else (None, None)
+    if base is not None and cap is not None and cap < base:
+        text = f"must be at least base, {base:g}, not {cap:g}"
         findings.add(("retry", "backoff", "cap"), text, "cap is the longest wait")
 
 
@@ -101,16 +99,18 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
     except ValidationError as refused:
         errors = refused.errors(include_url=False)
     extra = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
-    meant = {_meant(path, _section_at(kind, path[:-1], data)) for path in extra}
+    known = {path: _keys_at(kind, path[:-1], data) for path in extra}
+    meant = {(*path[:-1], nearest(str(path[-1]), keys)) for path, keys in known.items()}
     for error in errors:
-        if error["type"] == "extra_forbidden":
-            known = _keys_of(_section_at(kind, error["loc"][:-1], data))
-            findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
+        inner, path = error["loc"], at + error["loc"]
+        if inner in known:
+            findings.add_key(path, *unknown_key(path, known[inner]))
         elif error["type"] != "missing":
             # The value as written: Pydantic may show what a variable holds.
-            _report_value(error, at + error["loc"], _value_at(error["loc"], data), findings)
-        elif error["loc"] not in meant:  # else an unknown key is this one, misspelt
-            _report_missing(at + error["loc"], findings)
+            _report_value(error, path, _value_at(inner, data), findings)
+        elif inner not in meant:  # else an unknown key is this one, misspelt
+            text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
+            findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
     return None
 
 
@@ -131,33 +131,20 @@ def _value_at(path: KeyPath, data: Any) -> Any:
     return data
 
 
-def _section_at(section: type[Section], path: KeyPath, data: Any) -> type[Section]:
+def _keys_at(section: type[Section], path: KeyPath, data: Any) -> list[str]:
+    """Return the keys of the section at a path."""
     if section is EvalFile and path[:1] == ("workflow",):
         section, path = workflow_section(data["workflow"]), path[1:]
     for part in path:
         if field := section.model_fields.get(str(part)):
             section = _section_in(field.annotation) or section
-    return section
+    return [field.alias or name for name, field in section.model_fields.items()]
 
 
 def _section_in(kind: Any) -> type[Section] | None:
     if isinstance(kind, type) and issubclass(kind, Section):
         return kind
     return next(filter(None, map(_section_in, get_args(kind))), None)
-
-
-def _keys_of(section: type[Section]) -> list[str]:
-    return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def _meant(path: KeyPath, section: type[Section]) -> KeyPath:
-    near = nearest(str(path[-1]), _keys_of(section))
-    return (*path[:-1], near or "")
-
-
-def _report_missing(path: KeyPath, findings: Findings) -> None:
-    text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
-    findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
 
 
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
@@ -174,10 +161,10 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
     elif kind == "string_pattern_mismatch":
         findings.add(path, must)
-    elif kind == "string_type":
-        findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
     else:
-        findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
+        is_string = kind == "string_type"
+        hint = _string_hint(path, value, findings) if is_string else _hint(kind, value, context)
+        findings.add(path, f"{must}, not {shown(value)}", hint)
 
 
 def report_argument(

@@ -91,11 +91,9 @@ def check_dataset(dataset: Any, findings: Findings) -> None:
     elif not path.is_file():
         findings.add(at, f"{name} {NOT_A_FILE}", FILE_HINT)
     elif suffix not in SUFFIXES:
-        findings.add(
-            at,
-            f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}",
-            "rename the file if it is one of these, or load the rows with a function: python:",
-        )
+        text = f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}"
+        hint = "rename the file if it is one of these, or load the rows with a function: python:"
+        findings.add(at, text, hint)
     elif dataset.get("sheet") is not None and suffix != ".xlsx":
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
     for name in ("delimiter", "encoding") if suffix in SUFFIXES else ():

@@ -118,11 +118,9 @@ def check_eval_yml(tree: Tree) -> None:
     if not isinstance(data, dict):
         refuse(tree.location(()), f"must be a mapping of keys to values, not {shown(data)}")
     if "eval" in data and "dataset" not in data:
-        refuse(
-            tree.key_location(("eval",)),
-            "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
-            "use limpet run, or limpet.integrations.nat.load_nat_config",
-        )
+        text = "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit"
+        hint = "use limpet run, or limpet.integrations.nat.load_nat_config"
+        refuse(tree.key_location(("eval",)), text, hint)
 
 
 _LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)

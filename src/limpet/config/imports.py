@@ -82,11 +82,9 @@ def _check_namesake(top: str, folder: Path) -> None:
     loaded = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [str(folder)])
     if loaded and spec and spec.origin and Path(spec.origin).resolve() != Path(loaded).resolve():
-        raise BadReferenceError(
-            f"{Path(spec.origin).name} next to this file is not the module {quoted(top)} that is "
-            f"already imported, from {one_line(loaded)}",
-            hint="rename one of them",
-        )
+        text = f"{Path(spec.origin).name} next to this file is not the module {quoted(top)} that is"
+        text += f" already imported, from {one_line(loaded)}"
+        raise BadReferenceError(text, hint="rename one of them")
 
 
 def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
@@ -148,6 +146,5 @@ def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
         hint = hint_near(name, known)
         raise BadReferenceError(f"{shown} has no {quoted(name)}", hint=hint) from None
     except Exception as error:
-        raise BadReferenceError(
-            f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
-        ) from error
+        text = f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
+        raise BadReferenceError(text) from error

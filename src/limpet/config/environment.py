@@ -57,19 +57,14 @@ def substitute(data: Any, say: Say = lambda *_: None) -> Any:
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
-            return _fill_string(value)
+            text = _PART.sub(_value_of, value)
         except LimpetError as error:
             return say(path, str(error), error.hint or "")
+        if "${" not in value.replace("$${", ""):
+            return text  # only escapes: a plain string
+        return Substituted(text, value, read_scalar(text) if _PART.fullmatch(value) else text)
 
     return fill(data, ())
-
-
-def _fill_string(written: str) -> str:
-    text = _PART.sub(_value_of, written)
-    if "${" not in written.replace("$${", ""):
-        return text  # only escapes: a plain string
-    alone = _PART.fullmatch(written)
-    return Substituted(text, written, read_scalar(text) if alone else text)
 
 
 def _value_of(found: re.Match[str]) -> str:

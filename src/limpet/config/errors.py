@@ -116,12 +116,12 @@ def _each_module_once(found: list[Problem]) -> list[Problem]:
     for problem in found:
         _, is_import, fault = problem.text.partition(CANNOT_IMPORT)
         by_fault.setdefault(fault if is_import else problem, []).append(problem)
-    return [_also_at(first, others) for first, *others in by_fault.values()]
-
-
-def _also_at(first: Problem, others: list[Problem]) -> Problem:
-    locations = ", ".join(dict.fromkeys(str(other.location) for other in others))
-    return first._replace(text=f"{first.text} (also needed at {locations})") if others else first
+    problems = []
+    for first, *others in by_fault.values():
+        locations = ", ".join(dict.fromkeys(str(other.location) for other in others))
+        also = f" (also needed at {locations})" if others else ""
+        problems.append(first._replace(text=f"{first.text}{also}"))
+    return problems
 
 
 def _with_hint(problem: Problem) -> str:

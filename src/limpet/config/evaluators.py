@@ -175,6 +175,8 @@ def _judge(
     if not _knows(given, [kind, *keys_of(JUDGES[kind])], SCALE_KEYS, path, findings):
         return None
     prompts = only_one(("prompt", _PROMPT_FILE, "of"), given, path, findings)
+    if prompts[1:]:
+        return None
     told = with_prompt(given, path, findings)
     parameters = inspect.signature(JUDGES[kind]).parameters.values()
     needed = [each.name for each in parameters if each.default is each.empty]
@@ -183,7 +185,7 @@ def _judge(
         findings.add(path, f"needs {'prompt or prompt_file' if key == 'prompt' else key}")
     if "against" in told:
         told["against"] = _answers(told["against"], (*path, "against"), findings)
-    if missing or prompts[1:] or None in (told.get("prompt", ""), told.get("against", "")):
+    if missing or None in (told.get("prompt", ""), told.get("against", "")):
         return None
     section = JudgeSection(kind, told, path, prompts[0] if prompts else kind)
     return section if section.created(models, findings) is not None else None

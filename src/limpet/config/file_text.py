@@ -13,6 +13,7 @@ from limpet.config.yaml_file import Tree, read_tree
 from limpet.text import nearest, nearest_file, one_line, quoted
 
 _LARGEST = 2**20
+_USUAL = "eval.yml"
 _START = "name an eval.yml, or create an example: limpet init first"
 _FUNCTION = "workflow: {stem}:NAME, with the name of a function in it; a script runs with python"
 _ROWS = "write an eval.yml with dataset: {name} and workflow: app:answer"
@@ -32,7 +33,7 @@ _OTHERS = {
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: Path, shown: str, usual: str = "eval.yml") -> str:
+def read_text(path: Path, shown: str, usual: str = _USUAL) -> str:
     """Return the text of a configuration file, or of one with variables.
 
     Args:
@@ -58,7 +59,7 @@ def _bytes_of(path: Path, location: Location, usual: str) -> bytes:
     try:
         if path.is_dir():
             refuse(location, "is a directory", f"name the file in it: {usual}")
-        if path.suffix in _OTHERS and path.is_file():
+        if usual == _USUAL and path.suffix in _OTHERS and path.is_file():
             text, hint = _OTHERS[path.suffix]
             refuse(location, text, hint.format(name=one_line(path.name), stem=one_line(path.stem)))
         with path.open("rb") as file:
@@ -67,7 +68,7 @@ def _bytes_of(path: Path, location: Location, usual: str) -> bytes:
         with suppress(OSError, ValueError):
             if near := nearest_file(path):
                 refuse(location, "file not found", f"did you mean {quoted(near)}?")
-        refuse(location, "file not found", _START if usual == "eval.yml" else None)
+        refuse(location, "file not found", _START if usual == _USUAL else None)
     except OSError as error:
         refuse(location, f"cannot be read: {one_line(error.strerror or str(error))}")
     if len(raw) > _LARGEST:

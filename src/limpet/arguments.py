@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
+from limpet.errors import wrong_type, wrong_value
+
 # The operating system does not let these two be handled.
 _UNHANDLED = {getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")}
 
@@ -20,9 +22,9 @@ def whole_number_from(least: int, /, **argument: Any) -> int:
     name, value = _only(argument)
     allowed = f"must be a whole number, {least} or more"
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: {allowed}")
+        raise wrong_type(name, allowed, value)
     if value < least:
-        raise ValueError(f"{name}={value!r}: {allowed}")
+        raise wrong_value(name, allowed, value)
     return value
 
 
@@ -46,7 +48,7 @@ def true_or_false(**argument: Any) -> bool:
     """Return the argument if it is True or False."""
     name, value = _only(argument)
     if not isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: must be True or False")
+        raise wrong_type(name, "must be True or False", value)
     return value
 
 
@@ -54,9 +56,9 @@ def string(**argument: Any) -> str:
     """Return the argument if it is a string that is not empty."""
     name, value = _only(argument)
     if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be a string")
+        raise wrong_type(name, "must be a string", value)
     if not value.strip():
-        raise ValueError(f"{name}={value!r}: must not be empty")
+        raise wrong_value(name, "must not be empty", value)
     return value
 
 
@@ -64,7 +66,7 @@ def function(**argument: Any) -> Any:
     """Return the argument if it can be called."""
     name, value = _only(argument)
     if not callable(value):
-        raise TypeError(f"{name}={value!r}: must be a function")
+        raise wrong_type(name, "must be a function", value)
     return value
 
 
@@ -75,22 +77,22 @@ def signal_or_none(**argument: Any) -> signal.Signals | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: {allowed}")
+        raise wrong_type(name, allowed, value)
     if value not in signal.valid_signals() or value in _UNHANDLED:
-        raise ValueError(f"{name}={value!r}: {allowed}")
+        raise wrong_value(name, allowed, value)
     return signal.Signals(value)
 
 
 def _number(argument: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> float:
     name, value = _only(argument)
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}: {allowed}")
+        raise wrong_type(name, allowed, value)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or not fits(number):
-        raise ValueError(f"{name}={value!r}: {allowed}")
+        raise wrong_value(name, allowed, value)
     return number
 
 

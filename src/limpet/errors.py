@@ -27,11 +27,15 @@ survive pickling.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from limpet.fingerprints.differences import Difference
     from limpet.run.planning.plan import Plan
+
+E = TypeVar("E", bound=Exception)
+_NOT_SHOWN = object()
+_LONGEST = 300
 
 
 class LimpetError(Exception):
@@ -208,3 +212,35 @@ class RunLockedError(JournalError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.holder = dict(holder or {})
+
+
+def wrong_type(argument: str, flaw: str, value: object = _NOT_SHOWN) -> TypeError:
+    """Return an error about an argument, which carries the argument's name and the flaw.
+
+    Args:
+        argument: The argument's name.
+        flaw: What is wrong.
+        value: The argument's value; left out if the flaw is one of a part of it.
+    """
+    return _about(TypeError, argument, flaw, value)
+
+
+def wrong_value(argument: str, flaw: str, value: object = _NOT_SHOWN) -> ValueError:
+    """Return the same as a `ValueError`."""
+    return _about(ValueError, argument, flaw, value)
+
+
+def wrong_argument(
+    argument: str, flaw: str, value: object = _NOT_SHOWN, *, hint: str | None = None
+) -> LimpetError:
+    """Return the same as a `LimpetError`, which can have a hint."""
+    return _about(LimpetError, argument, flaw, value, hint=hint)
+
+
+def _about(kind: type[E], argument: str, flaw: str, value: object, **more: Any) -> E:
+    is_part = value is _NOT_SHOWN
+    shown = repr(value)
+    shown = shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"
+    error = kind(f"{argument}: {flaw}" if is_part else f"{argument}={shown}: {flaw}", **more)
+    vars(error).update(argument=argument, flaw=flaw, is_part=is_part)
+    return error

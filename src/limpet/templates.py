@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from limpet.errors import LimpetError
+from limpet.errors import wrong_argument
 from limpet.text import quoted
 from limpet.transport.parsing import encode_json
 
@@ -33,8 +33,9 @@ def check_placeholders(**argument: Any) -> None:
         if begin := re.search(r"\{\{\s*\w*", rest):  # no more of it, which may be a secret
             why = "is not a placeholder" if "}}" in rest[begin.start() :] else "has no '}}'"
             why = "is in a key: only values are filled" if is_key else why
-            raise LimpetError(
-                f"{name}: {quoted(begin[0])} {why}",
+            raise wrong_argument(
+                name,
+                f"{quoted(begin[0])} {why}",
                 hint="write {{column}}; for a literal '{{', put it into a column of the dataset",
             )
 

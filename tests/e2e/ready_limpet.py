@@ -324,7 +324,7 @@ def import_all():
                 with suppress(Exception):  # an extra that is not installed
                     importlib.import_module(found.name)
     importlib.import_module("scipy.special")  # which a comparison of runs needs
-    build(importlib.import_module("limpet.config.values").Section)
+    build(importlib.import_module("limpet.config.model").Section)
     warm_up(Path(limpet.__file__).parent / "cli" / "first" / "eval.yml")
 
 

@@ -13,7 +13,7 @@ import click
 
 from limpet.cli.shown_command import without_secrets
 from limpet.config import Config, is_nat_file, load_config, load_matrix
-from limpet.config.environment import load_env_file
+from limpet.config.file_text import load_env_file
 from limpet.config.matrix import Matrix, Variant
 from limpet.integrations.nat import Flags, NatConfig, load_nat_config
 from limpet.secrets.in_configs import masked

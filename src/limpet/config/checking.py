@@ -1,18 +1,17 @@
 """Is every key known, and every value valid?"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args
+from typing import Any, Never, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from limpet.config.environment import Substituted, is_from_environment, shown, typed
+from limpet.config.environment import Substituted, is_from_environment, shown
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import EvalFile, PromptSection, WorkflowSection, workflow_section
-from limpet.config.values import Section
+from limpet.config.model import EvalFile, PromptSection, Section, WorkflowSection, workflow_section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.run.results.score_words import split_name
 from limpet.secrets.known import is_secret_key
@@ -58,8 +57,12 @@ _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
-        if workflow_section(data.get(section)) is not PromptSection:
-            _check_kind(section, kinds, data.get(section), findings)
+        given = data.get(section)
+        if not isinstance(given, dict) or workflow_section(given) is PromptSection:
+            continue  # missing, or a prompt: reported elsewhere
+        misspelt = any(nearest(key, kinds) for key in given if key not in kinds)
+        if not only_one(kinds, given, (section,), findings) and not misspelt:
+            findings.add((section,), f"needs {' or '.join(kinds)}", f"write {_EXAMPLES[section]}")
     content = checked(EvalFile, data, (), findings)
     if content is not None:
         _check_together(content, findings)
@@ -69,30 +72,24 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
 def _check_together(content: EvalFile, findings: Findings) -> None:
     """Report values that are valid alone, and contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
-    if isinstance(content.workflow, WorkflowSection):
-        _check_args(content.workflow, findings)
+    flow = content.workflow
+    if isinstance(flow, WorkflowSection) and flow.args is not None and flow.python is None:
+        hint = "others get their own: body for http, input_key for nat, argv for command"
+        findings.add(("workflow", "args"), "works only with python", hint)
     for name in content.stop_when or ():
         if split_name(name, content.evaluators or {}) is None:
             known = list(content.evaluators or {})
             hint = hint_near(name, known) or f"known here: {', '.join(known) or 'none'}"
-            findings.add_key(
-                ("stop_when", name), f"stop_when: unknown evaluator {quoted(name)}", hint
-            )
+            text = f"stop_when: unknown evaluator {quoted(name)}"
+            findings.add_key(("stop_when", name), text, hint)
     least, most = pace.concurrency, pace.max_concurrency
     if isinstance(least, int) and most is not None and most < least:
         text = f"must be at least concurrency, {least}, not {most}"
         findings.add(("pace", "max_concurrency"), text, "it is the limit of concurrency: auto")
-    if backoff is None or backoff.base is None or backoff.cap is None:
-        return
-    if backoff.cap < backoff.base:
-        text = f"must be at least base, {backoff.base:g}, not {backoff.cap:g}"
+    base, cap = (backoff.base, backoff.cap) if backoff else (None, None)
+    if base is not None and cap is not None and cap < base:
+        text = f"must be at least base, {base:g}, not {cap:g}"
         findings.add(("retry", "backoff", "cap"), text, "cap is the longest wait")
-
-
-def _check_args(workflow: WorkflowSection, findings: Findings) -> None:
-    if workflow.args is not None and workflow.python is None:
-        hint = "others get their own: body for http, input_key for nat, argv for command"
-        findings.add(("workflow", "args"), "works only with python", hint)
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
@@ -102,29 +99,30 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
     except ValidationError as refused:
         errors = refused.errors(include_url=False)
     extra = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
-    meant = {_meant(path, _section_at(kind, path[:-1], data)) for path in extra}
+    known = {path: _keys_at(kind, path[:-1], data) for path in extra}
+    meant = {(*path[:-1], nearest(str(path[-1]), keys)) for path, keys in known.items()}
     for error in errors:
-        if error["type"] == "extra_forbidden":
-            known = _keys_of(_section_at(kind, error["loc"][:-1], data))
-            findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
+        inner, path = error["loc"], at + error["loc"]
+        if inner in known:
+            findings.add_key(path, *unknown_key(path, known[inner]))
         elif error["type"] != "missing":
             # The value as written: Pydantic may show what a variable holds.
-            _report_value(error, at + error["loc"], _value_at(error["loc"], data), findings)
-        elif error["loc"] not in meant:  # else an unknown key is this one, misspelt
-            _report_missing(at + error["loc"], findings)
+            _report_value(error, path, _value_at(inner, data), findings)
+        elif inner not in meant:  # else an unknown key is this one, misspelt
+            text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
+            findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
     return None
 
 
-def _check_kind(section: str, kinds: tuple[str, ...], value: Any, findings: Findings) -> None:
-    if not isinstance(value, dict):
-        return  # missing: reported elsewhere
-    given = [kind for kind in kinds if kind in value]
-    if len(given) > 1:
-        both = " and ".join(given)
-        findings.add((section, given[1]), f"cannot be used with {given[0]}: keep one of {both}")
-    misspelt = any(nearest(key, kinds) for key in value if key not in kinds)
-    if not given and not misspelt:
-        findings.add((section,), f"needs {' or '.join(kinds)}", f"write {_EXAMPLES[section]}")
+def only_one(
+    keys: Sequence[str], given: Mapping[str, Any], path: KeyPath, findings: Findings
+) -> list[str]:
+    """Return which of some keys are given; report if they are several."""
+    found = [key for key in keys if key in given]
+    if found[1:]:
+        text = f"cannot be used with {found[0]}: keep one of {' and '.join(found)}"
+        findings.add((*path, found[1]), text)
+    return found
 
 
 def _value_at(path: KeyPath, data: Any) -> Any:
@@ -133,33 +131,20 @@ def _value_at(path: KeyPath, data: Any) -> Any:
     return data
 
 
-def _section_at(section: type[Section], path: KeyPath, data: Any) -> type[Section]:
+def _keys_at(section: type[Section], path: KeyPath, data: Any) -> list[str]:
+    """Return the keys of the section at a path."""
     if section is EvalFile and path[:1] == ("workflow",):
         section, path = workflow_section(data["workflow"]), path[1:]
     for part in path:
         if field := section.model_fields.get(str(part)):
             section = _section_in(field.annotation) or section
-    return section
+    return [field.alias or name for name, field in section.model_fields.items()]
 
 
 def _section_in(kind: Any) -> type[Section] | None:
     if isinstance(kind, type) and issubclass(kind, Section):
         return kind
     return next(filter(None, map(_section_in, get_args(kind))), None)
-
-
-def _keys_of(section: type[Section]) -> list[str]:
-    return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def _meant(path: KeyPath, section: type[Section]) -> KeyPath:
-    near = nearest(str(path[-1]), _keys_of(section))
-    return (*path[:-1], near or "")
-
-
-def _report_missing(path: KeyPath, findings: Findings) -> None:
-    text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
-    findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
 
 
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
@@ -176,10 +161,10 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
     elif kind == "string_pattern_mismatch":
         findings.add(path, must)
-    elif kind == "string_type":
-        findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
     else:
-        findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
+        is_string = kind == "string_type"
+        hint = _string_hint(path, value, findings) if is_string else _hint(kind, value, context)
+        findings.add(path, f"{must}, not {shown(value)}", hint)
 
 
 def report_argument(
@@ -189,8 +174,8 @@ def report_argument(
     path: KeyPath,
     findings: Findings,
     names: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Report what a constructor says of its arguments, on the line of the one that it names first.
+) -> Never | None:  # noqa: RUF020 - else mypy lets nobody return it
+    """Report what a constructor says of its arguments, on the line of the one that it names.
 
     Args:
         kind: The evaluator or workflow.
@@ -200,32 +185,21 @@ def report_argument(
         findings: Collects the problems.
         names: Arguments that have another name in the file, with that name.
     """
-    message, _, near = text_of(error).partition("; did you mean ")
-    if (called := re.match(r"\w+(?=[:=])", message)) and called[0] in names:
-        message = names[called[0]] + message[called.end() :]
+    argument = getattr(error, "argument", "")
+    name = names.get(argument, argument)
+    is_given = name in arguments
+    flaw = getattr(error, "flaw", "") if is_given else text_of(error)
+    text, _, near = flaw.replace("must be a dict", "must be a mapping").partition("; did you mean ")
     hint = f"did you mean {near}" if near else getattr(error, "hint", None)
-    name, is_about_all, text = _named_argument(message, arguments)
-    text = text.replace("must be a dict", "must be a mapping")
-    value = arguments.get(name, dict(arguments))
-    if isinstance(value, Substituted) or (is_about_all and name not in _MAY_HOLD_KEYS):
+    value = arguments[name] if is_given else dict(arguments)
+    is_whole = is_given and not getattr(error, "is_part", False) and name not in _MAY_HOLD_KEYS
+    if isinstance(value, Substituted) or is_whole:
         text = _text_about(value, text)
     elif is_from_environment(value):
         text, hint = f"{kind} rejects a value from the environment", None
     if text.startswith("must be a string"):
         hint = _string_hint((*path, name), value, findings)
-    findings.add((*path, name) if name else path, one_line(text), hint)
-
-
-def _named_argument(message: str, arguments: Mapping[str, Any]) -> tuple[str, bool, str]:
-    """Return the argument a message names first, whether with its value, and the rest.
-
-    `tolerance=-1: must be …` is about the value, `kinds: unknown kind 'x'` about a part of it.
-    """
-    for name, value in arguments.items():
-        value_or_more = f"=(?:{re.escape(repr(typed(value)))}|[^:]*)"
-        if match := re.match(rf"{re.escape(name)}({value_or_more})?: ", message):
-            return name, match[1] is not None, message[match.end() :]
-    return "", False, message
+    return findings.add((*path, name) if is_given else path, one_line(text), hint)
 
 
 def _text_about(value: Any, text: str) -> str:

@@ -6,6 +6,7 @@ Each step works on the result of the one before, and nothing is imported.
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,18 @@ from limpet.config.dataset_checks import (
     check_dataset,
     check_directory,
     check_filter,
-    columns_of_inputs,
     located,
 )
-from limpet.config.environment import load_env_file, substitute
+from limpet.config.environment import substitute
 from limpet.config.errors import Findings, refuse
 from limpet.config.evaluators import check_evaluators, with_scale
-from limpet.config.file_text import check_eval_yml, read_text
+from limpet.config.file_text import check_eval_yml, load_env_file, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
-from limpet.config.model import SHORT_KINDS, EvalFile, expanded
+from limpet.config.model import EvalFile
 from limpet.config.models import Models, check_models, check_workflow
-from limpet.config.overrides import override, set_variant
+from limpet.config.overrides import SHORT_KINDS, expanded, override, set_variant
 from limpet.config.preparing import (
+    columns_of,
     options_of,
     prepared_dataset,
     prepared_declaration,
@@ -44,6 +45,7 @@ from limpet.text import one_line
 _WITH_SECRETS = {"models", "workflow", "evaluators"}
 
 
+@dataclass(repr=False, eq=False)
 class Config:
     """A checked configuration; nothing that it names is imported yet.
 
@@ -56,30 +58,19 @@ class Config:
             environment: safe to keep on disk.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        content: EvalFile,
-        tree: Tree,
-        keep: Mapping[str, Any] | None,
-        models: Models,
-        evaluators: Mapping[str, Any],
-        secrets: Sequence[str] = (),
-    ) -> None:
-        self.path = path
-        self.name = content.name if content.name is not None else _name_of(path)
-        directory = Path("runs", self.name) if content.run.path is None else content.run.path
-        self.run = located(str(directory), path.parent)
-        self.trials = content.trials
-        self.public: dict[str, Any] = _without_secrets(tree.data)
-        if isinstance(self.public.get("secrets"), list):
-            self.public["secrets"] = [hidden(str(secret)) for secret in self.public["secrets"]]
-        self._content = content
-        self._tree = tree
-        self._keep = keep
-        self._models = models
-        self._evaluators = evaluators
-        self._secrets = list(secrets)
+    path: Path
+    _content: EvalFile
+    _tree: Tree
+    _keep: Mapping[str, Any] | None
+    _models: Models
+    _evaluators: Mapping[str, Any]
+    _secrets: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.name = self._content.name or _name_of(self.path)
+        self.run = located(self._content.run.path or f"runs/{self.name}", self.path.parent)
+        self.trials = self._content.trials
+        self.public: dict[str, Any] = _without_secrets(self._tree.data)
 
     def __repr__(self) -> str:
         return f"<Config {self.name}: {self.path}>"
@@ -90,14 +81,14 @@ class Config:
         Raises:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
-        findings, folder = Findings(self._tree), self.path.parent
-        models = prepared_models(self._models, folder, findings)
-        with_judges, columns, expecting = prepared_judges(self._evaluators, models, findings)
-        columns += columns_of_inputs(with_judges)
-        dataset = prepared_dataset(self._content, self._keep, columns, expecting, folder, findings)
-        workflow = prepared_workflow(self._content, models, folder, findings)
-        evaluators = prepared_evaluators(with_judges, folder, findings)
-        declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
+        findings = Findings(self._tree, self.path.parent)
+        models = prepared_models(self._models, findings)
+        with_judges = prepared_judges(self._evaluators, models, findings)
+        columns = columns_of(self._content, self._evaluators, with_judges)
+        dataset = prepared_dataset(self._content, self._keep, columns, findings)
+        workflow = prepared_workflow(self._content, models, findings)
+        evaluators = prepared_evaluators(with_judges, findings)
+        declared = prepared_declaration(self._content.workflow, ("workflow",), findings)
         findings.raise_any()
         said = self._content.evaluators or {}
         evaluators = {name: with_scale(each, said.get(name)) for name, each in evaluators.items()}
@@ -156,7 +147,7 @@ def load_config(
     file = file.parent.resolve() / file.name
     if isinstance(env_file := tree.data.get("env_file"), str) and env_file.strip():
         load_env_file(located(env_file, file.parent), one_line(env_file))
-    findings = Findings(tree)
+    findings = Findings(tree, file.parent)
 
     def say(path: KeyPath, text: str, hint: str) -> None:
         findings.add(path, text, hint, final=True)
@@ -164,10 +155,10 @@ def load_config(
     data = expanded(substitute(tree.data, say))
     content = check_keys(data, findings)
     models = check_models(data.get("models"), findings)
-    content = check_workflow(content, data.get("workflow"), models, file.parent, findings)
+    content = check_workflow(content, data.get("workflow"), models, findings)
     keep = check_filter(data.get("dataset"), findings)
-    evaluators = check_evaluators(data.get("evaluators"), models, file.parent, findings)
-    check_dataset(data.get("dataset"), file.parent, findings)
+    evaluators = check_evaluators(data.get("evaluators"), models, findings)
+    check_dataset(data.get("dataset"), findings)
     run = data.get("run", {}).get("path")
     check_directory(run, ("run", "path"), file.parent, findings)
     findings.raise_any()
@@ -205,6 +196,8 @@ def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with its literal secrets masked."""
     literals = Literals(*map(data.get, _WITH_SECRETS))
     public = deepcopy(dict(data))
+    if isinstance(public.get("secrets"), list):
+        public["secrets"] = [hidden(str(secret)) for secret in public["secrets"]]
     for section in _WITH_SECRETS & data.keys():
         public[section] = each_word(data[section], literals.masked)
     workflow: Any = public.get("workflow")

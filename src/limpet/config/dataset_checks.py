@@ -9,26 +9,21 @@ be written as in the dataset: `1.10`, which YAML reads as 1.1, is rejected: it w
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings
-from limpet.config.model import PromptSection, PythonEvaluator, WorkflowSection
 from limpet.config.yaml_file import KeyPath, Tree
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError, no_column
-from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.datasets.sources import FILE_HINT, NOT_A_FILE, SUFFIXES, expanded
-from limpet.templates import OF_ITEM, names_in
 from limpet.text import hint_near, nearest_file, one_line, quoted
 
-Columns = tuple[tuple[KeyPath, str], ...]
+Columns = Sequence[tuple[KeyPath, str]]
 """Columns that the file names, each with its path."""
-OF_SCORED = (*OF_ITEM, "output", "trace")
-"""Placeholders of everything that is scored."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +32,12 @@ class ConfiguredDataset(Dataset):
 
     Attributes:
         tree: The file.
-        columns: Other columns that it names, each with its path.
-        expecting: The paths of prompts that show the expected answer.
+        columns: Other columns that it names, each with its path; an empty name is the column of
+            the expected answer, whatever its name.
     """
 
     tree: Tree = field(kw_only=True, repr=False)  # it may hold secrets
     columns: Columns = field(default=(), kw_only=True)
-    expecting: tuple[KeyPath, ...] = field(default=(), kw_only=True)
 
     def load(self) -> LoadedDataset:
         """Read the dataset.
@@ -60,64 +54,16 @@ class ConfiguredDataset(Dataset):
             findings.raise_any()
             raise
         for path, column in self.columns:
-            if column not in loaded.columns:
+            if not column and loaded.roles.expected is None:
+                text = f"shows {{{{expected}}}}, but {no_column('for it', loaded.columns)}"
+                findings.add(path, text, "name the column of expected answers: dataset.expected")
+            elif column and column not in loaded.columns:
                 hint = hint_near(column, loaded.columns)
                 if hint is None and path[0] == "evaluators" and path[-1] == "of":
                     hint = f'say what fills it: inputs: {{{column}: "{{{{COLUMN}}}}"}}'
                 findings.add(path, no_column(quoted(column), loaded.columns), hint)
-        for path in self.expecting if loaded.roles.expected is None else ():
-            text = f"shows {{{{expected}}}}, but {no_column('for it', loaded.columns)}"
-            findings.add(path, text, "name the column of expected answers: dataset.expected")
         findings.raise_any()
         return loaded
-
-
-def columns_of_evaluators(evaluators: Mapping[str, Any]) -> Columns:
-    """Return the columns that evaluators name, each with its path."""
-    named = [
-        (("evaluators", name, key), evaluator.get(key))
-        for name, evaluator in evaluators.items()
-        if isinstance(evaluator, dict)
-        for key in ("expected_column", "group")
-    ]
-    return tuple((path, str(column)) for path, column in named if column is not None)
-
-
-def columns_of_placeholders(section: WorkflowSection | PromptSection) -> Columns:
-    """Return the columns that the placeholders of a workflow name, each with its path."""
-    at: KeyPath = ("workflow",)
-    templates: list[tuple[str, Any]]
-    if isinstance(section, PromptSection):
-        key = "prompt" if section.prompt_file is None else "prompt_file"
-        templates = [(key, section.prompt)]
-        templates += [(key, getattr(section, key)) for key in ("messages", "images", "files")]
-    elif section.http is not None:
-        at, templates = (*at, "http"), [("url", section.http.url), ("body", section.http.body)]
-    elif section.command is not None:
-        at, templates = (*at, "command"), [("argv", section.command.argv)]
-    else:
-        return ()
-    return _columns_in(templates, at, OF_ITEM)
-
-
-def columns_of_inputs(evaluators: Mapping[str, Any]) -> Columns:
-    """Return the columns that the `inputs` of evaluators name, each with its path."""
-    columns: Columns = ()
-    for name, section in evaluators.items():
-        if isinstance(section, PythonEvaluator):
-            columns += _columns_in([("inputs", section.inputs)], ("evaluators", name), OF_SCORED)
-    return columns
-
-
-def _columns_in(
-    templates: Iterable[tuple[str, Any]], at: KeyPath, others: Collection[str]
-) -> Columns:
-    named = [
-        ((*at, key, *path), name)
-        for key, template in templates
-        for path, name in names_in(template)
-    ]
-    return tuple((path, name) for path, name in named if name not in others)
 
 
 _SIDES = ("allow", "deny")
@@ -128,16 +74,15 @@ def located(text: str, folder: Path) -> Path:
     return Path(folder, expanded(Path(str(text))))
 
 
-def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
+def check_dataset(dataset: Any, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
-    _check_form(dataset, findings)
     text = dataset.get("path") if isinstance(dataset, dict) else None
     if text is None and isinstance(dataset, dict) and dataset.get("sheet") is not None:
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
     if not isinstance(text, str) or not text.strip():
         return  # none, or not a path: reported elsewhere
     at = ("dataset", "path")
-    path, name = located(text, folder), one_line(written_as(text))
+    path, name = located(text, findings.folder), one_line(written_as(text))
     suffix = path.suffix.lower()
     if not path.exists():
         findings.add(at, f"{name} does not exist", hint_of_missing(text, path))
@@ -146,23 +91,14 @@ def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     elif not path.is_file():
         findings.add(at, f"{name} {NOT_A_FILE}", FILE_HINT)
     elif suffix not in SUFFIXES:
-        findings.add(
-            at,
-            f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}",
-            "rename the file if it is one of these, or load the rows with a function: python:",
-        )
+        text = f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}"
+        hint = "rename the file if it is one of these, or load the rows with a function: python:"
+        findings.add(at, text, hint)
     elif dataset.get("sheet") is not None and suffix != ".xlsx":
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
     for name in ("delimiter", "encoding") if suffix in SUFFIXES else ():
         if dataset.get(name) is not None and suffix not in (".csv", ".tsv"):
             findings.add(("dataset", name), "only a .csv or .tsv file has one")
-
-
-def _check_form(dataset: Any, findings: Findings) -> None:
-    for name, flaw_of in (("delimiter", flaw_of_delimiter), ("encoding", flaw_of_encoding)):
-        value = dataset.get(name) if isinstance(dataset, dict) else None
-        if isinstance(value, str) and (flaw := flaw_of(value)):
-            findings.add(("dataset", name), f"{flaw}, not {shown(value)}")
 
 
 def hint_of_missing(text: str, path: Path) -> str:

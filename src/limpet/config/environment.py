@@ -8,13 +8,12 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, NoReturn, Self
+from collections.abc import Callable
+from typing import Any, Self
 
-from limpet.config.errors import Location, refuse
 from limpet.config.yaml_file import KeyPath, read_scalar
-from limpet.text import nearest_file, one_line, quoted
+from limpet.errors import LimpetError
+from limpet.text import one_line, quoted
 
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _LONGEST = 80
@@ -47,7 +46,7 @@ Say = Callable[[KeyPath, str, str], None]
 """Called for a variable that is missing or malformed: with path, message and hint."""
 
 
-def substitute(data: Any, say: Say) -> Any:
+def substitute(data: Any, say: Say = lambda *_: None) -> Any:
     """Return plain data with values from the environment substituted."""
 
     def fill(value: Any, path: KeyPath) -> Any:
@@ -58,51 +57,34 @@ def substitute(data: Any, say: Say) -> Any:
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
-            return _fill_string(value, os.environ)
-        except _RefusedError as error:
-            say(path, str(error), error.hint)
-            return None
+            text = _PART.sub(_value_of, value)
+        except LimpetError as error:
+            return say(path, str(error), error.hint or "")
+        if "${" not in value.replace("$${", ""):
+            return text  # only escapes: a plain string
+        return Substituted(text, value, read_scalar(text) if _PART.fullmatch(value) else text)
 
     return fill(data, ())
 
 
-class _RefusedError(Exception):
-    def __init__(self, text: str, hint: str) -> None:
-        super().__init__(text)
-        self.hint = hint
-
-
-def _fill_string(written: str, known: Mapping[str, str]) -> str:
-    text = _PART.sub(lambda found: _value_of(found, known), written)
-    if "${" not in written.replace("$${", ""):
-        return text  # only escapes: a plain string
-    alone = _PART.fullmatch(written)
-    return Substituted(text, written, read_scalar(text) if alone else text)
-
-
-def _value_of(found: re.Match[str], known: Mapping[str, str]) -> str:
+def _value_of(found: re.Match[str]) -> str:
     if found[0] == "$${":
         return "${"
     inside, closed = found[1], found[2]
     if not closed:
-        raise _RefusedError(
-            f"{quoted(found[0])} has no '}}'", "close it; a literal '${' is written '$${'"
-        )
+        hint = "close it; a literal '${' is written '$${'"
+        raise LimpetError(f"{quoted(found[0])} has no '}}'", hint=hint)
     named = _NAME.fullmatch(inside)
     if named is None or "${" in inside:
-        raise _RefusedError(
-            f"{quoted(found[0])} does not name a variable",
-            "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'",
-        )
+        hint = "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'"
+        raise LimpetError(f"{quoted(found[0])} does not name a variable", hint=hint)
     name, default = named[1], named[3]
-    value = known.get(name)
+    value = os.environ.get(name)
     if default is not None:
         return value or str(default)  # as in a shell, empty counts as unset
     if value is None:
-        raise _RefusedError(
-            f"${{{name}}} is not set in the environment",
-            f"set {name}, here or in a file for --env-file, or give a default: ${{{name}:-…}}",
-        )
+        hint = f"set {name}, here or in a file for --env-file, or give a default: ${{{name}:-…}}"
+        raise LimpetError(f"${{{name}}} is not set in the environment", hint=hint)
     return value
 
 
@@ -144,70 +126,3 @@ def shown(value: Any) -> str:
         return "NaN" if math.isnan(value) else "a number too large to hold"
     text = json.dumps(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-_LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
-_SINGLE = re.compile(r"'([^']*)'\s*(?:#.*)?", re.DOTALL)
-_DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?', re.DOTALL)
-_ESCAPE = re.compile(r'\\([nrt"\\$])')
-_ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
-_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
-
-
-def load_env_file(path: Path, shown: str) -> None:
-    """Set the variables of a file that are not set yet.
-
-    Args:
-        path: The file.
-        shown: Its name in messages.
-
-    Raises:
-        ConfigError: It cannot be read, or a line is not NAME=value. Nothing is set then.
-    """
-    for name, value in _variables(_text_of(path, shown), shown).items():
-        os.environ.setdefault(name, value)
-
-
-def _text_of(path: Path, shown: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        near = nearest_file(path) if path.parent.is_dir() else None
-        refuse(
-            Location(shown), "does not exist", f"did you mean {one_line(near)}?" if near else None
-        )
-    except UnicodeDecodeError:
-        refuse(Location(shown), "is not UTF-8", "save it as UTF-8")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        refuse(Location(shown), f"cannot be read: {one_line(str(why))}")
-
-
-def _variables(text: str, shown: str) -> dict[str, str]:
-    variables = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip()  # noqa: PLW2901 - also a carriage return
-        if not line or line.startswith("#"):
-            continue
-        location = Location(shown, number)
-        named = _LINE.fullmatch(line)
-        if named is None:
-            refuse(location, "must be NAME=value", "letters, digits and _ make a name")
-        variables[named[1]] = _value(named[2], location)
-    return variables
-
-
-def _value(text: str, location: Location) -> str:
-    if "\0" in text:
-        refuse(location, "the value has a NUL character")
-    if text.startswith("'"):
-        return (_SINGLE.fullmatch(text) or _refuse_quote(location))[1]
-    if text.startswith('"'):
-        inner = (_DOUBLE.fullmatch(text) or _refuse_quote(location))[1]
-        return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), inner)
-    return _COMMENT.sub("", text).strip()
-
-
-def _refuse_quote(location: Location) -> NoReturn:
-    hint = "close it on the same line, with nothing after it but a comment; \\n is a line break"
-    refuse(location, "a quote is opened and not closed as it should be", hint)

@@ -3,7 +3,8 @@
 Problems are collected, so that one pass over the file reports all of them.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Never, NoReturn
 
 from limpet.errors import ConfigError
 from limpet.text import one_line
@@ -41,10 +42,16 @@ class Problem(NamedTuple):
 
 
 class Findings:
-    """The problems found in one file so far."""
+    """The problems found in one file so far.
 
-    def __init__(self, tree: "Tree") -> None:
+    Attributes:
+        tree: The content of the file.
+        folder: Its folder, where the relative paths in it start.
+    """
+
+    def __init__(self, tree: "Tree", folder: Path = Path()) -> None:
         self.tree = tree
+        self.folder = folder
         self._problems: list[Problem] = []
         self._final: list[KeyPath] = []
 
@@ -56,8 +63,8 @@ class Findings:
         *,
         final: bool = False,
         cause: BaseException | None = None,
-    ) -> None:
-        """Add a problem with a value.
+    ) -> Never | None:  # noqa: RUF020 - else mypy lets nobody return it
+        """Add a problem with a value. Returns None, for callers that have nothing else to return.
 
         Args:
             path: The value's path; of a short form, its path in the long form.
@@ -67,11 +74,12 @@ class Findings:
             cause: The exception that the user's own code raised, if any.
         """
         if any(path[: len(end)] == end or end[: len(path)] == path for end in self._final):
-            return
+            return None
         if final:
             self._final.append(path)
         known = self.tree.known(path)
         self.add_at(self.tree.location(known), f"{named(known)}{text}", hint, cause)
+        return None
 
     def add_key(self, path: "KeyPath", text: str, hint: str | None = None) -> None:
         """Add a problem with a key."""
@@ -108,12 +116,12 @@ def _each_module_once(found: list[Problem]) -> list[Problem]:
     for problem in found:
         _, is_import, fault = problem.text.partition(CANNOT_IMPORT)
         by_fault.setdefault(fault if is_import else problem, []).append(problem)
-    return [_also_at(first, others) for first, *others in by_fault.values()]
-
-
-def _also_at(first: Problem, others: list[Problem]) -> Problem:
-    locations = ", ".join(dict.fromkeys(str(other.location) for other in others))
-    return first._replace(text=f"{first.text} (also needed at {locations})") if others else first
+    problems = []
+    for first, *others in by_fault.values():
+        locations = ", ".join(dict.fromkeys(str(other.location) for other in others))
+        also = f" (also needed at {locations})" if others else ""
+        problems.append(first._replace(text=f"{first.text}{also}"))
+    return problems
 
 
 def _with_hint(problem: Problem) -> str:

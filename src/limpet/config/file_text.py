@@ -1,6 +1,9 @@
-"""How is a configuration file read, and what is said if it is not one?"""
+"""How is a configuration file read, or one with variables, and what is said if it is not one?"""
 
 import codecs
+import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,73 +13,67 @@ from limpet.config.yaml_file import Tree, read_tree
 from limpet.text import nearest, nearest_file, one_line, quoted
 
 _LARGEST = 2**20
+_USUAL = "eval.yml"
 _START = "name an eval.yml, or create an example: limpet init first"
+_FUNCTION = "workflow: {stem}:NAME, with the name of a function in it; a script runs with python"
+_ROWS = "write an eval.yml with dataset: {name} and workflow: app:answer"
 _OTHERS = {
-    ".py": "is Python, not an eval.yml",
-    ".ipynb": "is a notebook, not an eval.yml",
-    ".csv": "is a dataset, not an eval.yml",
-    ".jsonl": "is a dataset, not an eval.yml",
+    ".py": (
+        "is Python, not an eval.yml",
+        f"write an eval.yml with dataset: FILE and {_FUNCTION}",
+    ),
+    ".ipynb": (
+        "is a notebook, not an eval.yml",
+        "call limpet.evaluate() in it, or write an eval.yml: limpet init first",
+    ),
+    ".csv": ("is a dataset, not an eval.yml", _ROWS),
+    ".jsonl": ("is a dataset, not an eval.yml", _ROWS),
 }
+"""Files that an eval.yml can name: what is said of each, and the hint."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: Path, shown: str) -> str:
-    """Return the text of a configuration file.
+def read_text(path: Path, shown: str, usual: str = _USUAL) -> str:
+    """Return the text of a configuration file, or of one with variables.
 
     Args:
         path: Where it is.
         shown: Its name in messages.
+        usual: Its usual name.
 
     Raises:
         ConfigError: It does not exist, cannot be read, is not text, or is far too large.
     """
-    raw = _bytes_of(path, Location(shown)).removeprefix(codecs.BOM_UTF8)
+    raw = _bytes_of(path, Location(shown), usual).removeprefix(codecs.BOM_UTF8)
     if raw.startswith(_UTF16):
         refuse(Location(shown, 1), "is UTF-16, not UTF-8", "save the file as UTF-8")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        refuse(
-            Location(shown, line),
-            f"byte {raw[error.start]:#04x} is not UTF-8",
-            "save the file as UTF-8",
-        )
+        location = Location(shown, raw.count(b"\n", 0, error.start) + 1)
+        text = f"byte {raw[error.start]:#04x} is not UTF-8"
+        refuse(location, text, "save the file as UTF-8")
 
 
-def _bytes_of(path: Path, location: Location) -> bytes:
+def _bytes_of(path: Path, location: Location, usual: str) -> bytes:
     try:
         if path.is_dir():
-            refuse(location, "is a directory", "name the file in it: eval.yml")
-        if path.suffix in _OTHERS and path.is_file():
-            refuse(location, _OTHERS[path.suffix], _wanted(path))
+            refuse(location, "is a directory", f"name the file in it: {usual}")
+        if usual == _USUAL and path.suffix in _OTHERS and path.is_file():
+            text, hint = _OTHERS[path.suffix]
+            refuse(location, text, hint.format(name=one_line(path.name), stem=one_line(path.stem)))
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        refuse(location, "file not found", _near(path) or _START)
+        with suppress(OSError, ValueError):
+            if near := nearest_file(path):
+                refuse(location, "file not found", f"did you mean {quoted(near)}?")
+        refuse(location, "file not found", _START if usual == _USUAL else None)
     except OSError as error:
         refuse(location, f"cannot be read: {one_line(error.strerror or str(error))}")
     if len(raw) > _LARGEST:
-        refuse(location, "is larger than 1 MB: not a configuration", "name an eval.yml")
+        refuse(location, "is larger than 1 MB: not a configuration", f"name an {usual}")
     return raw
-
-
-def _wanted(path: Path) -> str:
-    """Return what to do with a file that an eval.yml can name."""
-    if path.suffix == ".py":
-        named = f"workflow: {one_line(path.stem)}:NAME, with the name of a function in it"
-        return f"write an eval.yml with dataset: FILE and {named}; a script runs with python"
-    if path.suffix == ".ipynb":
-        return "call limpet.evaluate() in it, or write an eval.yml: limpet init first"
-    return f"write an eval.yml with dataset: {one_line(path.name)} and workflow: app:answer"
-
-
-def _near(path: Path) -> str | None:
-    try:
-        near = nearest_file(path)
-    except (OSError, ValueError):
-        return None
-    return None if near is None else f"did you mean {quoted(near)}?"
 
 
 _TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
@@ -104,11 +101,8 @@ def _refuse_without_eval(tree: Tree) -> NoReturn:
     for key in tree.data:
         if nearest(key, ["eval"]):
             refuse(tree.key_location((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
-    refuse(
-        Location(tree.shown, 1),
-        "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation",
-        "add eval: with a dataset and evaluators",
-    )
+    text = "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation"
+    refuse(Location(tree.shown, 1), text, "add eval: with a dataset and evaluators")
 
 
 def check_eval_yml(tree: Tree) -> None:
@@ -125,8 +119,58 @@ def check_eval_yml(tree: Tree) -> None:
     if not isinstance(data, dict):
         refuse(tree.location(()), f"must be a mapping of keys to values, not {shown(data)}")
     if "eval" in data and "dataset" not in data:
-        refuse(
-            tree.key_location(("eval",)),
-            "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
-            "use limpet run, or limpet.integrations.nat.load_nat_config",
-        )
+        text = "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit"
+        hint = "use limpet run, or limpet.integrations.nat.load_nat_config"
+        refuse(tree.key_location(("eval",)), text, hint)
+
+
+_LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
+_SINGLE = re.compile(r"'([^']*)'\s*(?:#.*)?", re.DOTALL)
+_DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?', re.DOTALL)
+_ESCAPE = re.compile(r'\\([nrt"\\$])')
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
+_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+
+
+def load_env_file(path: Path, shown: str) -> None:
+    """Set the variables of a file that are not set yet.
+
+    Args:
+        path: The file.
+        shown: Its name in messages.
+
+    Raises:
+        ConfigError: It cannot be read, or a line is not NAME=value. Nothing is set then.
+    """
+    for name, value in _variables(read_text(path, shown, ".env"), shown).items():
+        os.environ.setdefault(name, value)
+
+
+def _variables(text: str, shown: str) -> dict[str, str]:
+    variables = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()  # noqa: PLW2901 - also a carriage return
+        if not line or line.startswith("#"):
+            continue
+        location = Location(shown, number)
+        named = _LINE.fullmatch(line)
+        if named is None:
+            refuse(location, "must be NAME=value", "letters, digits and _ make a name")
+        variables[named[1]] = _value(named[2], location)
+    return variables
+
+
+def _value(text: str, location: Location) -> str:
+    if "\0" in text:
+        refuse(location, "the value has a NUL character")
+    if text.startswith("'"):
+        return (_SINGLE.fullmatch(text) or _refuse_quote(location))[1]
+    if text.startswith('"'):
+        inner = (_DOUBLE.fullmatch(text) or _refuse_quote(location))[1]
+        return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), inner)
+    return _COMMENT.sub("", text).strip()
+
+
+def _refuse_quote(location: Location) -> NoReturn:
+    hint = "close it on the same line, with nothing after it but a comment; \\n is a line break"
+    refuse(location, "a quote is opened and not closed as it should be", hint)

@@ -14,6 +14,7 @@ from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
 from limpet.config.errors import CANNOT_IMPORT
+from limpet.errors import LimpetError
 from limpet.fingerprints.files.audit_hook import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import hint_near, one_line, quoted, text_of
@@ -22,12 +23,8 @@ _WORD = r"[^\W\d]\w*"
 _REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
 
 
-class BadReferenceError(ValueError):
+class BadReferenceError(LimpetError, ValueError):
     """A value is not "module:name", or names nothing; the message says why."""
-
-    def __init__(self, text: str, hint: str | None = None) -> None:
-        super().__init__(text)
-        self.hint = hint
 
 
 def checked_reference(value: Any) -> str:
@@ -42,7 +39,7 @@ def checked_reference(value: Any) -> str:
     module = value.partition(":")[0]
     if _REFERENCE.fullmatch(value) and not module.endswith(".py"):
         return value
-    raise BadReferenceError(must, _meant_reference(str(value)))
+    raise BadReferenceError(must, hint=_meant_reference(str(value)))
 
 
 def _meant_reference(value: str) -> str | None:
@@ -85,11 +82,9 @@ def _check_namesake(top: str, folder: Path) -> None:
     loaded = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [str(folder)])
     if loaded and spec and spec.origin and Path(spec.origin).resolve() != Path(loaded).resolve():
-        raise BadReferenceError(
-            f"{Path(spec.origin).name} next to this file is not the module {quoted(top)} that is "
-            f"already imported, from {one_line(loaded)}",
-            "rename one of them",
-        )
+        text = f"{Path(spec.origin).name} next to this file is not the module {quoted(top)} that is"
+        text += f" already imported, from {one_line(loaded)}"
+        raise BadReferenceError(text, hint="rename one of them")
 
 
 def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
@@ -98,13 +93,13 @@ def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise BadReferenceError(*_failure(shown, error, folder)) from error
+            raise _failure(shown, error, folder) from error
         missing = shown if hidden else error.name
         near = None if hidden else hint_near(error.name, _modules_in(folder))
         hint = near or "searched next to this file and in the installed packages"
-        raise BadReferenceError(f"no module named {quoted(missing)}", hint) from error
+        raise BadReferenceError(f"no module named {quoted(missing)}", hint=hint) from error
     except (Exception, SystemExit) as error:
-        raise BadReferenceError(*_failure(shown, error, folder)) from error
+        raise _failure(shown, error, folder) from error
 
 
 def _modules_in(folder: Path) -> list[str]:
@@ -117,8 +112,8 @@ def _modules_in(folder: Path) -> list[str]:
     ]
 
 
-def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str | None]:
-    """Return what a module's code raised, with the line in the user's code, and a hint."""
+def _failure(shown: str, error: BaseException, folder: Path) -> BadReferenceError:
+    """Return what a module's code raised, with the line in the user's code."""
     raised = by_environment().ours.text(f"{type(error).__name__}: {text_of(error)}")
     file, line = _spot(error, folder)
     hint = None
@@ -127,32 +122,18 @@ def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str |
     if isinstance(error, SystemExit):
         hint = "put the code that exits under: if __name__ == '__main__':"
     text = f"{shown}{CANNOT_IMPORT}{one_line(f'{file}:{line}: {raised}')}"
-    return text, hint
+    return BadReferenceError(text, hint=hint)
 
 
 def _spot(error: BaseException, folder: Path) -> tuple[str, int]:
+    spots = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        return _beside(error.filename, folder), error.lineno
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if _is_code(frame.filename)
-    ]
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
-    if not frames:
-        return "?", 0
-    last = (own or frames)[-1]
-    return _beside(last.filename, folder), last.lineno or 0
-
-
-def _is_code(filename: str) -> bool:
-    return not filename.startswith("<") and Path(filename) not in (
-        Path(__file__),
-        Path(importlib.__file__),
-    )
-
-
-def _beside(filename: str, folder: Path) -> str:
-    path = Path(filename)
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else filename
+        spots = [(error.filename, error.lineno)]
+    ours = (__file__, importlib.__file__)
+    code = [spot for spot in spots if not spot[0].startswith("<") and spot[0] not in ours]
+    own = [spot for spot in code if Path(spot[0]).is_relative_to(folder)]
+    file, line = (own or code or [("?", 0)])[-1]
+    return str(Path(file).relative_to(folder)) if own else file, line or 0
 
 
 def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
@@ -162,8 +143,8 @@ def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
         if hidden:
             raise BadReferenceError(f"{shown} names something its module does not have") from None
         known = [attribute for attribute in dir(found) if not attribute.startswith("__")]
-        raise BadReferenceError(f"{shown} has no {quoted(name)}", hint_near(name, known)) from None
+        hint = hint_near(name, known)
+        raise BadReferenceError(f"{shown} has no {quoted(name)}", hint=hint) from None
     except Exception as error:
-        raise BadReferenceError(
-            f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
-        ) from error
+        text = f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
+        raise BadReferenceError(text) from error

@@ -92,18 +92,16 @@ class Matrix(NamedTuple):
         """
         names = {variant.name for variant in self.variants}
         whole = {text for text in texts if text in names}
-        wanted: dict[str, list[Any]] = {}
+        wanted: dict[str, list[str]] = {}
         for text in texts:
             if text not in whole:
                 path, value = self._choice(text)
-                wanted.setdefault(path, []).append(value)
+                wanted.setdefault(path, []).append(_key(value))
 
         def fits(variant: Variant) -> bool:
-            if whole and not wanted:
-                return variant.name in whole
-            return variant.name in whole or all(
-                _is_in(variant.values[path], values) for path, values in wanted.items()
-            )
+            if variant.name in whole or not wanted:
+                return variant.name in whole or not whole
+            return all(_key(variant.values[path]) in keys for path, keys in wanted.items())
 
         return list(filter(fits, self.variants))
 
@@ -111,7 +109,9 @@ class Matrix(NamedTuple):
         location = Location(f"--only {one_line(text)}")
         name, equals, value = text.partition("=")
         if not equals:
-            refuse(location, "must be NAME=VALUE", self._example())
+            path, label = next(iter(self.labels.items()))
+            example = one_line(value_text(self.variants[0].values[path]))
+            refuse(location, "must be NAME=VALUE", f"for example --only {label}={example}")
         path = self._path(name.strip(), location)
         values = list({_key(v.values[path]): v.values[path] for v in self.variants}.values())
         for candidate in values:
@@ -128,19 +128,9 @@ class Matrix(NamedTuple):
             hint = hint_near(name, known) or f"the matrix varies {', '.join(self.labels)}"
             refuse(location, f"the matrix does not vary {quoted(name)}", hint)
         if len(paths) > 1 and name not in paths:
-            refuse(
-                location, f"{quoted(name)} is the end of {' and '.join(paths)}", "name one of them"
-            )
+            text = f"{quoted(name)} is the end of {' and '.join(paths)}"
+            refuse(location, text, "name one of them")
         return name if name in paths else paths[0]
-
-    def _example(self) -> str:
-        path, label = next(iter(self.labels.items()))
-        value = one_line(value_text(self.variants[0].values[path]))
-        return f"for example --only {label}={value}"
-
-
-def _is_in(value: Any, values: Iterable[Any]) -> bool:
-    return _key(value) in map(_key, values)
 
 
 def _key(value: Any) -> str:
@@ -216,14 +206,11 @@ def _is_key(parts: Sequence[str]) -> bool:
 
 
 def _check_values(at: KeyPath, values: Any, findings: Findings) -> None:
-    if isinstance(values, dict):
-        hint = f"write the whole path as the key: {at[-1]}.{next(iter(values), '…')}: […]"
-        findings.add(at, "must be a list of values, not a mapping", hint)
-        return
     if not isinstance(values, list):
         hint = f"for example [{one_line(value_text(values))}]"
-        findings.add(at, f"must be a list of values, not {shown(values)}", hint)
-        return
+        if isinstance(values, dict):
+            hint = f"write the whole path as the key: {at[-1]}.{next(iter(values), '…')}: […]"
+        return findings.add(at, f"must be a list of values, not {shown(values)}", hint)
     if not values:
         findings.add(at, "must not be empty: there would be no variant", "leave the key out")
     seen: dict[str, int] = {}
@@ -232,6 +219,7 @@ def _check_values(at: KeyPath, values: Any, findings: Findings) -> None:
             findings.add((*at, number), f"must be a finite number, not {shown(value)}")
         elif (first := seen.setdefault(_key(value), number)) != number:
             findings.add((*at, number), f"{shown(value)} appears twice: also as value {first + 1}")
+    return None
 
 
 def _check_set(axes: Mapping[str, Any], set_paths: Iterable[str], findings: Findings) -> None:
@@ -261,20 +249,17 @@ def _names(
     labels: Mapping[str, str],
     axes: Mapping[str, Sequence[Any]],
     combinations: Iterable[Mapping[str, Any]],
-) -> list[str]:
+) -> Iterator[str]:
     parts = {
         (path, _key(value)): part
         for path, values in axes.items()
         for value, part in zip(values, _directory_parts(values), strict=True)
     }
-    names = []
     for values in combinations:
         pairs = [f"{_shell_safe(labels[p])}={parts[p, _key(v)]}" for p, v in values.items()]
         name = ",".join(pairs)
-        if len(name.encode()) > _LONGEST_NAME:
-            name = f"{_cut(name, _LONGEST_NAME - 20)}-{_digest(values)}"
-        names.append(name)
-    return names
+        is_long = len(name.encode()) > _LONGEST_NAME
+        yield f"{_cut(name, _LONGEST_NAME - 20)}-{_digest(values)}" if is_long else name
 
 
 def _directory_parts(values: Sequence[Any]) -> list[str]:

@@ -6,14 +6,13 @@ Python is imported by `preparing`; until then, another stands in for it.
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from limpet import models as clients
 from limpet import workflows
-from limpet.config.checking import checked, report_argument
+from limpet.config.checking import checked, only_one, report_argument
 from limpet.config.dataset_checks import hint_of_missing, located
-from limpet.config.environment import Substituted, shown, typed, written_as
+from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings
 from limpet.config.model import (
     CONVERSATIONS,
@@ -21,9 +20,9 @@ from limpet.config.model import (
     EvalFile,
     ModelSection,
     PromptSection,
-    long_model,
     workflow_section,
 )
+from limpet.config.overrides import long_model
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.models import Message, Model, Reply
@@ -68,8 +67,7 @@ def _model(value: Any, path: KeyPath, findings: Findings) -> Model | None:
     given = long_model(value)
     if not isinstance(given, dict):
         must = f"must be a mapping with openai and model, or module:name, not {shown(value)}"
-        findings.add(path, must, f"for example {EXAMPLE}")
-        return None
+        return findings.add(path, must, f"for example {EXAMPLE}")
     section = checked(ModelSection, given, path, findings)
     if section is None:
         return None
@@ -77,8 +75,7 @@ def _model(value: Any, path: KeyPath, findings: Findings) -> Model | None:
         return created_client(section, given, path, findings)
     if others := [key for key in given if key != "python"]:
         text = "cannot be used with python: a model of your own has its own settings"
-        findings.add((*path, others[0]), text)
-        return None
+        return findings.add((*path, others[0]), text)
     return NotImported(str(path[-1]), section.python)
 
 
@@ -98,9 +95,8 @@ def created_client(
     """
     for key in ("openai", "model"):
         if getattr(section, key) is None:
-            findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
-            return None
-    arguments = {"key": None, **set_values(section, SETTINGS)}
+            return findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
+    arguments = {"key": None, **section.given(*SETTINGS)}
     if isinstance(given.get("key"), Substituted) and _VARIABLE.fullmatch(given["key"].written):
         arguments["key"] = given["key"].written  # so that errors name it
     if path[0] == "models":
@@ -108,18 +104,7 @@ def created_client(
     try:
         return clients.openai_api(str(section.openai), model=str(section.model), **arguments)
     except (LimpetError, TypeError, ValueError) as error:
-        report_argument("openai", error, given, path, findings, {"base_url": "openai"})
-        return None
-
-
-def set_values(section: ModelSection | PromptSection, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values that a section sets, without how they were written, by name."""
-    values = {name: getattr(section, name) for name in names if name in section.model_fields_set}
-    return {
-        name: str(value) if isinstance(value, str) else typed(value)
-        for name, value in values.items()
-        if value is not None
-    }
+        return report_argument("openai", error, given, path, findings, {"base_url": "openai"})
 
 
 def named_model(name: str, path: KeyPath, models: Models, findings: Findings) -> Model | None:
@@ -128,8 +113,8 @@ def named_model(name: str, path: KeyPath, models: Models, findings: Findings) ->
         return models[name]
     listed = f"models has {', '.join(models)}" if models else f"add models: {{{name}: {EXAMPLE}}}"
     near = hint_near(name, models)
-    findings.add(path, f"no model {quoted(name)}", f"{near}  ({listed})" if near else listed)
-    return None
+    hint = f"{near}  ({listed})" if near else listed
+    return findings.add(path, f"no model {quoted(name)}", hint)
 
 
 PROMPT_KEYS = [field.alias or name for name, field in PromptSection.model_fields.items()]
@@ -138,44 +123,29 @@ _EXAMPLE = 'workflow: {openai: http://localhost:11434/v1, model: llama3.3, promp
 _OWN = ("prompt", "messages", "images", "files", "version")
 
 
-def read_prompt(text: Any, path: KeyPath, folder: Path, findings: Findings) -> str | None:
-    """Return the content of a prompt's file; report why it cannot be read.
-
-    Args:
-        text: Its path, relative to the folder.
-        path: The path of that in the configuration.
-        folder: The folder of the configuration.
-        findings: Collects the problems.
-    """
-    content = None
+def _read_prompt(text: Any, path: KeyPath, findings: Findings) -> str | None:
+    """Return the content of a prompt's file; report why it cannot be read."""
     if not isinstance(text, str) or not text.strip():
-        findings.add(path, f"must be a path, not {shown(text)}")
-        return None
-    file, name = located(text, folder), one_line(written_as(text))
+        return findings.add(path, f"must be a path, not {shown(text)}")
+    file, name = located(text, findings.folder), one_line(written_as(text))
     if file.exists() and not file.is_file():  # reading a device or a pipe may never end
-        findings.add(path, f"{name} is not a file")
-        return None
+        return findings.add(path, f"{name} is not a file")
     try:
         content = file.read_text(encoding="utf-8-sig").removesuffix("\n")  # the editor's
     except FileNotFoundError:
-        findings.add(path, f"{name} does not exist", hint_of_missing(text, file))
+        return findings.add(path, f"{name} does not exist", hint_of_missing(text, file))
     except (OSError, ValueError) as error:
         why = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
-        findings.add(path, f"{name} {why}", cause=error)
-    if content is not None and not content.strip():
-        findings.add(path, f"{name} is empty")
-        return None
-    return content
+        return findings.add(path, f"{name} {why}", cause=error)
+    return content if content.strip() else findings.add(path, f"{name} is empty")
 
 
-def with_prompt(
-    given: Mapping[str, Any], path: KeyPath, folder: Path, findings: Findings
-) -> dict[str, Any]:
+def with_prompt(given: Mapping[str, Any], path: KeyPath, findings: Findings) -> dict[str, Any]:
     """Return a mapping with the content of its `prompt_file` as `prompt`."""
     if given.get("prompt_file") is None:
         return dict(given)
     rest = {key: value for key, value in given.items() if key != "prompt_file"}
-    prompt = read_prompt(given["prompt_file"], (*path, "prompt_file"), folder, findings)
+    prompt = _read_prompt(given["prompt_file"], (*path, "prompt_file"), findings)
     return {**rest, "prompt": prompt}
 
 
@@ -183,12 +153,10 @@ def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
     """Report what does not fit together in a workflow that is a prompt."""
     if not any(nearest(key, ("openai", "model")) for key in given):
         findings.add(_AT, "needs openai or model", f"write {_EXAMPLE}")
-    told = [key for key in CONVERSATIONS if key in given]
+    told = only_one(CONVERSATIONS, given, _AT, findings)
     misspelt = any(nearest(key, CONVERSATIONS) for key in given if key not in PROMPT_KEYS)
     if not told and not misspelt:
         findings.add(_AT, "needs prompt, prompt_file or messages", f"write {_EXAMPLE}")
-    for key in told[1:]:
-        findings.add((*_AT, key), f"cannot be used with {told[0]}: keep one of them")
     for key in given if "openai" not in given else ():
         if key in SETTINGS and key != "params":
             hint = f"put it under models.{one_line(str(given.get('model')))}"
@@ -196,7 +164,7 @@ def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
 
 
 def check_workflow(
-    content: EvalFile | None, given: Any, models: Models, folder: Path, findings: Findings
+    content: EvalFile | None, given: Any, models: Models, findings: Findings
 ) -> EvalFile | None:
     """Check a workflow that is a prompt; return the file with the content of `prompt_file`.
 
@@ -204,29 +172,29 @@ def check_workflow(
         content: The file; None: something is wrong with its keys.
         given: The workflow as in the file.
         models: The models of the file.
-        folder: The folder of the file.
         findings: Collects the problems.
     """
     if workflow_section(given) is not PromptSection:
         return content
     _check_together(given, findings)
-    told = with_prompt(given, _AT, folder, findings)
+    told = with_prompt(given, _AT, findings)
     if content is None or not isinstance(content.workflow, PromptSection):
         return content
     section = content.workflow
     if told.get("prompt") is not None:
         section = section.model_copy(update={"prompt": told["prompt"]})
+    content = content.model_copy(update={"workflow": section})
     is_told_once = sum(key in given for key in CONVERSATIONS) == 1
     if is_told_once and (section.prompt is not None or section.messages is not None):
-        prompt_workflow(section, given, models, folder_of_files(content.dataset, folder), findings)
-    return content.model_copy(update={"workflow": section})
+        prompt_workflow(section, given, models, content.dataset, findings)
+    return content
 
 
 def prompt_workflow(
     section: PromptSection,
     given: Mapping[str, Any],
     models: Models,
-    folder: Path,
+    dataset: DatasetSection,
     findings: Findings,
 ) -> Workflow | None:
     """Return the workflow that asks a prompt; None if something is wrong with it.
@@ -235,33 +203,23 @@ def prompt_workflow(
         section: Its section, with the content of `prompt_file` as `prompt`.
         given: The same as in the file.
         models: The models of the file.
-        folder: The folder of images and files.
+        dataset: The dataset: its rows name images and files relative to its file.
         findings: Collects the problems.
     """
-    model = _asked_model(section, given, models, findings)
+    model = None
+    if section.openai is not None:
+        model = created_client(section, given, _AT, findings)
+    elif section.model is not None:
+        model = named_model(str(section.model), (*_AT, "model"), models, findings)
     if model is None:
         return None
-    arguments = set_values(section, (*_OWN, *(() if section.openai else ("params",))))
+    arguments = section.given(*_OWN, *(() if section.openai else ("params",)))
     if section.schema_ is not None:
         arguments["schema"] = section.schema_
+    folder = located(dataset.path or "", findings.folder)
+    folder = folder.parent if dataset.path else folder
     try:
         return workflows.openai(model=model, folder=folder, **arguments)
     except (LimpetError, TypeError, ValueError) as error:
         names = {} if section.prompt_file is None else {"prompt": "prompt_file"}
-        report_argument("openai", error, given, _AT, findings, names)
-        return None
-
-
-def _asked_model(
-    section: PromptSection, given: Mapping[str, Any], models: Models, findings: Findings
-) -> Model | None:
-    if section.openai is not None:
-        return created_client(section, given, _AT, findings)
-    if section.model is None:
-        return None
-    return named_model(str(section.model), (*_AT, "model"), models, findings)
-
-
-def folder_of_files(dataset: DatasetSection, folder: Path) -> Path:
-    """Return the folder of the images and files that the rows name."""
-    return folder if dataset.path is None else located(dataset.path, folder).parent
+        return report_argument("openai", error, given, _AT, findings, names)

@@ -1,4 +1,4 @@
-"""What does `--set path=value` change?
+"""What does `--set path=value` change, and which short forms does a file have?
 
 A value is read as YAML and set before the environment is substituted, so it may replace a variable
 that is not set. A path that goes below a short form expands it first: `pace: auto` and
@@ -11,11 +11,73 @@ from typing import Any
 
 from limpet.config.errors import Location, refuse
 from limpet.config.matrix import MATRIX
-from limpet.config.model import SHORT_FOR, long_evaluator, long_form, long_kind, long_model
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
 from limpet.text import one_line, quoted
+
+SHORT_FOR = {
+    "dataset": "path",
+    "workflow": "python",
+    "pace": "concurrency",
+    "retry": "max_retries",
+    "run": "path",
+}
+"""Each section, and the key that a plain value stands for."""
+SHORT_KINDS = {"nat": "endpoint", "http": "url", "command": "argv"}
+"""Each kind of workflow, and the key that a plain value stands for."""
+
+
+def long_form(section: str, value: Any) -> Any:
+    """Return a section as a mapping."""
+    return value if isinstance(value, dict) else {SHORT_FOR[section]: value}
+
+
+def long_kind(kind: str, value: Any) -> Any:
+    """Return a kind of workflow as a mapping, if it has a short form."""
+    is_short = isinstance(value, (str, list) if kind == "command" else str)
+    if kind not in SHORT_KINDS or not is_short:
+        return value
+    return {SHORT_KINDS[kind]: value}
+
+
+def long_evaluator(value: Any) -> Any:
+    """Return an evaluator as a mapping: `module:name` is Python, another name a built-in."""
+    if not isinstance(value, str):
+        return value
+    return {"python" if ":" in value else "type": value}
+
+
+def long_model(value: Any) -> Any:
+    """Return a model as a mapping: an address is that of a server, `module:name` is Python."""
+    if not isinstance(value, str):
+        return value
+    return {"openai" if value.startswith(("http://", "https://")) else "python": value}
+
+
+def expanded(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with all sections in long form, and without empty values."""
+    content = without_empty(data)
+    for section in SHORT_FOR:
+        if section in content:
+            content[section] = without_empty(long_form(section, content[section]))
+    for kind in SHORT_KINDS:
+        if kind in content.get("workflow", {}):
+            content["workflow"][kind] = long_kind(kind, content["workflow"][kind])
+    output = content.get("output")
+    if isinstance(output, dict) and isinstance(output.get("nat"), bool):
+        content["output"] = {**output, "nat": {} if output["nat"] else None}
+    return content
+
+
+def without_empty(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping without its null values. A key that is empty is an error, and stays."""
+    return {
+        name: value
+        for name, value in data.items()
+        if value is not None and (name == "key" or getattr(value, "read", value) is not None)
+    }
+
 
 # Without `=`, the rest may still be a value.
 _PATH = re.compile(r"(?P<path>[^\s=:]*)[\s=:]*(?P<value>.*)", re.DOTALL)

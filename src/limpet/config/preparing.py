@@ -3,22 +3,13 @@
 What it names is imported. Only keys that the file sets are passed on; `evaluate` has the defaults.
 """
 
-import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, cast
-
-from pydantic import BaseModel
+from collections.abc import Callable, Collection, Mapping
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 from limpet import models, workflows
 from limpet.config.checking import report_argument
-from limpet.config.dataset_checks import (
-    Columns,
-    ConfiguredDataset,
-    columns_of_evaluators,
-    columns_of_placeholders,
-    located,
-)
+from limpet.config.dataset_checks import Columns, ConfiguredDataset, located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.evaluators import JudgeSection
@@ -29,34 +20,36 @@ from limpet.config.model import (
     PromptSection,
     PythonEvaluator,
     WorkflowSection,
-    long_kind,
 )
-from limpet.config.models import Models, NotImported, folder_of_files, prompt_workflow
+from limpet.config.models import Models, NotImported, prompt_workflow
+from limpet.config.overrides import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
 from limpet.evaluators.libraries.recognised import recognised
-from limpet.executors.details import UNSET
+from limpet.evaluators.protocol import Evaluator
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.steps import DependsOn
 from limpet.models import Model
 from limpet.run.options import Pace, Retry, RunOptions
+from limpet.templates import OF_ITEM, names_in
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.parameters import flaws_of_arguments
 from limpet.workflows.python import is_workflow
 
-_COLUMNS = ("id", "input", "expected", "sheet", "delimiter", "encoding")
-_READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
+T = TypeVar("T")
+_ROW = "row."
+_OF_SCORED = (*OF_ITEM, "output", "trace")
+"""Placeholders of everything that is scored."""
+_NOT_OPTIONS = ("path", "python", "filter")
 
 
 def prepared_dataset(
     content: EvalFile,
     keep: Mapping[str, Any] | None,
     columns: Columns,
-    expecting: tuple[KeyPath, ...],
-    folder: Path,
     findings: Findings,
 ) -> Dataset | None:
     """Return the dataset.
@@ -64,32 +57,74 @@ def prepared_dataset(
     Args:
         content: The file.
         keep: Its filter in long form.
-        columns: The columns that evaluators name.
-        expecting: The paths of prompts that show the expected answer.
-        folder: The folder of the file.
+        columns: The columns that the file names besides.
         findings: Collects the problems.
     """
     section = content.dataset
     if section.path is not None:
-        source: Any = located(section.path, folder)
+        source: Any = located(section.path, findings.folder)
     else:
         assert section.python is not None
-        source = imported_object(section.python, ("dataset", "python"), folder, findings)
+        source = imported_object(section.python, ("dataset", "python"), findings)
         if source is None:
             return None
         source = _guarded(source, _shown(section.python))
-    options = _given(section, *_COLUMNS, *_READING)
-    options |= {name: str(options[name]) for name in _COLUMNS if name in options}
-    columns += columns_of_placeholders(content.workflow)
-    columns += columns_of_evaluators(content.evaluators or {})
-    named: dict[str, Any] = {"tree": findings.tree, "columns": columns, "expecting": expecting}
-    return ConfiguredDataset(source, filter=keep, **named, **options)
+    options = {name: each for name, each in section.given().items() if name not in _NOT_OPTIONS}
+    return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
+
+
+def columns_of(
+    content: EvalFile, sections: Mapping[str, Any], created: Mapping[str, Any]
+) -> Columns:
+    """Return the columns that workflow and evaluators name, each with its path.
+
+    Args:
+        content: The file.
+        sections: The evaluators as checked.
+        created: The same, with those created that ask a model.
+    """
+    columns = list(_columns_of_workflow(content.workflow))
+    for name, section in sections.items():
+        at = ("evaluators", name)
+        if isinstance(section, PythonEvaluator):
+            columns += _columns_in({"inputs": section.inputs}, at, _OF_SCORED)
+        elif isinstance(section, JudgeSection) and created[name] is not None:
+            reads, path = sorted(created[name].reads), (*at, section.prompt_key)
+            columns += [(path, part[len(_ROW) :]) for part in reads if part.startswith(_ROW)]
+            columns += [(path, "")] if "expected" in reads else []
+    for name, given in (content.evaluators or {}).items():
+        for key in ("expected_column", "group") if isinstance(given, dict) else ():
+            if given.get(key) is not None:
+                columns.append((("evaluators", name, key), str(given[key])))
+    return tuple(columns)
+
+
+def _columns_of_workflow(section: WorkflowSection | PromptSection) -> Columns:
+    if isinstance(section, PromptSection):
+        templates = {name: getattr(section, name) for name in ("messages", "images", "files")}
+        templates["prompt" if section.prompt_file is None else "prompt_file"] = section.prompt
+        return _columns_in(templates, ("workflow",), OF_ITEM)
+    if section.http is not None:
+        templates = {"url": section.http.url, "body": section.http.body}
+        return _columns_in(templates, ("workflow", "http"), OF_ITEM)
+    if section.command is not None:
+        return _columns_in({"argv": section.command.argv}, ("workflow", "command"), OF_ITEM)
+    return ()
+
+
+def _columns_in(templates: Mapping[str, Any], at: KeyPath, others: Collection[str]) -> Columns:
+    return [
+        ((*at, key, *path), name)
+        for key, template in templates.items()
+        for path, name in names_in(template)
+        if name not in others
+    ]
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
     """Turn a failure of the user's function into a `DatasetError`."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def rows() -> Any:
         try:
             return function()
@@ -100,98 +135,67 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
     return rows
 
 
-def prepared_workflow(
-    content: EvalFile, named: Models, folder: Path, findings: Findings
-) -> Workflow | None:
+def prepared_workflow(content: EvalFile, named: Models, findings: Findings) -> Workflow | None:
     """Return the workflow."""
     section = content.workflow
     if isinstance(section, PromptSection):
-        written = substitute(findings.tree.data["workflow"], lambda *_: None)
-        files = folder_of_files(content.dataset, folder)
-        return prompt_workflow(section, written, named, files, findings)
-    if section.command is not None:
-        return _command_workflow(section.command, section.version, folder, findings)
+        written = substitute(findings.tree.data["workflow"])
+        return prompt_workflow(section, written, named, content.dataset, findings)
     if section.python is None:
-        return _remote_workflow(section, findings)
-    path = ("workflow", "python")
-    found = imported_object(section.python, path, folder, findings)
-    if found is None:
-        return None
-    version = section.version
-    if version is not None and is_workflow(found):
-        text = f"{_shown(section.python)} is a Workflow, which has its own version"
-        findings.add(("workflow", "version"), text, "leave version out")
-    args = typed(section.args or {})
-    if not _takes(found, args, _shown(section.python), findings):
-        return None
+        return _created(section, findings)
+    version, args, shown = section.version, typed(section.args or {}), _shown(section.python)
+
+    def made(found: Any) -> Workflow | None:
+        path = ("workflow", "args")
+        if version is not None and is_workflow(found):
+            text = f"{shown} is a Workflow, which has its own version"
+            findings.add(("workflow", "version"), text, "leave version out")
+        if args and is_workflow(found):
+            hint = "name a function or a class, or leave args out"
+            return findings.add(path, f"{shown} is a Workflow, which takes no arguments", hint)
+        flaws = list(flaws_of_arguments(found, args)) if args else []
+        for name, text, hint_of_name in flaws:
+            findings.add((*path, name) if name else path, text, hint_of_name)
+        return None if flaws else as_workflow(found, version=version, args=args)
+
+    return _made(made, section.python, ("workflow", "python"), findings)
+
+
+def _made(make: Callable[[Any], T], reference: str, path: KeyPath, findings: Findings) -> T | None:
+    """Return what is made of the object that a reference names; report why it cannot be."""
+    found = imported_object(reference, path, findings)
     try:
-        return as_workflow(found, version=version, args=args)
+        return None if found is None else make(found)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-        hint = getattr(error, "hint", None)
-        text = f"{_shown(section.python)}: {one_line(text_of(error))}"
-        findings.add(path, text, hint, cause=error)
-        return None
+        text = f"{_shown(reference)}: {one_line(text_of(error))}"
+        return findings.add(path, text, getattr(error, "hint", None), cause=error)
 
 
-def _takes(found: Any, args: Mapping[str, Any], shown: str, findings: Findings) -> bool:
-    """Return whether a workflow takes its arguments; report what it does not take."""
-    path = ("workflow", "args")
-    if args and is_workflow(found):
-        hint = "name a function or a class, or leave args out"
-        findings.add(path, f"{shown} is a Workflow, which takes no arguments", hint)
-        return False
-    flaws = list(flaws_of_arguments(found, args)) if args else []
-    for name, text, hint_of_name in flaws:
-        findings.add((*path, name) if name else path, text, hint_of_name)
-    return not flaws
-
-
-def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow | None:
-    """Return the workflow behind a server."""
-    kind = "nat" if section.nat is not None else "http"
-    server = section.nat or section.http
-    assert server is not None
-    return _created(kind, _given(server, *type(server).model_fields), section.version, findings)
-
-
-def _command_workflow(
-    section: CommandSection, version: str | None, folder: Path, findings: Findings
-) -> Workflow | None:
-    """Return the workflow that is a program; its directory is that of the file."""
-    given = _given(section, "answer", "max_output_mb")
-    # Strings, even if a variable holds a number.
-    argv = section.argv
-    given["argv"] = argv if isinstance(argv, str) else [str(argument) for argument in argv]
-    given["env"] = {name: str(value) for name, value in (section.env or {}).items()}
-    given["cwd"] = located(section.cwd or ".", folder)
-    return _created("command", given, version, findings)
-
-
-def _created(
-    kind: str, given: Mapping[str, Any], version: str | None, findings: Findings
-) -> Workflow | None:
-    """Return the workflow of a kind; report the argument that it rejects."""
-    arguments: dict[str, Any] = {
-        name: str(value) if isinstance(value, str) else typed(value)
-        for name, value in given.items()
-    }
-    if version is not None:
-        arguments["version"] = version
+def _created(section: WorkflowSection, findings: Findings) -> Workflow | None:
+    """Return a workflow that is a server or a program; report the argument that it rejects."""
+    kinds = {"nat": section.nat, "http": section.http, "command": section.command}
+    kind, settings = next((kind, each) for kind, each in kinds.items() if each is not None)
+    arguments = settings.given()
+    if isinstance(settings, CommandSection):
+        # Strings, even if a variable holds a number.
+        if not isinstance(settings.argv, str):
+            arguments["argv"] = [str(argument) for argument in settings.argv]
+        arguments["env"] = {name: str(value) for name, value in (settings.env or {}).items()}
+        arguments["cwd"] = located(settings.cwd or ".", findings.folder)
+    if section.version is not None:
+        arguments["version"] = section.version
     try:
         created: Workflow = getattr(workflows, kind)(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
         # As in the file: the section no longer knows what came from the environment.
-        written = long_kind(kind, findings.tree.data["workflow"][kind])
-        written = substitute(written, lambda *_: None)
-        report_argument(kind, error, written, ("workflow", kind), findings)
-        return None
+        written = substitute(long_kind(kind, findings.tree.data["workflow"][kind]))
+        return report_argument(kind, error, written, ("workflow", kind), findings)
     return created
 
 
 def prepared_declaration(
     section: WorkflowSection | PromptSection | PythonEvaluator,
     path: KeyPath,
-    folder: Path,
     findings: Findings,
 ) -> DependsOn | None:
     """Return the declared dependencies of a step; none if it has a version."""
@@ -201,19 +205,17 @@ def prepared_declaration(
     files, env, packages = (
         tuple(names or ()) for names in (given.files, given.env, given.packages)
     )
-    declared = DependsOn(files, env, packages, folder)
+    declared = DependsOn(files, env, packages, findings.folder)
     try:
         declared.identity()
     except LimpetError as error:
         text = str(error.args[0]).removeprefix("depends_on: ")
-        findings.add((*path, "depends_on"), text, error.hint)
-        return None
+        return findings.add((*path, "depends_on"), text, error.hint)
     return declared
 
 
 def prepared_evaluators(
     evaluators: Mapping[str, Any],
-    folder: Path,
     findings: Findings,
     at: KeyPath = ("evaluators",),
     key: str = "python",
@@ -222,27 +224,18 @@ def prepared_evaluators(
 
     Args:
         evaluators: Each evaluator, or a `PythonEvaluator` to import.
-        folder: The folder of the configuration.
         findings: Collects the problems.
         at: The path of the evaluators in the file.
         key: The key that holds a reference.
     """
 
     def prepared(name: str, section: PythonEvaluator) -> Any:
-        path = (*at, name, key)
-        found = imported_object(section.python, path, folder, findings)
-        if found is None:
-            return None
-        endpoint = UNSET if section.endpoint is None else section.endpoint
-        declared = prepared_declaration(section, (*at, name), folder, findings)
-        inputs = {} if section.inputs is None else {"inputs": typed(section.inputs)}
-        try:
-            return as_evaluator(
-                found, name, section.version, endpoint=endpoint, depends_on=declared, **inputs
-            )
-        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-            text = f"{_shown(section.python)}: {one_line(text_of(error))}"
-            return findings.add(path, text, cause=error)
+        def made(found: Any) -> Evaluator:
+            settings = section.given("version", "endpoint", "inputs")
+            declared = prepared_declaration(section, (*at, name), findings)
+            return as_evaluator(found, name, depends_on=declared, **settings)
+
+        return _made(made, section.python, (*at, name, key), findings)
 
     return {
         name: prepared(name, evaluator) if isinstance(evaluator, PythonEvaluator) else evaluator
@@ -250,50 +243,33 @@ def prepared_evaluators(
     }
 
 
-def prepared_models(named: Models, folder: Path, findings: Findings) -> Models:
+def prepared_models(named: Models, findings: Findings) -> Models:
     """Return the models with those in Python imported."""
 
     def prepared(model: Model | None) -> Model | None:
         if not isinstance(model, NotImported):
             return model
-        path = ("models", model.name, "python")
-        found = imported_object(model.python, path, folder, findings)
-        if found is None:
-            return None
-        try:
-            return models.as_model(found, name=model.name)
-        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-            hint = getattr(error, "hint", None)
-            findings.add(path, one_line(text_of(error)), hint, cause=error)
-            return None
+        as_model, at = partial(models.as_model, name=model.name), ("models", model.name, "python")
+        return _made(as_model, model.python, at, findings)
 
     return {name: prepared(model) for name, model in named.items()}
 
 
 def prepared_judges(
     evaluators: Mapping[str, Any], named: Models, findings: Findings
-) -> tuple[dict[str, Any], Columns, tuple[KeyPath, ...]]:
-    """Return the evaluators with those that ask a model created.
-
-    Beside them, the columns that their prompts name, and the paths of prompts that show the
-    expected answer.
-    """
-    prepared, columns = dict(evaluators), list[tuple[KeyPath, str]]()
-    expecting: list[KeyPath] = []
-    for name, section in evaluators.items():
-        if isinstance(section, JudgeSection):
-            prepared[name] = evaluator = section.created(named, findings)
-            if evaluator is not None:
-                columns += section.columns(evaluator)
-                expecting += [section.at_prompt] if "expected" in evaluator.reads else []
-    return prepared, tuple(columns), tuple(expecting)
+) -> dict[str, Any]:
+    """Return the evaluators with those that ask a model created."""
+    return {
+        name: each.created(named, findings) if isinstance(each, JudgeSection) else each
+        for name, each in evaluators.items()
+    }
 
 
-def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:
+def imported_object(reference: str, path: KeyPath, findings: Findings) -> Any:
     """Return the function or object that a reference names; report it if there is none."""
-    put_first(folder)
+    put_first(findings.folder)
     try:
-        found = imported(reference, folder)
+        found = imported(reference, findings.folder)
     except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
     # Of ours, which `as_evaluator` checks, or of another library.
@@ -310,23 +286,17 @@ def _shown(reference: str) -> str:
 
 def options_of(content: EvalFile) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
-    options = _given(content, "timeout", "on_change", "early_stop", "stop_when", "engine")
+    options = content.given("timeout", "on_change", "early_stop", "stop_when", "engine")
     if content.prices is not None:
         options["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in content.prices.items()
         }
-    if pace := _given(content.pace, "concurrency", "max_concurrency"):
+    if pace := content.pace.given():
         options["pace"] = Pace(**pace)
-    retry = _given(content.retry, "max_retries", "max_timeouts", "failed")
+    retry = content.retry.given("max_retries", "max_timeouts", "failed")
     if content.retry.backoff is not None:
-        waits = _given(content.retry.backoff, "base", "cap")
+        waits = content.retry.backoff.given()
         retry["backoff"] = Backoff(**{f"{name}_s": value for name, value in waits.items()})
     if retry:
         options["retry"] = Retry(**retry)
     return cast("RunOptions", options)
-
-
-def _given(section: BaseModel, *names: str) -> dict[str, Any]:
-    """Return the values that a section sets, by name."""
-    values = {name: getattr(section, name) for name in names if name in section.model_fields_set}
-    return {name: value for name, value in values.items() if value is not None}

@@ -10,16 +10,9 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
-from limpet.config.evaluators import JUDGES, arguments_of, keys_of
-from limpet.config.model import (
-    SHORT_FOR,
-    SHORT_KINDS,
-    EvalFile,
-    ModelSection,
-    PythonEvaluator,
-    ScaleSection,
-)
-from limpet.config.values import VARIABLE
+from limpet.config.evaluators import JUDGES, keys_of
+from limpet.config.model import VARIABLE, EvalFile, ModelSection, PythonEvaluator, ScaleSection
+from limpet.config.overrides import SHORT_FOR, SHORT_KINDS
 from limpet.evaluators.coerce import BUILT_INS
 from limpet.evaluators.judge_prompt import READY
 
@@ -108,8 +101,8 @@ def _evaluators() -> list[dict[str, Any]]:
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
         {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},
         own,
-        *(_created(kind, BUILT_INS[kind], "type", arguments_of(kind)) for kind in BUILT_INS),
-        *(_created(kind, JUDGES[kind], kind, keys_of(kind)) for kind in JUDGES),
+        *(_created(kind, create, "type") for kind, create in BUILT_INS.items()),
+        *(_created(kind, create, kind) for kind, create in JUDGES.items()),
     ]
 
 
@@ -120,19 +113,18 @@ def _models() -> list[dict[str, Any]]:
     ]
 
 
-def _created(kind: str, create: Callable[..., Any], key: str, names: list[str]) -> dict[str, Any]:
+def _created(kind: str, create: Callable[..., Any], key: str) -> dict[str, Any]:
     """Return the schema of an evaluator.
 
     Args:
         kind: Its name.
         create: Its constructor.
         key: The key that makes it this evaluator: `type`, or that of a judge.
-        names: Its other keys.
     """
     parameters = inspect.signature(create).parameters
     fields: dict[str, Any] = {
         name: (_IN_FILES[name], None) if name in _IN_FILES else (parameters[name].annotation, None)
-        for name in names
+        for name in keys_of(create)
     }
     schema = create_model(kind, **fields).model_json_schema()
     arguments = {

@@ -46,7 +46,7 @@ PLACEHOLDER_HINT = 'a string with {{…}} needs quotes: "{{column}}"'
 _UNQUOTED = re.compile(r"[:,\[] *\{\{|: +[^\"'#]*\{\{")
 
 
-def refuse_syntax(
+def _refuse_syntax(
     error: Exception, at: Callable[[int], Location], text: str, line: int
 ) -> NoReturn:
     """Raise a `ConfigError` for an error of PyYAML on a line."""
@@ -150,23 +150,19 @@ def read_tree(text: str, shown: str, location: Location | None = None) -> Tree:
     Raises:
         ConfigError: It is not YAML, or not plain data.
     """
-    node = _composed(text, lambda line: location or Location(shown, line))
     tree = Tree(None, shown)
     findings = Findings(tree)
-    if node is not None:
-        tree.data = _Builder(tree, findings, location).value(node, ())
-    findings.raise_any()
-    return tree
-
-
-def _composed(text: str, at: Callable[[int], Location]) -> Node | None:
     loader: Any = None
     try:
         loader = _Loader(text)
         node: Node | None = loader.get_single_node()
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-        refuse_syntax(error, at, text, 1 if loader is None else loader.line + 1)
-    return node
+        line = 1 if loader is None else loader.line + 1
+        _refuse_syntax(error, lambda line: location or Location(shown, line), text, line)
+    if node is not None:
+        tree.data = _Builder(tree, findings, location).value(node, ())
+    findings.raise_any()
+    return tree
 
 
 def read_scalar(word: str) -> Any:
@@ -247,16 +243,15 @@ class _Builder:
                 continue
             if not isinstance(key, ScalarNode):
                 hint = PLACEHOLDER_HINT if isinstance(key, MappingNode) else None
-                self._findings.add_at(
-                    location, "a key must be a string, not a list or mapping", hint
-                )
+                text = "a key must be a string, not a list or mapping"
+                self._findings.add_at(location, text, hint)
                 continue
             # As it was written: a column may be called `on`, and an evaluator `no`.
             name = key.value
             if name in lines:
-                self._findings.add_at(
-                    location, f"the key {quoted(name)} appears twice", _first(lines[name])
-                )
+                first = lines[name].line
+                hint = f"the first is on line {first}" if first else "keep one of them"
+                self._findings.add_at(location, f"the key {quoted(name)} appears twice", hint)
                 continue
             self._tree.forget((*path, name))
             lines[name] = self._tree.keys[*path, name] = location
@@ -283,7 +278,3 @@ class _Builder:
 
 def _is_merge(key: Node) -> bool:
     return key.tag == _PLAIN and key.value == "<<"
-
-
-def _first(location: Location) -> str:
-    return f"the first is on line {location.line}" if location.line else "keep one of them"

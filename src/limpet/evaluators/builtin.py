@@ -16,7 +16,7 @@ from numbers import Real
 from typing import Any, ClassVar, NoReturn
 
 from limpet import arguments
-from limpet.errors import PermanentError
+from limpet.errors import PermanentError, wrong_type, wrong_value
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.json_values import NotPlainError, to_plain
@@ -120,19 +120,19 @@ def check_choice(allowed: tuple[str | None, ...], /, **option: Any) -> None:
     """Check that the option is one of the allowed values."""
     ((name, value),) = option.items()
     if value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
+        raise wrong_value(name, f"must be one of {', '.join(map(repr, allowed))}", value)
 
 
 def set_of_strings(**option: Any) -> tuple[str, ...]:
     """Return the option, a list of strings, sorted and without repeats."""
     ((name, value),) = option.items()
     if isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be a list of strings, for example [{value!r}]")
+        raise wrong_type(name, f"must be a list of strings, for example [{value!r}]", value)
     if not isinstance(value, Iterable):
-        raise TypeError(f"{name}={value!r}: must be a list of strings")
+        raise wrong_type(name, "must be a list of strings", value)
     strings = tuple(value)
     if wrong := [string for string in strings if not isinstance(string, str)]:
-        raise TypeError(f"{name}: must contain only strings, not {wrong[0]!r}")
+        raise wrong_type(name, f"must contain only strings, not {wrong[0]!r}")
     return tuple(sorted(set(strings)))
 
 

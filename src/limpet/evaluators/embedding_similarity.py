@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import mul
 from typing import Any, NamedTuple, Protocol, cast
 
-from limpet.errors import InvalidReplyError, PermanentError
+from limpet.errors import InvalidReplyError, PermanentError, wrong_type
 from limpet.evaluators.builtin import as_string, brief, item_name, why_no_string
 from limpet.evaluators.model_evaluator import models_of
 from limpet.evaluators.protocol import Evaluator, Scored, checked_name
@@ -195,7 +195,7 @@ class _EmbeddingSimilarity(Evaluator):
     def __init__(self, name: str, model: Any) -> None:
         self.name = checked_name(name)
         if not callable(getattr(model, "embed", None)):
-            raise TypeError(f"model={brief(model)}: has no method embed, so it gives no vectors")
+            raise wrong_type("model", "has no method embed, so it gives no vectors", model)
         (self._model,) = models_of(model)
         self._batches = EmbeddingBatches(cast("EmbeddingModel", model))
 

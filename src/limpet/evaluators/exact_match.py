@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.builtin import BuiltIn, as_read_back, as_string, brief, check_choice
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.json_values import to_plain
@@ -70,9 +71,9 @@ def one_of(
 
 def _checked_choices(choices: Any) -> tuple[Any, ...]:
     if not isinstance(choices, (list, tuple, set, frozenset)):
-        raise TypeError(f"choices={choices!r}: must be a list of values")
+        raise wrong_type("choices", "must be a list of values", choices)
     if not choices:
-        raise ValueError(f"choices={choices!r}: must be at least one value")
+        raise wrong_value("choices", "must be at least one value", choices)
     # The order of a set differs between processes; the fingerprint must not.
     return tuple(to_plain(choices) if isinstance(choices, (set, frozenset)) else choices)
 

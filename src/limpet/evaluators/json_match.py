@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from limpet import arguments
-from limpet.errors import PermanentError
+from limpet.errors import PermanentError, wrong_value
 from limpet.evaluators.builtin import BuiltIn, brief, item_name, set_of_strings
 from limpet.evaluators.numeric import are_near
 from limpet.evaluators.protocol import Evaluator, Scored
@@ -177,9 +177,10 @@ def _checked_path(path: str) -> str:
         key = match["name"] if match["quoted"] is None else ast.literal_eval(match["quoted"])
         written = written + match[0] if key is None else _under(written, key)
     if end < len(path) or last is None or last[0][1:-1].strip("0123456789*") == "":
-        raise ValueError(
-            f"ignore: {path!r} is not a path to a key, like $.meta.id, $.items[*].id or "
-            "$['a key']; a key alone, like id, is ignored everywhere"
+        raise wrong_value(
+            "ignore",
+            f"{path!r} is not a path to a key, like $.meta.id, $.items[*].id or "
+            "$['a key']; a key alone, like id, is ignored everywhere",
         )
     return written
 

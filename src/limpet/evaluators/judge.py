@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from limpet.errors import PermanentError
+from limpet.errors import PermanentError, wrong_type, wrong_value
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_prompt import Prompt, judged_examples, ready_prompt, with_inputs
 from limpet.evaluators.judge_replies import invalid, reason_and
@@ -76,7 +76,7 @@ def judge(
     values = checked_choices(CORRECT if choices is None else choices)
     asked = asking(model, votes, reasks, params)
     if len(asked.models) * asked.votes > 1 and TIE in values:
-        raise ValueError(f"choices: {TIE!r} is the label of a tie between votes; use another")
+        raise wrong_value("choices", f"{TIE!r} is the label of a tie between votes; use another")
     assert prompt is not None  # checked above
     prompt = with_inputs(prompt, inputs)
     shown = Prompt(
@@ -93,18 +93,18 @@ def checked_choices(choices: Any) -> Choices:
         ValueError: There are fewer than two, or one is not valid.
     """
     if not isinstance(choices, Mapping):
-        raise TypeError(f"choices={choices!r}: must be a dict, for example {dict(CORRECT)}")
+        raise wrong_type("choices", f"must be a dict, for example {dict(CORRECT)}", choices)
     if len(choices) < 2:  # noqa: PLR2004 - else there is nothing to choose
-        raise ValueError(f"choices={dict(choices)!r}: must be at least two labels")
+        raise wrong_value("choices", "must be at least two labels", dict(choices))
     for label, value in choices.items():
         if not isinstance(label, str):
-            raise TypeError(f"choices: the label {label!r} must be a string; put it in quotes")
+            raise wrong_type("choices", f"the label {label!r} must be a string; put it in quotes")
         if not label or label != label.strip():
-            raise ValueError(f"choices: the label {label!r} must have no space around it")
+            raise wrong_value("choices", f"the label {label!r} must have no space around it")
         if value is not None and not isinstance(value, (int, float)):
-            raise TypeError(f"choices: the value of {label!r} must be a number, not {value!r}")
+            raise wrong_type("choices", f"the value of {label!r} must be a number, not {value!r}")
         if value is not None and not math.isfinite(value):
-            raise ValueError(f"choices: the value of {label!r} must be a number, not {value!r}")
+            raise wrong_value("choices", f"the value of {label!r} must be a number, not {value!r}")
     return dict(choices)
 
 
@@ -114,9 +114,10 @@ def _choices_of(of: str, own: Choices, given: Any) -> Choices:
         return own
     if not isinstance(given, Mapping) or given.keys() != own.keys():
         labels = ", ".join(own)
-        raise ValueError(
-            f"choices={given!r}: {of} asks for {labels}; give other values for these labels, or a "
-            "prompt of your own"
+        raise wrong_value(
+            "choices",
+            f"{of} asks for {labels}; give other values for these labels, or a prompt of your own",
+            given,
         )
     return {label: given[label] for label in own}
 

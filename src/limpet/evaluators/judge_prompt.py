@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import LimpetError, PermanentError
+from limpet.errors import PermanentError, wrong_argument, wrong_type, wrong_value
 from limpet.evaluators.builtin import brief, item_name
 from limpet.evaluators.protocol import Scored
 from limpet.fingerprints.keys import digest
@@ -65,7 +65,7 @@ def ready_prompt(name: str) -> ReadyPrompt:
     """
     if name not in list(READY):  # it may not be hashable
         near = did_you_mean(name, READY) if isinstance(name, str) else ""
-        raise ValueError(f"of={one_line(name)!r}: must be one of {', '.join(READY)}{near}")
+        raise wrong_value("of", f"must be one of {', '.join(READY)}{near}", one_line(name))
     return ReadyPrompt(_text(name), READY[name])
 
 
@@ -120,16 +120,17 @@ class Prompt:
         more: Sequence[str] = (),
     ) -> None:
         if not isinstance(template, str):
-            raise TypeError(f"prompt={template!r}: must be a string")
+            raise wrong_type("prompt", "must be a string", template)
         check_placeholders(prompt=template)
         self.names = tuple(dict.fromkeys(name for _, name in names_in(template)))
         if not self.names:
-            raise LimpetError(
-                "prompt: shows the model nothing of an item, as it has no placeholder",
+            raise wrong_argument(
+                "prompt",
+                "shows the model nothing of an item, as it has no placeholder",
                 hint="write {{output}} where the answer goes, {{input}} and {{expected}} likewise",
             )
         if _FIELD in self.names:
-            raise LimpetError("prompt: {{row.}} names no field", hint="write {{row.question}}")
+            raise wrong_argument("prompt", "{{row.}} names no field", hint="write {{row.question}}")
         self.template = template
         self.rules = f"{_RULES}\n\n{reply}"
         self.examples = tuple(examples)
@@ -189,14 +190,12 @@ def with_inputs(template: Any, inputs: Any) -> Any:
     if not isinstance(inputs, Mapping) or not all(
         isinstance(text, str) for text in inputs.values()
     ):
-        raise TypeError(
-            f"inputs={inputs!r}: must be a dict, for example {{'context': '{{{{docs}}}}'}}"
-        )
+        raise wrong_type("inputs", "must be a dict, for example {'context': '{{docs}}'}", inputs)
     names = [name for _, name in names_in(template)]
     for name in inputs:
         if name not in names:
             near = f"it shows {', '.join(names)}"
-            raise ValueError(f"inputs: the prompt does not show {name!r}; {near}")
+            raise wrong_value("inputs", f"the prompt does not show {name!r}; {near}")
     return PLACEHOLDER.sub(lambda match: inputs.get(match[1], match[0]), template)
 
 
@@ -261,10 +260,10 @@ def judged_examples(
         ValueError: One lacks a value, has one too many, or another answer.
     """
     if isinstance(examples, (str, Mapping)) or not isinstance(examples, Iterable):
-        raise TypeError(f"examples={examples!r}: must be a list of dicts")
+        raise wrong_type("examples", "must be a list of dicts", examples)
     names, answers = Prompt(prompt, "").names, list(allowed)
     return [
-        _example(example, f"examples: number {number}", names, answer, answers)
+        _example(example, f"number {number}", names, answer, answers)
         for number, example in enumerate(examples, 1)
     ]
 
@@ -273,19 +272,21 @@ def _example(
     example: Any, where: str, names: Sequence[str], answer: str, allowed: list[Any]
 ) -> tuple[Values, str]:
     if not isinstance(example, Mapping):
-        raise TypeError(f"{where} is {brief(example)}: must be a dict")
+        raise wrong_type("examples", f"{where} is {brief(example)}: must be a dict")
     keys = (*names, "reason", answer)
     for key in keys:
         if key not in example:
-            raise ValueError(f"{where} has no {key!r}; it needs {', '.join(keys)}")
+            raise wrong_value("examples", f"{where} has no {key!r}; it needs {', '.join(keys)}")
     for key in example:
         if key not in keys:
-            raise ValueError(f"{where} has {key!r}, which the prompt does not show")
+            raise wrong_value("examples", f"{where} has {key!r}, which the prompt does not show")
     reason, given = example["reason"], example[answer]
     if not isinstance(reason, str):
-        raise TypeError(f"{where}: its reason {brief(reason)} must be a string")
+        raise wrong_type("examples", f"{where}: its reason {brief(reason)} must be a string")
     if given not in allowed or isinstance(given, bool):
         one_of = ", ".join(map(str, allowed))
-        raise ValueError(f"{where}: its {answer} {brief(given)} must be one of {one_of}")
+        raise wrong_value(
+            "examples", f"{where}: its {answer} {brief(given)} must be one of {one_of}"
+        )
     reply = json.dumps({"reason": reason, answer: given}, ensure_ascii=False)
     return {name: value_as_text(example[name]) for name in names}, reply

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from limpet import arguments
+from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.judge_prompt import Prompt, Values
 from limpet.evaluators.judge_replies import ask_for_reply
 from limpet.evaluators.judge_votes import all_of, ballot
@@ -89,16 +90,18 @@ def models_of(model: Any) -> tuple[Model, ...]:
     if any(
         isinstance(juror, tuple) and not (juror and isinstance(juror[-1], str)) for juror in given
     ):
-        raise TypeError("model: a tuple is a client with a model's name; for a jury, give a list")
+        raise wrong_type(
+            "model", "a tuple is a client with a model's name; for a jury, give a list"
+        )
     if not given:
-        raise ValueError("model=[]: must be a model, or a list of at least one")
+        raise wrong_value("model", "must be a model, or a list of at least one", [])
     models = tuple(map(as_model, given))
     if len(models) > 1:
         digests = list(map(_model_digest, models))
         for number, juror in enumerate(models):
             if digests[number] in digests[:number]:
-                raise ValueError(
-                    f"model: {juror.name} appears twice; to ask it several times, use votes=2"
+                raise wrong_value(
+                    "model", f"{juror.name} appears twice; to ask it several times, use votes=2"
                 )
     return models
 
@@ -107,14 +110,14 @@ def _checked_params(params: Any) -> Mapping[str, Any]:
     if params is None:
         return {}
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
-        raise TypeError(f"params={params!r}: must be a dict, for example {{'temperature': 0}}")
+        raise wrong_type("params", "must be a dict, for example {'temperature': 0}", params)
     for name in _OURS:
         if name in params:
-            raise ValueError(f"params: {name!r} cannot be set: the evaluator sets it itself")
+            raise wrong_value("params", f"{name!r} cannot be set: the evaluator sets it itself")
     try:
         return dict(to_plain(params))
     except NotPlainError as error:
-        raise TypeError(f"params: must be plain data: {error}") from None
+        raise wrong_type("params", f"must be plain data: {error}") from None
 
 
 def _model_digest(model: Model) -> str:

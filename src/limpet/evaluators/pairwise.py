@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from limpet.errors import LimpetError, PermanentError
+from limpet.errors import PermanentError, wrong_argument, wrong_type
 from limpet.evaluators.builtin import brief, item_name
 from limpet.evaluators.judge_prompt import Prompt, Values
 from limpet.evaluators.judge_replies import invalid, reason_and
@@ -79,12 +79,13 @@ def pairwise(
         ValueError: An argument has a wrong value.
     """
     if not isinstance(against, Mapping):
-        raise TypeError(f"against={brief(against)}: must be a dict of answers by id")
+        raise wrong_type("against", "must be a dict of answers by id", against)
     shown = Prompt(_PROMPT if prompt is None else prompt, _how_to_reply(), more=(_FIRST, _SECOND))
     for needed in (_FIRST, _SECOND):
         if needed not in shown.names:
-            raise LimpetError(
-                f"prompt: does not show {{{{{needed}}}}}",
+            raise wrong_argument(
+                "prompt",
+                f"does not show {{{{{needed}}}}}",
                 hint="write {{first}} and {{second}} where the two answers go",
             )
     return _Pairwise(name, asking(model, votes, reasks, params), shown, against)

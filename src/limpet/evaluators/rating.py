@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_prompt import Prompt, judged_examples
 from limpet.evaluators.judge_replies import invalid, reason_and
@@ -66,12 +67,13 @@ def steps_of(scale: Any) -> range:
     """
     is_pair = isinstance(scale, (tuple, list)) and len(scale) == 2  # noqa: PLR2004 - a pair
     if not is_pair or any(type(end) is not int for end in scale):
-        raise TypeError(f"scale={scale!r}: must be two whole numbers, for example (1, 5)")
+        raise wrong_type("scale", "must be two whole numbers, for example (1, 5)", scale)
     low, high = scale
     if not 1 <= high - low < _MOST_STEPS:
-        raise ValueError(
-            f"scale={scale!r}: must go up, and have at most {_MOST_STEPS} numbers: models do not "
-            "tell more apart"
+        raise wrong_value(
+            "scale",
+            f"must go up, and have at most {_MOST_STEPS} numbers: models do not tell more apart",
+            scale,
         )
     return range(low, high + 1)
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
@@ -70,16 +71,16 @@ class _Regex(BuiltIn):
 
 def _compiled(pattern: Any, flags: int) -> re.Pattern[str]:
     if not isinstance(flags, int) or isinstance(flags, bool):
-        raise TypeError(f"flags={flags!r}: must be a number, for example re.IGNORECASE, which is 2")
+        raise wrong_type("flags", "must be a number, for example re.IGNORECASE, which is 2", flags)
     if isinstance(pattern, re.Pattern):
         pattern, flags = pattern.pattern, pattern.flags | flags
     if not isinstance(pattern, str):
-        raise TypeError(f"pattern={brief(pattern)}: must be a regular expression in a string")
+        raise wrong_type("pattern", "must be a regular expression in a string", pattern)
     try:
         return re.compile(pattern, flags)  # Python caches the last few hundred
     except ValueError as error:
-        raise ValueError(f"flags={flags!r}: {error}") from None
+        raise wrong_value("flags", str(error), flags) from None
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(
-            f"pattern={brief(pattern)}: is not a valid regular expression: {error}"
+        raise wrong_value(
+            "pattern", f"is not a valid regular expression: {error}", pattern
         ) from None

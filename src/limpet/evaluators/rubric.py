@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_prompt import Prompt
 from limpet.evaluators.judge_replies import invalid, object_in, reason_and
@@ -62,16 +63,16 @@ def rubric(
 
 def _checked_criteria(criteria: Any) -> dict[str, str]:
     if not isinstance(criteria, Mapping):
-        raise TypeError(f"criteria={criteria!r}: must be a dict of questions by name")
+        raise wrong_type("criteria", "must be a dict of questions by name", criteria)
     if not criteria:
-        raise ValueError("criteria={}: must be at least one question")
+        raise wrong_value("criteria", "must be at least one question", {})
     for criterion, question in criteria.items():
         if not isinstance(criterion, str) or not isinstance(question, str):
-            raise TypeError(f"criteria: {criterion!r}: {question!r}: both must be strings")
+            raise wrong_type("criteria", f"{criterion!r}: {question!r}: both must be strings")
         if not criterion.strip() or not question.strip():
-            raise ValueError(f"criteria: {criterion!r}: {question!r}: must not be empty")
+            raise wrong_value("criteria", f"{criterion!r}: {question!r}: must not be empty")
         if any(brace in criterion for brace in _BRACES):
-            raise ValueError(f"criteria: the name {criterion!r} must not contain {{ or }}")
+            raise wrong_value("criteria", f"the name {criterion!r} must not contain {{ or }}")
     return dict(criteria)
 
 

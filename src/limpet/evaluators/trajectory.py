@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
 from limpet import arguments
-from limpet.errors import PermanentError
+from limpet.errors import PermanentError, wrong_value
 from limpet.evaluators.builtin import (
     BuiltIn,
     as_read_back,
@@ -54,11 +54,12 @@ def trajectory(
     check_choice(("exact", "in_order", "any_order"), mode=mode)
     counted = None if kinds is None else set_of_strings(kinds=kinds)
     if counted == ():
-        raise ValueError(f"kinds={kinds!r}: must name at least one kind, or be None for all")
+        raise wrong_value("kinds", "must name at least one kind, or be None for all", kinds)
     if unknown := [kind for kind in counted or () if kind not in KINDS]:
-        raise ValueError(
-            f"kinds: unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}"
-            f"{did_you_mean(unknown[0], KINDS)}"
+        raise wrong_value(
+            "kinds",
+            f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}"
+            f"{did_you_mean(unknown[0], KINDS)}",
         )
     column = arguments.string(expected_column=expected_column)
     return _Trajectory(name, mode, arguments.string(key=key), counted, column)

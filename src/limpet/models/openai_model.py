@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from limpet.arguments import string, true_or_false
-from limpet.errors import LimpetError
+from limpet.errors import wrong_argument
 from limpet.fingerprints.keys import digest
 from limpet.models.chat import ChatModel, Response
 from limpet.models.decisions import decide
@@ -142,11 +142,11 @@ def openai_api(
     true_or_false(stream=stream)
     if reply not in _REPLIES:
         near = did_you_mean(reply, _REPLIES) if isinstance(reply, str) else ""
-        raise LimpetError(f"reply={reply!r}: must be one of {', '.join(_REPLIES)}{near}")
+        raise wrong_argument("reply", f"must be one of {', '.join(_REPLIES)}{near}", reply)
     plain = _checked_params(params)
     address = Address(base_url, "base_url")
     if address.path.rstrip("/").endswith(_CHAT):
-        raise LimpetError(f"base_url: must be the address without {_CHAT}")
+        raise wrong_argument("base_url", f"must be the address without {_CHAT}")
     headers = checked_headers(options.get("headers"))
     if organization is not None:
         headers["OpenAI-Organization"] = string(organization=organization)
@@ -170,13 +170,13 @@ def _checked_params(params: Any) -> dict[str, Any]:
         LimpetError: They cannot be sent.
     """
     if params is not None and not isinstance(params, Mapping):
-        raise LimpetError("params: must be a mapping of names to values")
+        raise wrong_argument("params", "must be a mapping of names to values")
     for name in NOT_PARAMS.intersection(params or {}):
-        raise LimpetError(f"params: {name!r} is not one of them: it is an argument of its own")
+        raise wrong_argument("params", f"{name!r} is not one of them: it is an argument of its own")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(params or {}), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise LimpetError(f"params: cannot be sent as JSON: {one_line(str(error))}") from None
+        raise wrong_argument("params", f"cannot be sent as JSON: {one_line(str(error))}") from None
     return plain
 
 

@@ -47,22 +47,29 @@ def check_schema(schema: Any, at: str = "schema", level: int = 0) -> None:
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     known = _KEYWORDS.get(kind) if isinstance(kind, str) else None
     if known is None or level > _MOST_LEVELS:
-        raise SetupError(f"{at}: must have a type: {', '.join(_KEYWORDS)}")
+        raise _flaw(at, f"must have a type: {', '.join(_KEYWORDS)}")
     for keyword in schema:
         if keyword not in known and keyword not in _NOTES and keyword != "type":
-            raise SetupError(f"{at}: {keyword!r} is not supported for type {kind!r}")
+            raise _flaw(at, f"{keyword!r} is not supported for type {kind!r}")
     if kind == "object":
         properties, required = schema.get("properties", {}), schema.get("required", ())
         if not isinstance(schema.get("additionalProperties", True), bool):
-            raise SetupError(f"{at}: additionalProperties must be true or false")
+            raise _flaw(at, "additionalProperties must be true or false")
         if not isinstance(properties, Mapping) or not isinstance(required, (list, tuple)):
-            raise SetupError(f"{at}: properties must be an object, and required a list")
+            raise _flaw(at, "properties must be an object, and required a list")
         for name, part in properties.items():
             check_schema(part, f"{at}.{name}", level + 1)
     elif kind == "array" and "items" in schema:
         check_schema(schema["items"], f"{at}[]", level + 1)
     elif not isinstance(schema.get("enum", []), (list, tuple)):
-        raise SetupError(f"{at}: enum must be a list")
+        raise _flaw(at, "enum must be a list")
+
+
+def _flaw(at: str, flaw: str) -> SetupError:
+    error = SetupError(f"{at}: {flaw}")
+    flaw = flaw if at == "schema" else f"{at}: {flaw}"
+    vars(error).update(argument="schema", flaw=flaw, is_part=True)
+    return error
 
 
 # ---- the reply ----------------------------------------------------------------------------------

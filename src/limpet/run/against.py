@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.errors import LimpetError
+from limpet.errors import wrong_argument
 from limpet.evaluators import pairwise as pairwise_of_answers
 from limpet.evaluators.protocol import Evaluator
 from limpet.run.reading.loaded_run import load_run
@@ -70,5 +70,5 @@ def answers_of(against: Against) -> Mapping[str, Any]:
     run = against if isinstance(against, EvaluationResult) else load_run(against)
     answers = {item.id: item.output for item in run.items if not item.trial and item.is_completed}
     if not answers:
-        raise LimpetError(f"against: {run.run} has no answers", hint="run it first")
+        raise wrong_argument("against", f"{run.run} has no answers", hint="run it first")
     return answers

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-from limpet.errors import LimpetError
+from limpet.errors import wrong_argument
 from limpet.secrets.known import may_be_secret
 
 _PORTS = {"http": 80, "https": 443}
@@ -48,8 +48,9 @@ class Address:
         is_server = _HOST.fullmatch(parts.hostname or "") and "{{" not in parts.netloc
         if parts.scheme not in _PORTS or not is_server or port == 0:
             # The value is not shown: it may contain a password.
-            raise LimpetError(
-                f"{argument}: must be the address of a server",
+            raise wrong_argument(
+                argument,
+                "must be the address of a server",
                 hint="for example http://localhost:8000; placeholders are allowed in the path and "
                 "query only",
             )
@@ -79,14 +80,14 @@ def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
         LimpetError: A header cannot be sent.
     """
     if headers is not None and not isinstance(headers, Mapping):
-        raise LimpetError("headers: must be a mapping of names to strings")
+        raise wrong_argument("headers", "must be a mapping of names to strings")
     for name, value in (headers or {}).items():
         if not isinstance(name, str) or not _HEADER.fullmatch(name):
-            raise LimpetError(f"headers: {name!r} is not a valid header name")
+            raise wrong_argument("headers", f"{name!r} is not a valid header name")
         if not isinstance(value, str):
-            raise LimpetError(f"headers: the value of {name!r} must be a string")
+            raise wrong_argument("headers", f"the value of {name!r} must be a string")
         if flaw := flaw_of_header(value):
-            raise LimpetError(f"headers: the value of {name!r} {flaw}")
+            raise wrong_argument("headers", f"the value of {name!r} {flaw}")
     return dict(headers or {})
 
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from limpet.arguments import positive_number
-from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
+from limpet.errors import (
+    LimpetError,
+    PermanentError,
+    SetupError,
+    TransientError,
+    wrong_argument,
+    wrong_type,
+)
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep, DependsOn
@@ -50,12 +57,13 @@ def split(argv: Any) -> list[str]:
         check_placeholders(argv=list(argv))
         arguments = list(map(str, argv))
     else:
-        raise LimpetError("argv: must be a list of strings, or a string")
+        raise wrong_argument("argv", "must be a list of strings, or a string")
     if not arguments or not arguments[0].strip():
-        raise LimpetError("argv: must not be empty", hint='for example ["python", "agent.py"]')
+        raise wrong_argument("argv", "must not be empty", hint='for example ["python", "agent.py"]')
     if has_placeholders(arguments[0]):
-        raise LimpetError(
-            f"argv: the program {quoted(arguments[0])} has a placeholder: a row of the dataset "
+        raise wrong_argument(
+            "argv",
+            f"the program {quoted(arguments[0])} has a placeholder: a row of the dataset "
             "must not choose what runs",
         )
     _check_code(arguments)
@@ -69,11 +77,12 @@ def _split_string(command: str) -> list[str]:
     try:
         words = shlex.split(marked)
     except ValueError as error:
-        raise LimpetError(f"argv: cannot be split: {error}", hint="or write a list") from None
+        raise wrong_argument("argv", f"cannot be split: {error}", hint="or write a list") from None
     for word in words:
         if _OF_SHELLS.fullmatch(word):
-            raise LimpetError(
-                f"argv: there is no shell, so {quoted(word)} would be an argument",
+            raise wrong_argument(
+                "argv",
+                f"there is no shell, so {quoted(word)} would be an argument",
                 hint='if it is one, write a list; for a shell, write ["sh", "-c", "…"]',
             )
     return [re.sub("\0", lambda _: placeholders.pop(0), word) for word in words]
@@ -88,8 +97,9 @@ def _check_code(arguments: Sequence[str]) -> None:
         elif not argument.startswith("-") and before not in _WITH_A_VALUE:
             is_interpreter = False  # its script: what follows are the script's own options
         if is_interpreter and _CODE_FLAGS.fullmatch(argument) and has_placeholders(following):
-            raise LimpetError(
-                f"argv: a placeholder after {argument} would run a row of the dataset as code",
+            raise wrong_argument(
+                "argv",
+                f"a placeholder after {argument} would run a row of the dataset as code",
                 hint='read the row from stdin, or pass the value as an argument: ["sh", "-c", '
                 '"echo \\"$1\\"", "sh", "{{column}}"]',
             )
@@ -270,12 +280,12 @@ def command(
     variables = dict(env or {})
     for variable, value in variables.items():
         if not isinstance(variable, str) or not isinstance(value, str):
-            raise TypeError(f"env: {variable!r} must be a string with a string as its value")
+            raise wrong_type("env", f"{variable!r} must be a string with a string as its value")
         if not variable or "=" in variable or "\0" in variable + value:
-            raise LimpetError(f"env: {one_line(variable)} cannot be the name of a variable")
+            raise wrong_argument("env", f"{one_line(variable)} cannot be the name of a variable")
     if not isinstance(answer, str) or (answer not in (TEXT, JSON) and answer[:1] != ALL):
-        raise LimpetError(
-            f"answer={answer!r}: must be text, json or a JSONPath", hint="for example $.answer"
+        raise wrong_argument(
+            "answer", "must be text, json or a JSONPath", answer, hint="for example $.answer"
         )
     max_bytes = int(positive_number(max_output_mb=max_output_mb) * 1_000_000)
     return CommandWorkflow(name, arguments, variables, cwd, answer, max_bytes, version)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import DatasetError, LimpetError
+from limpet.errors import DatasetError, LimpetError, wrong_argument
 from limpet.templates import PLACEHOLDER, check_placeholders, names_in
 from limpet.text import one_line, quoted
 from limpet.types import Item
@@ -266,17 +266,17 @@ def _checked_messages(prompt: str | None, messages: Messages | None) -> list[Any
         raise LimpetError(text, hint="prompt is short for a single message of the user")
     if prompt is not None:
         if not isinstance(prompt, str) or not prompt.strip():
-            raise LimpetError("prompt: must be a string that is not empty")
+            raise wrong_argument("prompt", "must be a string that is not empty")
         check_placeholders(prompt=prompt)
         return [{"role": "user", "content": prompt}]
     listed = [messages] if isinstance(messages, str) else messages
     if not isinstance(listed, (list, tuple)) or not listed:
-        raise LimpetError("messages: must be a list of messages")
+        raise wrong_argument("messages", "must be a list of messages")
     check_placeholders(messages=listed)
     for number, message in enumerate(listed, 1):
         is_field = isinstance(message, str) and PLACEHOLDER.fullmatch(message) is not None
         if flaw := None if is_field else _flaw_of(message):
-            raise LimpetError(f"messages: message {number} {flaw}")
+            raise wrong_argument("messages", f"message {number} {flaw}")
     return list(listed)
 
 
@@ -296,7 +296,7 @@ def _checked_references(name: str, references: Any) -> list[str]:
     listed = [references] if isinstance(references, str) else references
     is_list = isinstance(listed, (list, tuple))
     if not is_list or not all(isinstance(text, str) and text for text in listed):
-        raise LimpetError(f"{name}: must be a list of strings, for example ['{{{{photo}}}}']")
+        raise wrong_argument(name, "must be a list of strings, for example ['{{photo}}']")
     check_placeholders(**{name: listed})
     return list(listed)
 

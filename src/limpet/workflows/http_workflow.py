@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from yarl import URL
 
-from limpet.errors import LimpetError, PermanentError, TransientError
+from limpet.errors import LimpetError, PermanentError, TransientError, wrong_argument
 from limpet.templates import check_placeholders, has_placeholders
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
@@ -57,15 +57,17 @@ def http(
     """
     if method not in _METHODS:
         near = did_you_mean(method, _METHODS) if isinstance(method, str) else ""
-        raise LimpetError(f"method={method!r}: must be one of {', '.join(_METHODS)}{near}")
+        raise wrong_argument("method", f"must be one of {', '.join(_METHODS)}{near}", method)
     if body is not None and method == "GET":
-        raise LimpetError("body: a GET has none", hint="put placeholders into the url")
+        raise wrong_argument("body", "a GET has none", hint="put placeholders into the url")
     listed = statuses if isinstance(statuses, Collection) else ()
     if not listed or any(type(status) is not int or status not in _STATUSES for status in listed):
-        raise LimpetError(f"statuses={statuses!r}: must be a list of statuses, for example [200]")
+        raise wrong_argument("statuses", "must be a list of statuses, for example [200]", statuses)
     if redirects := sorted(set(statuses).intersection(_REDIRECTS)):
-        raise LimpetError(
-            f"statuses={redirects!r}: a redirect is not an answer",
+        raise wrong_argument(
+            "statuses",
+            "a redirect is not an answer",
+            redirects,
             hint="redirects are followed; list the status of the page they lead to",
         )
     address, path = Address(url, "url"), AnswerPath(answer)

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from yarl import URL
 
-from limpet.errors import LimpetError, PermanentError, TransientError
+from limpet.errors import LimpetError, PermanentError, TransientError, wrong_argument
 from limpet.nat_trace import event_of
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions
@@ -256,12 +256,12 @@ def nat(
     """
     if not isinstance(path, str) or not path.startswith("/"):
         shown = shown_address(f"{path}")
-        raise LimpetError(f"path={shown!r}: must begin with a slash, for example /generate/full")
+        raise wrong_argument("path", "must begin with a slash, for example /generate/full", shown)
     if not isinstance(input_key, str) or not input_key:
-        raise LimpetError(f"input_key={input_key!r}: must be the name of the agent's parameter")
+        raise wrong_argument("input_key", "must be the name of the agent's parameter", input_key)
     if "?" in f"{endpoint}" or "#" in f"{endpoint}":
-        raise LimpetError(
-            "endpoint: must be an address without a query: the path is appended to it"
+        raise wrong_argument(
+            "endpoint", "must be an address without a query: the path is appended to it"
         )
     address = Address(f"{endpoint}".rstrip("/") + path, "endpoint")
     return NatWorkflow(name, address, options, path, input_key, version)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import DatasetError, LimpetError, PermanentError
+from limpet.errors import DatasetError, PermanentError, wrong_argument
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
 from limpet.models.openai_model import NOT_PARAMS
@@ -62,9 +62,11 @@ def openai(
     conversation = Conversation(prompt, messages, images, files, Path(folder).absolute())
     for argument, value in (("params", params), ("schema", schema)):
         if value is not None and not isinstance(value, Mapping):
-            raise LimpetError(f"{argument}={value!r}: must be a mapping")
+            raise wrong_argument(argument, "must be a mapping", value)
     for parameter in NOT_PARAMS.intersection(params or {}):
-        raise LimpetError(f"params: {parameter!r} is not one of them: it is an argument of its own")
+        raise wrong_argument(
+            "params", f"{parameter!r} is not one of them: it is an argument of its own"
+        )
     if schema is not None:
         check_schema(schema)
     if url is not None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from yarl import URL
 
-from limpet.errors import LimpetError, PermanentError
+from limpet.errors import LimpetError, PermanentError, wrong_argument
 from limpet.templates import OF_ITEM, PLACEHOLDER, render_text, value_as_text
 from limpet.templates import render as render_template
 from limpet.text import did_you_mean
@@ -94,9 +94,8 @@ class AnswerPath:
         try:
             self._compiled = jsonpath.compile(path)
         except (jsonpath.JSONPathError, TypeError, AttributeError) as error:
-            raise LimpetError(
-                f"answer={path!r}: is not a JSONPath: {error}",
-                hint="for example $.choices[0].text",
+            raise wrong_argument(
+                "answer", f"is not a JSONPath: {error}", path, hint="for example $.choices[0].text"
             ) from error
 
     def find(self, body: Any, where: str, show: Show) -> Any:

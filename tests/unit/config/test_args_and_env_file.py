@@ -165,7 +165,7 @@ def test_a_bad_line_is_reported_without_its_value(folder, line):
 
 def test_a_missing_env_file_is_an_error():
     Path("eval.yml").write_text(GOOD + "env_file: .env\n")
-    with pytest.raises(ConfigError, match=r"\.env: does not exist"):
+    with pytest.raises(ConfigError, match=r"\.env: file not found"):
         load_config("eval.yml")
 
 

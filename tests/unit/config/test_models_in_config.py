@@ -57,12 +57,18 @@ REFUSED = {
     ),
     "two prompts": (
         ASKED % "prompt: hi, prompt_file: notes.txt",
-        "eval.yml:2: workflow.prompt_file: cannot be used with prompt: keep one of them",
+        (
+            "eval.yml:2: workflow.prompt_file: cannot be used with prompt: keep one of "
+            "prompt and prompt_file"
+        ),
         None,
     ),
     "a prompt and messages": (
         ASKED % 'prompt: hi, messages: "{{history}}"',
-        "eval.yml:2: workflow.messages: cannot be used with prompt: keep one of them",
+        (
+            "eval.yml:2: workflow.messages: cannot be used with prompt: keep one of "
+            "prompt and messages"
+        ),
         None,
     ),
     "no messages": (

@@ -114,7 +114,7 @@ class NatConfig:
             ConfigError: Something cannot be imported, or is of the wrong kind.
             DatasetError: The dataset cannot be read.
         """
-        findings = Findings(self.tree)
+        findings = Findings(self.tree, self.path.parent)
         put_first(Path.cwd())
         function = self._imported(("dataset", "function"), self.general.dataset.function, findings)
         evaluators = self._evaluators(findings)
@@ -137,7 +137,7 @@ class NatConfig:
             options["on_change"] = "redo"  # reading other rows costs nothing
         # Of models and tools only: a column of the dataset may be called `token`.
         blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
-        keys = Literals(substitute(blocks, lambda *_: None)).keys
+        keys = Literals(substitute(blocks)).keys
         options["secrets"] = maskable(keys)
         self._prepared = Arguments(
             dataset,
@@ -181,14 +181,12 @@ class NatConfig:
     def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
         if reference is None:
             return None
-        return imported_object(reference, (*_GENERAL, *key), self.path.parent, findings)
+        return imported_object(reference, (*_GENERAL, *key), findings)
 
     def _evaluators(self, findings: Findings) -> Mapping[str, Any]:
         at = ("eval", "evaluators")
         evaluators = dict(
-            prepared_evaluators(
-                self._evaluation.evaluators, self.path.parent, findings, at, "function"
-            )
+            prepared_evaluators(self._evaluation.evaluators, findings, at, "function")
         )
         evaluators = {
             name: evaluator

@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_v
 from limpet.config.dataset_checks import located
 from limpet.config.environment import typed
 from limpet.config.imports import BadReferenceError, checked_reference
-from limpet.config.model import PythonEvaluator, without_empty
-from limpet.config.values import Count, Section, Text
+from limpet.config.model import Count, PythonEvaluator, Section, Text
+from limpet.config.overrides import without_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ def _reference(value: Any) -> str:
     try:
         return checked_reference(text if ":" in text else ":".join(text.rsplit(".", 1)))
     except BadReferenceError as error:
-        raise BadReferenceError("must be module.name or module:name", error.hint) from None
+        must = "must be module.name or module:name"
+        raise BadReferenceError(must, hint=error.hint) from None
 
 
 Truth = Annotated[bool, BeforeValidator(_truth)]

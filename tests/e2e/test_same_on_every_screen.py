@@ -1,6 +1,7 @@
 """Every screen says the same of a run: `run`, `status`, `list`, `show`, `view` and `report`."""
 
 import html
+import json
 import re
 
 from e2e.project import make, run
@@ -95,3 +96,12 @@ def test_show_without_a_name_says_which_run_it_shows(tmp_path):
     assert run(tmp_path).returncode == 0
     assert "run: runs/trial\n" in run(tmp_path, command="show").stderr
     assert "run: " not in run(tmp_path, "trial", command="show").stderr
+
+
+def test_machines_are_told_of_skipped_rows_too(tmp_path):
+    make(tmp_path, rows=2, more="")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(rows.read_text() + '{"id": "bad"}\n', encoding="utf-8")
+    run(tmp_path, "--set", "dataset.on_bad_row=skip")
+    (said,) = json.loads(run(tmp_path, "--json", command="status").stdout)["remarks"]
+    assert said.startswith("1 row skipped: ")

@@ -134,3 +134,12 @@ def test_an_evaluator_that_takes_a_column_that_is_not_there_is_refused(tmp_path)
     assert "the evaluator about needs the column 'qestion': the dataset has id, " in done.stderr
     assert "hint: did you mean 'question'?" in done.stderr
     assert calls(tmp_path) == []
+
+
+def test_a_run_below_a_loop_of_links_is_a_plain_error(tmp_path):
+    make(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    done = run(tmp_path, "--set", "run=loop/x")
+    assert done.returncode == 2
+    assert "internal error" not in done.stderr
+    assert "loop/x: the journal cannot be opened" in done.stderr

@@ -3,6 +3,7 @@
 They may end up in a CI log or a shell history. So secrets are masked.
 """
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,7 +54,7 @@ def command_for_more() -> str:
 
 def shown_path(path: Path, here: Path) -> str:
     """Return a path as typed in a shell, relative to where the command was started."""
-    shown = path.resolve()
+    shown = Path(os.path.realpath(path))  # unlike Path.resolve, it ends in a loop of links
     if shown.is_relative_to(here):
         shown = shown.relative_to(here)
     return shlex.quote(harmless(str(shown)))

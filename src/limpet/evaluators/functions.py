@@ -62,6 +62,8 @@ def _as_score(value: Any, who: str) -> Score:
     value = _unwrapped(value)
     if isinstance(value, Score):
         return _checked(value, who)
+    if isinstance(value, Exception):  # returned by gather(…, return_exceptions=True)
+        raise value
     if isinstance(value, str):
         if not value:
             raise PermanentError(f"{who} returned an empty string, which is not a label; {_DO}")

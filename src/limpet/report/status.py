@@ -430,5 +430,5 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "redo": [to_data(redo) for redo in reader.redos.noted],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],
         "earlier_on_disk": reader.earlier_on_disk,
-        "remarks": _unlogged_remarks(reader),
+        "remarks": [*_unlogged_remarks(reader), *standing_lines(reader)],
     }

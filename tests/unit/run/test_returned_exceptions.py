@@ -131,3 +131,18 @@ def test_executors_return_what_a_function_returns():
         return error
 
     assert limpet.AsyncExecutor(give).run([1])[0] == [error]
+
+
+@pytest.mark.parametrize("of", [lambda error: error, lambda error: {"a": 1, "b": error}])
+def test_an_exception_that_an_evaluator_returns_is_raised(tmp_path, of):
+    retry = limpet.Retry(1, limpet.Backoff(base_s=0, cap_s=0))
+    scored = []
+
+    def good(output):
+        scored.append(output)
+        return of(ConnectionError("reset by peer"))
+
+    result = limpet.evaluate(ROWS[:1], lambda question: "yes", [good], run=tmp_path, retry=retry)
+    error = result.items[0].score_errors["good"]
+    assert (error["type"], error["message"]) == ("ConnectionError", "reset by peer")
+    assert len(scored) == 2

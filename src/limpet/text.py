@@ -124,6 +124,9 @@ def _folded(word: str) -> str:
     return word.casefold().strip().replace("-", "_")
 
 
+# ---- How is a table written as HTML, for notebooks? ---------------------------------------------
+
+
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; the cells are HTML already."""
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)

@@ -22,6 +22,8 @@ from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
 from limpet.run.results.score_words import split_name
 from limpet.text import did_you_mean, one_line
 
+# ---- `limpet compare`: is the new run better? ---------------------------------------------------
+
 
 def command(
     base: str,
@@ -95,6 +97,9 @@ def code_of(comparison: Comparison, inconclusive: str | None) -> int:
     if comparison.verdict == "inconclusive":
         return {None: INCONCLUSIVE, "pass": DONE, "fail": FAILED}[inconclusive]
     return FAILED if comparison.verdict == "worse" else DONE
+
+
+# ---- `limpet run --against BASE`: is the run better than another, when it has ended? ------------
 
 
 class Against(NamedTuple):

@@ -16,6 +16,8 @@ from limpet.config import json_schema
 from limpet.errors import LimpetError
 from limpet.text import one_line
 
+# ---- `limpet init`: create a small working example. ---------------------------------------------
+
 _FIRST = ("eval.yml", "questions.jsonl", "app.py", "README.md")
 _FIRST_JUDGE = (
     "eval.yml",

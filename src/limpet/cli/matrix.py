@@ -39,6 +39,15 @@ from limpet.run.run_file import RunFile
 from limpet.secrets.masking import MASK
 from limpet.text import one_line, text_of
 
+# ---- How does each variant of a matrix run in a process of its own? -----------------------------
+#
+# Variants must not share what the user's code keeps in memory: a prompt that the first variant
+# reads into a global would answer for the second one. So each runs in a fork of this process, in
+# which the code is imported and nothing has been called yet.
+#
+# The child has the terminal: Ctrl-C reaches it directly. Signals sent to this process alone are
+# passed on. If this process is killed, the child stops as after SIGTERM.
+
 T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -127,6 +136,8 @@ def _has_terminal() -> bool:
             return os.tcgetpgrp(stream) == os.getpgrp()
     return False
 
+
+# ---- How are the variants of a matrix run, one after the other, and what is said of them all?
 
 RunVariant = Callable[[Callable[[], View], Path], tuple[Ended, View]]
 NewView = Callable[[Variant], View]

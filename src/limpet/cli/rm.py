@@ -28,6 +28,8 @@ from limpet.run.reading.find_run import (
 )
 from limpet.text import count, harmless, one_line, size
 
+# ---- `limpet rm`: remove a run. -----------------------------------------------------------------
+
 _MOST_NAMED = 5
 
 
@@ -92,6 +94,9 @@ def tag(name: str | None, run: str | None, *, remove: bool) -> int:
     (remove_tag if remove else add_tag)(layout, name)
     say(f"{one_line(str(path))}: {', '.join(map(one_line, tags_of(layout))) or 'no tags'}")
     return DONE
+
+
+# ---- `limpet tag`: name a run, to find it again. ------------------------------------------------
 
 
 def _list() -> int:

@@ -15,6 +15,8 @@ from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import choose_run, is_matrix, is_run, runs_in
 from limpet.text import one_line
 
+# ---- `limpet status`: how far is a run? ---------------------------------------------------------
+
 _EVERY_S = 1.0
 
 

@@ -18,6 +18,8 @@ from limpet.run.reading import open_run
 from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
 from limpet.text import count, harmless, one_line
 
+# ---- Are the files of a run sound? As a table and as data. --------------------------------------
+
 
 def soundness_table(report: Report) -> Table:
     """Return each file with what is wrong with it."""
@@ -74,6 +76,9 @@ def command(run: str | None, *, as_json: bool) -> int:
             put(Text(one_line(str(variant.path)), style="bold"))
         codes.append(_verify(str(variant.path), as_json=as_json))
     return max(codes, default=DONE)
+
+
+# ---- `limpet verify`: are the files of a run sound? ---------------------------------------------
 
 
 def _verify(run: str | None, *, as_json: bool) -> int:

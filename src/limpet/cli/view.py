@@ -43,6 +43,9 @@ def command(
     return DONE
 
 
+# ---- `limpet view`: look at runs in the browser, while they run and after. ----------------------
+
+
 async def _serve(
     directory: Path, view: str, options: dict[str, Any], *, open_browser: bool
 ) -> None:
@@ -57,6 +60,8 @@ async def _serve(
             await asyncio.to_thread(webbrowser.open, server.address + view)
         await ended.wait()
 
+
+# ---- `limpet report`: a run in one file, for people who have neither the run nor Limpet. --------
 
 _DEFAULT = Path("report.html")
 

@@ -22,6 +22,11 @@ from limpet.datasets.columns import MissingColumnError, no_column
 from limpet.datasets.sources import FILE_HINT, NOT_A_FILE, SUFFIXES, expanded
 from limpet.text import hint_near, nearest_file, one_line, quoted
 
+# ---- Does the dataset have the columns that the file names? -------------------------------------
+#
+# That is known when the dataset has been read, after the file was checked. A missing column is
+# still reported with the line that names it.
+
 Columns = Sequence[tuple[KeyPath, str]]
 """Columns that the file names, each with its path."""
 
@@ -65,6 +70,8 @@ class ConfiguredDataset(Dataset):
         findings.raise_any()
         return loaded
 
+
+# ---- Do the files of a configuration exist, and is its filter valid? ----------------------------
 
 _SIDES = ("allow", "deny")
 

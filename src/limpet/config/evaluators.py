@@ -24,7 +24,17 @@ from limpet.evaluators.protocol import Evaluator, flaw_of_name, scale_of
 from limpet.run.against import answers_of, pairwise
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
+# ---- What does the file say of an evaluator's scores? -------------------------------------------
+#
+# These keys go with every kind of evaluator. What the file does not say, the evaluator says
+# itself.
+
 SCALE_KEYS = tuple(ScaleSection.model_fields)
+# ---- Which evaluators of the file ask a model, and are their arguments valid? -------------------
+#
+# `{judge: NAME, …}` is `limpet.judge` with the model of this name; the other keys are its
+# arguments.
+
 JUDGES: Mapping[str, Callable[..., Evaluator]] = {
     create.__name__: create for create in (judge, rating, rubric, pairwise, embedding_similarity)
 }
@@ -97,6 +107,9 @@ class JudgeSection:
         if None in found:
             return None
         return found if isinstance(names, list) else found[0]
+
+
+# ---- Which evaluators does the file name, and are their arguments valid? ------------------------
 
 
 def check_evaluators(section: Any, models: Models, findings: Findings) -> dict[str, Any]:

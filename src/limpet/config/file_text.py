@@ -76,6 +76,8 @@ def _bytes_of(path: Path, location: Location, usual: str) -> bytes:
     return raw
 
 
+# ---- Which kind of file is it: an eval.yml, or a configuration of the NeMo Agent Toolkit? -------
+
 _TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
 
 
@@ -123,6 +125,11 @@ def check_eval_yml(tree: Tree) -> None:
         hint = "use limpet run, or limpet.integrations.nat.load_nat_config"
         refuse(tree.key_location(("eval",)), text, hint)
 
+
+# ---- Which variables does a `.env` file set? ----------------------------------------------------
+#
+# Only a file that the user names is read. A variable that is set already keeps its value. Nothing
+# is expanded: `$NAME` in a value stays as it is. Messages never show a value: it may be a secret.
 
 _LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
 _SINGLE = re.compile(r"'([^']*)'\s*(?:#.*)?", re.DOTALL)

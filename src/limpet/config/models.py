@@ -117,6 +117,8 @@ def named_model(name: str, path: KeyPath, models: Models, findings: Findings) ->
     return findings.add(path, f"no model {quoted(name)}", hint)
 
 
+# ---- Which prompt is evaluated, or judges, and of which model is it asked? ----------------------
+
 PROMPT_KEYS = [field.alias or name for name, field in PromptSection.model_fields.items()]
 _AT = ("workflow",)
 _EXAMPLE = 'workflow: {openai: http://localhost:11434/v1, model: llama3.3, prompt: "{{question}}"}'

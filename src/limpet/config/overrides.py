@@ -16,6 +16,8 @@ from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
 from limpet.text import one_line, quoted
 
+# ---- Which long form does a short form stand for? -----------------------------------------------
+
 SHORT_FOR = {
     "dataset": "path",
     "workflow": "python",

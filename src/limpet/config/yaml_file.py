@@ -20,6 +20,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from limpet.config.errors import Findings, Location, refuse
 from limpet.text import one_line, quoted
 
+# ---- What does an error of PyYAML mean, in the words of somebody who writes an eval.yml? --------
+
 # What PyYAML says, and what it usually means.
 _USUALLY = (
     ("'\\t'", "this is a tab: indent YAML with spaces"),
@@ -66,6 +68,8 @@ def _refuse_syntax(
         hint = PLACEHOLDER_HINT
     refuse(at(number), f"not valid YAML: {problem}", hint)
 
+
+# ---- Which values does a YAML file hold, and on which line is each? -----------------------------
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 100_000

@@ -13,6 +13,12 @@ from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns, plain_cell
 from limpet.errors import DatasetError
 from limpet.text import hint_near, one_line
 
+# ---- How are rows read from a Parquet file, with its exact names and values? --------------------
+#
+# duckdb reads the file. By default it treats the path as a pattern, adds columns from folder
+# names, renames `ID` beside `id`, needs pytz for times with a zone, and drops nanoseconds; all of
+# that is worked around here.
+
 _AT_ONCE = 1000
 _AS_TEXT = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS")
 _FILE = "read_parquet(?, hive_partitioning=false)"
@@ -75,6 +81,8 @@ def _expression(name: str, kind: str) -> str:
         as_text = as_text.replace(other, "VARCHAR")
     return quoted if as_text == kind else f"{quoted}::{as_text}"
 
+
+# ---- How are rows read from a sheet of an XLSX workbook? ----------------------------------------
 
 _FORMULA = (b"<f>", b"<f ")
 

@@ -165,6 +165,12 @@ def is_nan(value: object) -> bool:
     return isinstance(value, float) and value != value  # noqa: PLR0124 - true for NaN only
 
 
+# ---- How is a text file split into numbered, unchanged lines? -----------------------------------
+#
+# A line ends at a line feed, never at U+2028 or U+0085, which may occur inside a value. Bytes that
+# are not UTF-8 are kept as lone surrogates, so that the row can be reported and the next ones
+# read.
+
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 

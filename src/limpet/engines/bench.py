@@ -47,6 +47,14 @@ from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
 from limpet.usage import Receipts, receipts_in
 
+# ---- When does a worker get no more cells for a while? ------------------------------------------
+#
+# Plain functions that compute share one interpreter: eight at once take eight times as long each,
+# and no more is done. Their times would say nothing, and a long one would run out of time. So a
+# worker has less room at each look while calls that take long keep its interpreter busy, down to
+# two cells: one computes, and the next is there. Afterwards it has more, step by step, so that
+# functions which compute a little and wait a lot stay near what keeps it just busy.
+
 _LEAST_ROOM, _MOST_ROOM = 2, 256
 _LONG_S = 0.25
 _FORGETS_S = 1.0  # without a long call: they are short when they do not share the interpreter
@@ -81,6 +89,8 @@ class Crowding:
             self.room = before + (before + 1) // 2 if before < _MOST_ROOM else 0
         return self.room != before
 
+
+# ---- How does a worker run the cells that it is given? ------------------------------------------
 
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _HUNG_S = 1.0  # how long the thread of an abandoned call may keep running

@@ -127,6 +127,12 @@ class CrewWorker:
         return "a worker" if self.line is None else self.line.name
 
 
+# ---- What happens to a worker in which the thread of an abandoned call keeps running? -----------
+#
+# Nothing can end a thread. This one may hold memory, locks and the interpreter for ever. So its
+# worker is retired: it gets no more cells and finishes those it has, a successor takes its place,
+# and in the end its process is closed, whatever its threads do.
+
 _CLOSING_S = 10.0  # how long a retired worker has to close its steps
 
 

@@ -146,6 +146,12 @@ class Frames:
             at += length
 
 
+# ---- What connects a driver to one worker? ------------------------------------------------------
+#
+# A crew gives cells to its workers by their lines, and does not know where they are: in processes
+# of this machine, or behind a gateway to others.
+
+
 class Lost(NamedTuple):
     """How a worker was lost.
 

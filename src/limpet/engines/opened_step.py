@@ -146,6 +146,8 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+# ---- Calls the function of one cell, and reads what it returns. ---------------------------------
+
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
 

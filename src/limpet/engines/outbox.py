@@ -18,6 +18,11 @@ from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.types import Output
 
+# ---- Which files do the calls in this worker open? The driver is told, as what they read counts.
+#
+# A call may use what an earlier call read and kept. So what was read is sent before any result
+# that ends after it.
+
 _MOST_OF_A_CALL = 1_001  # the driver lists one less, and notes that there are more
 
 
@@ -80,6 +85,8 @@ def as_reads(reported: list[Any]) -> list[ReadElsewhere]:
     """Return what a worker reported, in the driver."""
     return [ReadElsewhere(*read) for read in reported]
 
+
+# ---- What waits in a worker to be sent to the driver, and when is it sent? ----------------------
 
 _LINGER_S = 0.001
 _MOST_TOGETHER = 100

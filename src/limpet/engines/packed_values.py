@@ -19,6 +19,12 @@ from limpet.pacing.signals import recognised
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output, Score, Usage
 
+# ---- How do an item, an answer and scores travel between driver and worker? ---------------------
+#
+# To a worker travels what it is called with, by pickle: rows may hold any object, and their
+# classes are those of the user's own modules. Back travels what was returned, in the form in which
+# it is kept, as plain values.
+
 _USAGE = tuple(field.name for field in fields(Usage))
 _OUTPUT, _SCORES, _UNKEPT = "output", "scores", "unkept"
 
@@ -122,6 +128,17 @@ def _why_unkept(value: Any) -> str:
         return text_of(error)
     return f"{type(value).__module__}.{type(value).__qualname__} has no JSON form"
 
+
+# ---- How does an exception travel from a worker to the driver? ----------------------------------
+#
+# As data. Most clients' exceptions cannot be pickled, and a pickle could run code in the driver.
+# So a worker sends the names of an exception's classes, its arguments and its attributes, as far
+# as they are plain, and its traceback as text. The driver builds an exception of the same class,
+# if it knows it, without calling its constructor. Where that one would not say the same, a stand-
+# in does: a class of the same names, with the text, the status, the headers and the codes of the
+# original.
+#
+# The causes of an exception and the members of a group travel the same way.
 
 _DEEPEST = 8
 _MOST_INNER = 50

@@ -42,6 +42,10 @@ from limpet.errors import SetupError
 from limpet.text import text_of
 from limpet.workflows.process import ProcessGuard
 
+# ---- What is shown of the report that Python writes when a signal ends a process? ---------------
+#
+# It has the stacks of all threads, in any order. A worker has many, and one of them crashed.
+
 
 def crashed_thread(report: str) -> str:
     """Return where the thread was that crashed, and how many others there were."""
@@ -53,6 +57,8 @@ def crashed_thread(report: str) -> str:
     words = {0: [], 1: ["and 1 other thread"]}.get(others, [f"and {others} other threads"])
     return "\n\n".join([first, *crashed, *words])
 
+
+# ---- How does a local process become a worker, and what ends it? --------------------------------
 
 _PROGRAM = (
     "import json, sys; _, path, argv, serve, *rest = sys.argv; sys.path[:] = json.loads(path); "

@@ -352,6 +352,8 @@ def _described(thing: Any, path: tuple[str, ...]) -> str:
     return f"an object of type {type(thing).__module__}.{type(thing).__qualname__}{where}"
 
 
+# ---- Runs the user's script again in a worker, so that its functions can be found by their names.
+
 _NAME = "__mp_main__"  # as multiprocessing calls it
 _importing: list[MainModule] = []
 

@@ -35,6 +35,8 @@ from limpet.fingerprints.steps import (
 from limpet.text import did_you_mean, one_line
 from limpet.types import Output, Scale
 
+# ---- Which built-in evaluators are there, by name? ----------------------------------------------
+
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
     create.__name__: create
     for create in (
@@ -70,6 +72,9 @@ def built_in_for(thing: Any) -> Evaluator | None:
         return None
     made: Evaluator = thing()
     return made
+
+
+# ---- How does what the user gave become an evaluator? -------------------------------------------
 
 
 def as_evaluator(

@@ -18,6 +18,11 @@ from limpet.pacing.leave import Leave, current_leave, take_leave
 from limpet.types import Output, Scale, Score
 from limpet.usage import Plain, Receipts, current_receipts, plain_usage, receipts_in, total_usage
 
+# ---- How do the texts of many items share one request for their vectors? ------------------------
+#
+# Calls that arrive within a few milliseconds of each other are sent together. Each gets its own
+# vectors and its share of the usage.
+
 Vector = Sequence[float]
 _MOST_CALLS = 64
 _WAIT_S = 0.005
@@ -164,6 +169,8 @@ def _shares(usage: Plain | None, calls: Sequence[_Call]) -> list[Plain | None]:
         shares.append({**counts, **by_model})
     return shares
 
+
+# ---- How close is the output to the expected string in meaning, by a model's vectors? -----------
 
 _VERSION = 1
 

@@ -25,6 +25,12 @@ from limpet.foreign import base_value
 from limpet.text import one_line
 from limpet.types import Output, Scale, Score
 
+# ---- How does what an evaluator returned become scores? -----------------------------------------
+#
+# A number or a bool is a score, a string is a label, a dict holds several of them. Anything else
+# is an error, never a score: a NaN would poison a mean, a forgotten `return` would be a zero, and
+# "0.9" would be a label beside which there is no mean.
+
 _LABELS = (str, type(None))
 _NUMBERS = (bool, int, float)
 _MOST = sys.float_info.max
@@ -136,6 +142,8 @@ def _checked(score: Score, who: str) -> Score:
         )
     return dataclasses.replace(score, value=_number(value, who))
 
+
+# ---- How does a user's function become an evaluator? --------------------------------------------
 
 _UNPOOLED = Threads()
 _UNPOOLED.close()  # closed, it reuses no thread: each ends with its call

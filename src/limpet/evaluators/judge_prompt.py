@@ -25,6 +25,10 @@ from limpet.models.protocol import Message
 from limpet.templates import PLACEHOLDER, check_placeholders, names_in, value_as_text
 from limpet.text import did_you_mean, hint_near, one_line, quoted
 
+# ---- Which ready prompts are there for judges? --------------------------------------------------
+#
+# Their texts are files in `prompts/`. Each has a page in docs/reference/judges.
+
 _TEXTS = Path(__file__).with_name("prompts")
 
 
@@ -73,6 +77,8 @@ def ready_prompt(name: str) -> ReadyPrompt:
 def _text(name: str) -> str:
     return _TEXTS.joinpath(f"{name}.txt").read_text("utf-8").strip()
 
+
+# ---- What is a judge shown, and how is it kept from obeying what it judges? ---------------------
 
 PARTS = ("output", "expected", "input", "trace", "id")
 """Names that mean what they mean for every evaluator. All others are fields of the row."""
@@ -242,6 +248,9 @@ def _value_of(name: str, scored: Scored) -> Any:
             hint=hint_near(field, PARTS) or f"the prompt names it as {{{{{name}}}}}",
         )
     return row[field]
+
+
+# ---- How are judged examples shown to a model: as earlier turns of the conversation. ------------
 
 
 def judged_examples(

@@ -10,6 +10,13 @@ from limpet.errors import EndpointDownError, PermanentError, QuotaExhaustedError
 from limpet.pacing.leave import current_leave
 from limpet.types import Score
 
+# ---- How is each call of a judge kept, so that no vote is paid for twice? -----------------------
+#
+# A judge may ask several times for one score: three votes, two orders, several models. Each reply
+# is a ballot, a record of its own, on disk before it counts. So a score that failed half-way asks
+# only for what is missing, five votes instead of three cost two calls, and another value for a
+# label costs none.
+
 Ask = Callable[[], Awaitable[Mapping[str, Any]]]
 """Asks a model, and returns its reply as plain data."""
 
@@ -51,6 +58,8 @@ class casting_into:  # noqa: N801 - used like a function; a generator would take
     def __exit__(self, *_: object) -> None:
         _current.reset(self._token)
 
+
+# ---- What do several votes say together, and how far do they agree? -----------------------------
 
 TIE = "tie"
 """The label of a tie."""

@@ -19,6 +19,14 @@ from limpet.evaluators.reads import FIELD, ITEM, PARTS, checked_reads, reads_ite
 from limpet.templates import check_placeholders, names_in, render
 from limpet.text import did_you_mean, one_line, quoted
 
+# ---- How are the inputs of somebody else's evaluator filled from ours? --------------------------
+#
+# `{"context": "{{documents}}"}` gives their `context` the dataset's field `documents`. A string
+# that is a single placeholder becomes the value itself, with its type; in a longer string each
+# value is text. `{{output}}`, `{{expected}}`, `{{input}}`, `{{trace}}`, `{{id}}` and `{{row}}` are
+# the item's, any other name is a field of the dataset; `{{row.output}}` is a field called like one
+# of ours.
+
 _OF_ITEM = ("id", "row")
 
 
@@ -88,6 +96,8 @@ def value_of(scored: Scored, part: str) -> Any:
         )
     return scored.item.row[field]
 
+
+# ---- Which fields does a function want to see? --------------------------------------------------
 
 FIELDS = ("output", "expected", "input", "item", "trace")
 """The fields a function can ask for."""

@@ -21,6 +21,8 @@ from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.aimd import now
 from limpet.pacing.signals import FailureKind
 
+# ---- How does a sync function run over many inputs, one at a time, and stop cleanly? ------------
+
 _LONGEST_SLEEP_S = 1.0  # a signal just before a wait goes unnoticed until the wait ends
 
 
@@ -196,6 +198,8 @@ class _SyncRun(Generic[InputT, OutputT]):
             raise KeyboardInterrupt
         self._sleeping.release()
 
+
+# ---- Which executor suits this thread and event loop? -------------------------------------------
 
 logger = logging.getLogger("limpet.executors")
 

@@ -15,6 +15,12 @@ from limpet.executors.progress import Progress
 from limpet.pacing.pacer import Cost, Pacer
 from limpet.pacing.ticket import Ticket
 
+# ---- Which call is retried next, and which must still wait? -------------------------------------
+#
+# Calls run in the order (priority, index); each retry raises a call's priority by one. A new input
+# always comes last: its priority is the lowest and its index the highest. So new inputs are taken
+# straight from the source, and only retries are queued here.
+
 MOST_DEFERRED = 1000
 """Maximum calls kept for a second pass: memory must not grow with the inputs."""
 
@@ -128,6 +134,9 @@ class CallQueue:
             self.put(heappop(self._waiting)[2])
         self._set_timer()
         self._on_due()
+
+
+# ---- May this call start now? The concurrency, the controller and the pacer decide. -------------
 
 
 class Gate:

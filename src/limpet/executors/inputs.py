@@ -198,6 +198,9 @@ def _not_a_cancellation(error: BaseException) -> BaseException:
     return wrapped
 
 
+# ---- Where do a run's results go? ---------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Sink:
     """Where a run's results go.

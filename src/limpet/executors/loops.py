@@ -18,6 +18,13 @@ from typing import Any, TypeVar
 
 from limpet.errors import LimpetError
 
+# ---- What if user code forks, and the child returns into the run? -------------------------------
+#
+# The child has a copy of everything: the run, the calls in flight, the event loop. If it
+# continued, it would make each call a second time, share the loop's files with its parent, and
+# wait for threads it does not have. So a child that returns into the run exits right there, with
+# the exit status its own code gave it. It closes and removes nothing: that is up to the parent.
+
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
@@ -85,6 +92,8 @@ def _forget_the_loops() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_the_loops)
 
+
+# ---- On which event loop does a blocking `run()` do its work? -----------------------------------
 
 ResultT = TypeVar("ResultT")
 

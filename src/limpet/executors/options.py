@@ -12,6 +12,14 @@ from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import Cost, Pacer
 
+# ---- Does the function work at all? Until that is known, few calls are made. --------------------
+#
+# A function that always fails would cost as many calls as fit into the time of its retries:
+# thousands. A slow provider must not be mistaken for it: its first answers may take minutes. So a
+# slow start ends with the first success, and it also ends after some seconds, unless several
+# inputs have failed by then or fail later. Of the inputs that fail, only a few are retried; the
+# others are held back, in case they fail for the same reason.
+
 
 class SlowStart(NamedTuple):
     """The limits of a slow start.
@@ -100,6 +108,8 @@ class FirstCalls:
         if self._timer is not None:
             self._timer.cancel()
 
+
+# ---- The keyword arguments of an AsyncExecutor, and the settings it passes to each of its runs.
 
 CostOf = Callable[[Any], Cost]
 """Returns the estimated cost of an input."""

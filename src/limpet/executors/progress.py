@@ -140,6 +140,11 @@ def _beside(bar: Any, act: Callable[[], None]) -> None:
         act()
 
 
+# ---- How are hooks called, and what if they fail? -----------------------------------------------
+#
+# A hook may be sync or async. If it fails, the error is logged with its traceback and affects no
+# call.
+
 OnComplete = Callable[[Finished[Any, Any]], Awaitable[None] | None]
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 

@@ -36,6 +36,9 @@ def is_timeout(error: BaseException) -> bool:
     return any("Timeout" in name for name in names) and "Connect" not in names[0]
 
 
+# ---- Which error explains why a call or a run was ended from outside? ---------------------------
+
+
 def overdue(index: int, number: int, timeout_s: float, *, last: bool = False) -> TimeoutError:
     """Return the error of an attempt that took too long, and the last one's with what to do."""
     what = f"input {index}: no answer within {timeout_s:g} s (attempt {number})"
@@ -93,6 +96,8 @@ def interrupted() -> InterruptedRunError:
         "a signal stopped the run", hint="run the remaining inputs to continue"
     )
 
+
+# ---- An attempt has ended: complete the call, retry it, fail it, or stop the run? ---------------
 
 OUTAGE_PATIENCE_S = 600.0
 """When no call has succeeded for this long, the run stops, to be resumed."""

@@ -21,6 +21,12 @@ from typing import Any, TypeVar
 from limpet.executors.loops import end_if_forked
 from limpet.text import one_line
 
+# ---- Is this process busy computing? ------------------------------------------------------------
+#
+# Python lets one thread compute at a time. A process is full if some thread computed for most of
+# the time, or was ready to: on a machine with much to do, others have the processors meanwhile.
+# One that uses several processors at once is not full: its functions let other threads run.
+
 THREADS = Path("/proc/self/task")
 """Where the system says what each thread does, if it does."""
 _FULL, _SEVERAL = 0.8, 1.2  # processors
@@ -90,6 +96,8 @@ def _waited_s() -> dict[str, float]:
         return {}
     return {thread: waited_for_processor_s(thread) for thread in threads}
 
+
+# ---- How do sync functions run concurrently without blocking the event loop? --------------------
 
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]

@@ -144,6 +144,10 @@ def _stored(tree: ast.AST) -> Iterator[str]:
     return (name for _, _, name in sorted(places))
 
 
+# ---- What exactly differs between two identities of a step? -------------------------------------
+#
+# Only the lines of code that count are compared. A docstring that counts is a separate part.
+
 Known = Mapping[tuple[str, str], Shown]
 """The content of parts, by name and digest."""
 

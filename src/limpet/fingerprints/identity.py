@@ -26,6 +26,15 @@ from limpet.fingerprints.walk.safe_access import module_name
 from limpet.fingerprints.walk.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
+# ---- What did the runs of this process leave behind, and in which objects? ----------------------
+#
+# A run leaves a counter at 4. The counter counts by its first value, but only this counter: a new
+# object under the same name is an edit, even with an equal value. So what a run left is recorded
+# with the objects that held it, not by name and value alone.
+#
+# An immutable global (a string, a number) has no such object. If you set it by hand to the value
+# that a run left there, it is taken for state.
+
 _MOST = 64
 """How many objects are remembered per name: those without weak references are kept alive."""
 
@@ -102,6 +111,8 @@ def _reference(thing: Any) -> Callable[[], Any]:
     except TypeError:  # a list, a dict
         return lambda: thing
 
+
+# ---- What is this step, and is it still the same? -----------------------------------------------
 
 _TRIES = 5
 _CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")

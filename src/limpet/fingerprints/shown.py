@@ -207,6 +207,11 @@ def _as_json(form: Any) -> str:
     return dumps(form, ensure_ascii=False, default=str)
 
 
+# ---- What is the source or value of each part, so that a later difference can be shown? ---------
+#
+# Code is shown as written in the file, values as Python writes them. Both are limited in length
+# and without secrets.
+
 MOST_TEXT = 20_000
 """The maximum number of characters per part."""
 MOST_IN_ALL = 1_000_000

@@ -30,6 +30,8 @@ from limpet.fingerprints.walk.result import digest_of
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line, quoted
 
+# ---- What does a step depend on that its code does not show? `depends_on` declares it. ----------
+
 KINDS = ("files", "env", "packages")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _PIECE_BYTES = 2**20
@@ -163,6 +165,8 @@ def _version(package: str) -> str:
             hint="use the name that pip installs it by",
         ) from error
 
+
+# ---- Which steps of a run contain the user's code, and what is that code? -----------------------
 
 logger = logging.getLogger("limpet.fingerprints")
 

@@ -185,6 +185,12 @@ def _listed(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} records: {names}" + (", …" if len(jobs) > len(jobs[:10]) else "")
 
 
+# ---- A file for other programs that gets a line the moment there is one. ------------------------
+#
+# It mirrors a column in another form. No result depends on it and nothing is read from it: a line
+# that cannot be written is logged, and harms no other.
+
+
 class LiveFile:
     """Replaces a file whole, and then appends to it, on a thread of its own.
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import asyncio
 
 
+# ---- What is recorded about a failed cell, and how is it read? ----------------------------------
+
 _LONGEST_REPR = 10_000
 _LONGEST_MESSAGE = 2_000
 Masks = Callable[[str], tuple[str, int]]
@@ -93,6 +95,8 @@ def read_failures(path: Path) -> dict[tuple[str, str], Entry]:
                 failures[entry.facts["step"], entry.facts["key"]] = entry
     return failures
 
+
+# ---- The column of one step: which keys have a record, how to read one, how to append one. ------
 
 logger = logging.getLogger("limpet.journal")
 LARGE_BYTES = 50_000

@@ -33,6 +33,8 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import LineKind, generation_of, is_column, is_whole, key_of, kind_of
 from limpet.text import count
 
+# ---- Which lines of a column count, and where does its torn tail begin? -------------------------
+
 _GROUP_BYTES = 2**18
 _MOST_NAMED = 10
 IndexState = Literal["good", "behind", "missing", "wrong", "rebuilt"]
@@ -131,6 +133,8 @@ def _mark_of(line: bytes, offset: int) -> Mark:
         return Mark(NO_KEY, offset, len(line), kind_of(line))
     return Mark(key, offset, len(line), LineKind.RECORD, generation_of(line))
 
+
+# ---- What is valid in a column, and what happens to the rest before anything is appended? -------
 
 logger = logging.getLogger("limpet.journal")
 BUFFER_BYTES = 2**20

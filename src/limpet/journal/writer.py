@@ -48,6 +48,12 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("limpet.journal")
+# ---- What happens to finished records while the disk is full? -----------------------------------
+#
+# They wait in memory, and the write is retried each second until `patience_s` or `hurry` ends the
+# wait. Listeners hear when the disk gets full, so that no new work starts, and when there is space
+# again.
+
 RETRY_S = 1.0
 _STEP_S = 0.1
 
@@ -121,6 +127,8 @@ def disk_full(file: AppendFile, jobs: Sequence[Job], error: OSError) -> DiskFull
     full.__cause__ = error
     return full
 
+
+# ---- How does a finished record get to disk before it counts? -----------------------------------
 
 Durability = Literal["sync", "flush"]
 PATIENCE_S = 600.0

@@ -24,6 +24,8 @@ from limpet.transport.address import Address
 from limpet.transport.parsing import parse_json
 from limpet.usage import usage_of
 
+# ---- A user's own client as a model: an `AsyncOpenAI`, or anything of its shape. ----------------
+
 _OWN_STATUSES = frozenset({400, 401, 403, 404, 422, 501})
 _NOT_ASYNC = object()
 _HINT = "check the key of the client, and run again"
@@ -119,6 +121,9 @@ def _address_of(client: Any) -> Address | None:
         return Address(str(url), "base_url")
     except Exception:  # noqa: BLE001 - it is only used to name the endpoint
         return None
+
+
+# ---- A user's async function as a model. --------------------------------------------------------
 
 
 class FunctionModel(OwnCode, Model):

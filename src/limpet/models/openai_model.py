@@ -22,6 +22,8 @@ from limpet.transport.address import Address, checked_headers
 from limpet.transport.client import CallOptions, client_for
 from limpet.types import Usage
 
+# ---- How do texts become vectors? ---------------------------------------------------------------
+
 _PATH = "/embeddings"
 _LARGEST = 1e300
 
@@ -91,6 +93,8 @@ def _vector(value: Any) -> list[float]:
         raise ValueError("a vector is not a list of numbers")
     return value
 
+
+# ---- A model behind any server that speaks the OpenAI API. --------------------------------------
 
 _CHAT = "/chat/completions"
 _DECISION = "decision"

@@ -98,6 +98,8 @@ def model_name(model: Model) -> str:
     return str(getattr(model, "asked_name", model.name))
 
 
+# ---- How does what the user gave become a model? ------------------------------------------------
+
 _MEMBERS = {
     "ask": "asks it",
     "endpoint": "what its calls are paced with",

@@ -174,6 +174,11 @@ _DECODER = json.JSONDecoder(
 )  # made once: making it takes longer than most replies
 
 
+# ---- How is a reply that fits a schema asked for, and where in the reply is it? -----------------
+#
+# `auto` tries the forms in order: the server holds the model to a schema; a tool that the model
+# must call; or text, with the schema in the prompt.
+
 AUTO, TEXT = "auto", "text"
 FORMS = ("schema", "tool", TEXT)
 """What `auto` tries, best first."""

@@ -23,6 +23,11 @@ from limpet.transport.failures import SUCCESSES
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import HttpReply
 
+# ---- Where does a model's key come from? --------------------------------------------------------
+#
+# From an environment variable by its name, read when the model is opened. Only Python code may
+# pass a literal key. Neither is ever shown: messages name the variable.
+
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -93,6 +98,11 @@ class Key:
         return 'the server wants a key: set key="${NAME}", with the name of a variable that has it'
 
 
+# ---- Which models share connections? ------------------------------------------------------------
+#
+# Models on one server with the same headers share a client and its pool. Each step that uses a
+# model opens it, so uses are counted. A client belongs to the event loop that opened it.
+
 _Clients = dict[Hashable, "SharedClient"]
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = WeakKeyDictionary()
 
@@ -153,6 +163,8 @@ async def opened(settings: Hashable, make: Callable[[], Client]) -> SharedClient
         raise
     return shared
 
+
+# ---- How does a request get to a server that speaks the OpenAI API, and its JSON back? ----------
 
 Read = Callable[[HttpReply], Awaitable[Response]]
 _AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")

@@ -7,6 +7,11 @@ from collections.abc import Callable
 
 from limpet.arguments import number_from, positive_number, share, whole_number_from
 
+# ---- What time is it? ---------------------------------------------------------------------------
+#
+# Inside an event loop it is the loop's time, so that a loop on virtual time controls every wait.
+# Outside a loop it is the monotonic clock, which a real loop uses too.
+
 
 def now() -> float:
     """Return the running loop's time, or `time.monotonic()` without a running loop."""
@@ -15,6 +20,9 @@ def now() -> float:
     except RuntimeError:
         return time.monotonic()
     return loop.time()
+
+
+# ---- How many concurrent calls, judging only by successes, timeouts and refusals? ---------------
 
 
 class ConcurrencyController:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from limpet.pacing.traffic import Sent, Traffic
 
+# ---- How much may we use now, given where a limit was last seen, and when? ----------------------
+
 DIP = 0.02
 """How far below a new top to continue. A measurement needs no more; a guess would."""
 PLATEAU_S = (5.0, 30.0)
@@ -69,6 +71,12 @@ class Ceiling:
         self.lower_to(top, now, math.inf)
         self._stretch = 1 / QUICK
 
+
+# ---- How fast does the provider's bucket refill? ------------------------------------------------
+#
+# Between two moments at which it was empty, the accepted cost divided by the time *is* its refill
+# rate, whatever its size. This module records when the bucket was last empty, and whether it may
+# have overflowed since.
 
 TRUST = 10
 """Accepted requests needed for a measurement."""
@@ -140,6 +148,13 @@ class Bucket:
         assert self.empty_at is not None
         return at - max(self.empty_at, self._traffic.since)
 
+
+# ---- Does more concurrency buy more throughput? -------------------------------------------------
+#
+# A round is as many answers as there were calls in flight when it began: about one round trip. If
+# the window was the limit throughout the round, its throughput is compared with that of the last
+# window that paid off. If throughput grew with the window, a larger window is tried; if only
+# latency grew, the window shrinks back.
 
 PAYS = 0.25
 """Share of the window's growth that throughput must gain."""
@@ -238,6 +253,16 @@ class Rounds:
         return window
 
 
+# ---- Was that refusal a limit? Call faster for a moment and see. --------------------------------
+#
+# An isolated refusal may be the edge of a limit or random, and the same speed does not show which:
+# a bucket exceeded by 1% refuses one call in a hundred, and so does a faulty gateway. But a bucket
+# that has just refused is empty. At 1.5 times the speed it refuses every third call; random
+# refusals stay as rare as before. So about thirty calls tell the two apart, at the price of one or
+# two more refusals if it was a limit.
+#
+# At a limit, tests fail, and each failed test makes the next one rarer.
+
 FASTER = 1.5
 """Multiple of the pace that is tried."""
 ENOUGH = 1.25
@@ -313,6 +338,8 @@ class SpeedTest:
         # If it took longer, something else slowed us down, and the test is invalid.
         return self._ended_at - self._began_at <= self._longest_s
 
+
+# ---- Is the endpoint down or refusing everything? Then send one probe at a time, ever more rarely.
 
 SILENCE_S = (0.5, 15.0)
 """Pause after an unexplained refusal, and the longest pause between two probes."""

@@ -22,6 +22,8 @@ from limpet.pacing.signals import LONGEST_WAIT_S, lower_cased
 from limpet.pacing.ticket import Ticket
 from limpet.pacing.traffic import Sent, tokens_in
 
+# ---- What is a pacer doing, why does it wait, and what does it remember for a later run? --------
+
 MEMORY_VERSION = 1
 
 WORDS = {
@@ -168,6 +170,8 @@ def _within(learned: Mapping[str, Any], name: str, least: float, most: float) ->
 def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
     return {"rate": limits.rate, "in_flight": limits.in_flight_cap, "per_minute": limits.quota}
 
+
+# ---- When may the next call to this endpoint start? ---------------------------------------------
 
 logger = logging.getLogger("limpet.pacing")
 

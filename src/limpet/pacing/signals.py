@@ -26,6 +26,11 @@ from limpet.errors import (
 from limpet.foreign import is_interrupt
 from limpet.pacing.limits import Limit, duration_s, http_date, number, read_limits
 
+# ---- Where does a client's exception keep its status, headers and error code? -------------------
+#
+# Each client library stores them differently: the provider's answer may be a mapping, bytes or a
+# string. All of it is untrusted input: reading it never raises, and reads a bounded amount.
+
 _HEADER_LIMIT = 500
 _FORWARDED = "llm_provider-"  # LiteLLM: headers of the model's provider
 TEXT_LIMIT = 4000
@@ -165,6 +170,8 @@ def texts_of(exc: BaseException) -> Iterator[str]:
     if isinstance(raw, bytes):
         yield decoded(raw[:TEXT_LIMIT]).lower()
 
+
+# ---- What does this failure mean: slow down, retry, give up, or stop? ---------------------------
 
 PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 413, 422})
 QUOTA_STATUSES = frozenset({402})

@@ -107,6 +107,12 @@ class Traffic:
         return len(self._minute) / max(1.0, now - self._minute[0].at) if self._minute else 0.0
 
 
+# ---- Is this call larger than others? -----------------------------------------------------------
+#
+# A bucket that is kept nearly empty refuses a large call again and again while small ones pass,
+# and nobody may know how large it is. But we see how often it was refused. So such a call waits
+# until twice as much has come in as for another, then four times as much, and so on.
+
 OFTEN, LARGEST = 3, 64.0
 """Refusals of a call from which it may be larger than others; how many times at most."""
 MOST_OWNERS = 1000
@@ -135,6 +141,8 @@ class LargeCalls:
         refusals, _ = self._refusals.get(owner, (0, 0))
         return 1.0 if refusals < OFTEN else min(2.0 ** (refusals - OFTEN + 1), LARGEST)
 
+
+# ---- How many tokens did calls use, whatever their client calls them? ---------------------------
 
 LEARN = 0.05
 """Weight of a call in the mean."""

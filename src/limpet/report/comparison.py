@@ -22,6 +22,10 @@ from limpet.run.comparing.results import (
 )
 from limpet.text import count, money, one_line
 
+# ---- How is a comparison said: in numbers and in sentences? -------------------------------------
+#
+# The terminal and the Markdown file say the same.
+
 _LARGE = 1_000
 _BEFORE = 12
 """How many characters of two answers are shown before their first difference."""
@@ -243,6 +247,8 @@ def _bound_words(gate: GateResult) -> str:
     is_above = (gate.verdict == "not worse") == gate.higher_is_better
     return f", with 95% confidence {f'above {low}' if is_above else f'below {high}'}"
 
+
+# ---- What does a comparison look like on a terminal? --------------------------------------------
 
 _NUMBERS = ("base", "new", "change")
 _STYLES = {"better": "green", "worse": "red", "not worse": "green", "inconclusive": "yellow"}

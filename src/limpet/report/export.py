@@ -154,6 +154,8 @@ def write_nat(reader: RunReader, directory: Path) -> None:
     write_summary(layout, summary)
 
 
+# ---- How are the rows of a run written as a Parquet file? By duckdb, from lines of JSON. --------
+
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"
 _WIDEST = {_WHOLE: 2**63, _NUMBER: 2**53}
 _EMPTY = {"trial": _WHOLE, "attempts": _WHOLE, "seconds": _NUMBER}

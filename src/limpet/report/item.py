@@ -15,6 +15,8 @@ from limpet.run.record_fields import fields_of
 from limpet.run.results.score_words import agreement_of, values_words, votes_words
 from limpet.text import count, money, one_line
 
+# ---- What happened inside an answer and a score? Events of a trace, replies of judges, tokens.
+
 _ANSWERS = ("label", "rating", "answer")
 _SHOWN = ("kind", "name", "started", "ended", "input", "output", "usage")
 _TOTAL, _COST, _TOKENS = "total_tokens", "cost", "_tokens"
@@ -97,6 +99,8 @@ def _said(who: str, answer: str, ballot: Mapping[str, Any]) -> str:
     reason = ballot.get("reason")
     return f"- {who}: {answer}" + (f". {in_full(reason)}" if reason else "")
 
+
+# ---- What is known about one item? --------------------------------------------------------------
 
 _MOST_EVENTS = 50
 _OF_VOTES = ("votes", "agreement", "by_model", "tie")

@@ -13,6 +13,8 @@ from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.score_words import ScoreName, parts_of, score_words, values_words
 from limpet.text import one_line
 
+# ---- What are the results of a run's items? As tables and as data. ------------------------------
+
 
 def items_table(
     items: Sequence[ItemResult], names: Sequence[ScoreName], *, trials: bool, reasons: bool
@@ -121,6 +123,8 @@ def item_data(item: ItemResult) -> dict[str, Any]:
     }
 
 
+# ---- What are the means for each value of a dataset's field? ------------------------------------
+
 _BY_CHANCE = 0.05
 """A difference counts if its adjusted p value is at most this."""
 
@@ -194,6 +198,8 @@ def _unscored(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> li
         if only is None or only.evaluator == name
     ]
 
+
+# ---- Which failures share a cause? --------------------------------------------------------------
 
 _MOST_IDS = 5
 

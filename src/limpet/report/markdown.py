@@ -44,6 +44,11 @@ from limpet.run.results.score_words import ScoreName, stop_when_lines, values_wo
 from limpet.run.results.table import without_controls
 from limpet.text import one_line
 
+# ---- Markdown for a pull request, with what models wrote in it. ---------------------------------
+#
+# That stands in code elements with every character that could end one written as an entity, so
+# that it can make no link, no mention and no table of its own.
+
 _MOST_BYTES = 1_000_000
 """GitHub takes a summary of a step up to 1 MiB."""
 _ACTIVE = re.compile(r"[^\w .,;()%+=→–…·×?'\-]|_")
@@ -97,6 +102,10 @@ def code(text: str) -> str:
     """Return text as code."""
     return f"<code>{escaped(text)}</code>"
 
+
+# ---- A comparison for a pull request (Markdown) and for a CI system (JUnit). --------------------
+#
+# Both hold what models wrote.
 
 _MARKS = {"not worse": "✅", "worse": "❌", "inconclusive": "❔"}
 _CUT = "… and more, which `limpet compare` prints"
@@ -232,6 +241,8 @@ def _case(gate: GateResult) -> str:
 def _attribute(text: str) -> str:
     return quoteattr(without_controls(text))
 
+
+# ---- A run for a pull request: what came out, what failed, and the worst items. -----------------
 
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS, _WORST = 2_000, 10, 3, 5
 _CUT_ANSWER = "… and more, which `limpet show` prints"

@@ -222,6 +222,8 @@ def line_data(line: RunLine) -> dict[str, Any]:
     return line._asdict() | {"by_current_version": current and current[0]}
 
 
+# ---- How do the variants of a matrix compare? ---------------------------------------------------
+
 _NARROWEST = 16
 """A column of values may shrink to this."""
 

@@ -13,6 +13,11 @@ from limpet.run.api import aevaluate, evaluate
 from limpet.run.session_view import SessionView, show_with
 from limpet.text import is_terminal
 
+# ---- What does the log of a script say of its run? ----------------------------------------------
+#
+# A line soon, and then one every half minute, so that a short run adds nothing. What words a line
+# is imported for the first one.
+
 _FIRST_S, _EVERY_S = 4.0, 30.0
 
 
@@ -49,6 +54,8 @@ class LogLines(SessionView):
         self._over.set()
         self._thread.join()
 
+
+# ---- What does `limpet.evaluate()` show in a script? --------------------------------------------
 
 __all__ = ["aevaluate", "evaluate"]
 

@@ -31,6 +31,8 @@ from limpet.run.session_view import so_far_data, so_far_words
 from limpet.run.watcher import Snapshot, StepSnapshot
 from limpet.text import count, harmless, one_line
 
+# ---- What does a run in progress look like on a terminal? ---------------------------------------
+
 _WIDE, _ROOMY, _TIGHT = 100, 64, 36
 _OLD_S = 10.0
 
@@ -192,6 +194,8 @@ def _step_data(step: StepSnapshot, so_far: Mapping[str, Any]) -> dict[str, Any]:
         ],
     }
 
+
+# ---- How far is a run? As a screen, a line and data. --------------------------------------------
 
 _STYLES = {
     "running": "green", "finished": "green", "enough": "green", "limited": "green",

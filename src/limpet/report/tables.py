@@ -89,6 +89,11 @@ def put_json(value: Any) -> None:
     click.echo(json_line(value))
 
 
+# ---- How do many scores fit beside a few long texts, on any terminal? ---------------------------
+#
+# They are columns of a table if that leaves enough room for the texts; else each line of the table
+# is followed by its scores, wrapped.
+
 NONE = "–"
 _REASON = "reason"
 _ROOMY, _TIGHT = 24, 12

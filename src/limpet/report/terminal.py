@@ -19,6 +19,15 @@ from limpet.report.words import duration
 from limpet.secrets.masking import by_environment
 from limpet.text import harmless, is_terminal
 
+# ---- Where do messages go, and where does data go? ----------------------------------------------
+#
+# stdout is for data, stderr for messages. Text from a dataset or a model is never read as markup,
+# and it passes through `limpet.text` first, so that the terminal executes no control characters.
+# Colours are off without a terminal, and with NO_COLOR.
+#
+# A message that cannot be written, because the terminal is gone or the disk is full, must not end
+# a run.
+
 
 class _IgnoringErrors:
     """A stream that ignores errors: its reader may be gone."""
@@ -146,6 +155,12 @@ def log_to_stderr() -> Iterator[None]:
         executors.setLevel(level)
         logger.propagate = propagate
 
+
+# ---- How is something redrawn on a terminal while other threads print? --------------------------
+#
+# Printing erases the display, prints, and redraws it below. Rich computes what to erase first and
+# writes later: if another thread draws in between, old rows stay on the screen. So one thread
+# draws, and drawing and printing share a lock.
 
 _FRAMES_PER_S = 5
 _SHOW_AFTER_S = 1.0

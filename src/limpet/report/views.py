@@ -211,6 +211,12 @@ def _named(cell: Cell) -> dict[str, Any]:
     return {"step": cell.step, "id": cell.id, "trial": cell.trial}
 
 
+# ---- How does a person see a run that a script started on a terminal? ---------------------------
+#
+# As with `limpet run`: the plan, a bar per step, the summary. All of it goes to stderr: stdout is
+# the script's.
+
+
 def script_view() -> SessionView:
     """Return a view on the terminal of stderr; one without effect while another run is shown."""
     if is_drawing():

@@ -46,6 +46,8 @@ from limpet.text import one_line
 from limpet.workflows import as_workflow
 from limpet.workflows.protocol import Workflow
 
+# ---- On which engine does each step of a run run? -----------------------------------------------
+
 
 def engines_of(
     workflow: Workflow,
@@ -77,6 +79,8 @@ def engines_of(
             chosen[name] = own
     return chosen
 
+
+# ---- Run an evaluation, or plan one: `evaluate`, `aevaluate` and `plan`. ------------------------
 
 _MOST_ANSWERS = 100_000_000  # planning more takes hours and all memory
 

@@ -14,6 +14,11 @@ from limpet.journal.lines import PREFIX
 from limpet.journal.lock import Lock, holder
 from limpet.text import one_line
 
+# ---- Which tags does a run have? ----------------------------------------------------------------
+#
+# Each is an empty file in the run's `tags/`: a session that writes `run.json` cannot lose one, and
+# two commands at once cannot either. No lock is needed.
+
 TAGS = "tags"
 _LONGEST = 100
 
@@ -73,6 +78,12 @@ def remove_tag(layout: Layout, name: str) -> None:
 def _path(layout: Layout, name: str) -> Path:
     return layout.home / TAGS / checked_tag(name)
 
+
+# ---- How is a run removed, and nothing else? ----------------------------------------------------
+#
+# Only files that Limpet makes are removed, by their names. Links are removed, never followed. What
+# is not ours stays, and so does the directory around it. The lock is held meanwhile, and its file
+# goes last: an interrupted removal leaves something that is still known as a run.
 
 _DIRECTORIES = ("index", "torn", TAGS)
 _FILES = (

@@ -39,6 +39,8 @@ from limpet.secrets.masking import Masking
 from limpet.text import one_line
 from limpet.types import Cell, CellStatus
 
+# ---- How are the inputs of a map recognised in the next run? ------------------------------------
+
 _LONGEST_NAME = 80
 
 
@@ -108,6 +110,9 @@ def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[InputIdent
         seen[content] = index
         identities.append(InputIdentity(name if isinstance(name, str) else str(name), content, 0))
     return identities
+
+
+# ---- A map, and how its function gets its inputs. -----------------------------------------------
 
 
 def with_own_input(function: Any) -> Any:
@@ -201,6 +206,8 @@ class MapRun:
         """Release everything. May write files."""
         self._threads.close()
 
+
+# ---- A map with a journal: what is kept, what is missing, and the results. ----------------------
 
 logger = logging.getLogger("limpet.run")
 STEP = "map"

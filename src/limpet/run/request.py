@@ -26,6 +26,8 @@ from limpet.text import did_you_mean
 from limpet.types import Item, Scale
 from limpet.workflows.protocol import Workflow
 
+# ---- At which half-widths of its scores does a run stop? ----------------------------------------
+
 _ALLOWED = 'must map scores to half-widths, for example {"correct": 0.02}'
 
 
@@ -88,6 +90,8 @@ def as_goals(
         goals.append(Goal(name, float(half_width)))
     return goals
 
+
+# ---- What is an evaluation asked to do? ---------------------------------------------------------
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
 """Called with each item once its answer or failure is on disk."""

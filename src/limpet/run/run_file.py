@@ -20,6 +20,8 @@ from limpet.run.record_fields import RecordNames
 from limpet.text import one_line
 from limpet.types import Item, Scale
 
+# ---- How does a dataclass become JSON, and JSON that dataclass again, with every type checked?
+
 _WORDS: dict[Any, str] = {
     list: "a list",
     tuple: "a list",
@@ -98,6 +100,8 @@ def _value(kind: Any, data: Any, where: str) -> Any:
     wanted = " or ".join(inner) if origin is Literal else _WORDS.get(origin or kind, "an object")
     raise ValueError(f"{where} must be {wanted}, not {one_line(data)}")
 
+
+# ---- `run.json`: everything that a run knows about itself beside its results, as one typed object.
 
 WORKFLOW = "workflow"
 """The name of the step that answers."""

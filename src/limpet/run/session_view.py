@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import EvaluationResult
 
 
+# ---- Who shows a run that a script starts? ------------------------------------------------------
+#
+# `limpet.report` draws on terminals, and this room cannot import it: it registers a function here
+# that returns a view. Without one, a script shows nothing.
+
+
 class SessionView(Tally):
     """A tally that shows what it counts while a session lasts; this one shows nothing."""
 
@@ -40,6 +46,12 @@ def show_with(view: Callable[[], SessionView]) -> None:
 def view_on_stderr() -> SessionView | None:
     """Return a new view; None: there is none."""
     return _on_stderr[0]() if _on_stderr else None
+
+
+# ---- What are the means while a run is running? -------------------------------------------------
+#
+# They are marked as such, for slow items come last and are often wrong. What is in flight and what
+# failed counts as the lowest and as the highest score possible.
 
 
 def so_far_words(snapshot: Snapshot) -> list[str]:
@@ -84,6 +96,11 @@ def _ends(score: ScoreSoFar, missing: int) -> tuple[float, float] | None:
     low, high = ((score.mean * score.n + end * missing) / n for end in score.range)
     return low, high
 
+
+# ---- What a notebook shows of a run: its progress, and its results. -----------------------------
+#
+# Plain HTML without widgets, scripts or style sheets: it looks right in every front end, and is
+# saved with the notebook. Everything in it is escaped.
 
 _EVERY_S = 0.5
 

@@ -17,6 +17,18 @@ from enum import IntEnum
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+# ---- Is this the name of a secret? --------------------------------------------------------------
+#
+# `api_key` always is; `answer_key`, `stop_token` and `signature` are often something else. So one
+# table rates each name, and each use has its own threshold, by what a mistake costs:
+#
+# - Code: certain names only. A string under such a name is not part of an identity, and a result
+#   must not stay valid when something other than a secret was edited.
+# - Configurations: usual names.
+# - The environment, and names in capitals: doubtful names too. Few variables are called
+#   `ANSWER_KEY`.
+# - Headers, query values, and what we print ourselves: every possible name.
+
 WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
          "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
 """Text without any of these contains no name of a secret."""
@@ -129,6 +141,8 @@ def secrets_under_names(value: Any, name: str = "") -> Iterator[str]:
 def _snake_case(name: str) -> str:
     return _SIGNS.sub("_", _CAMEL.sub("_", name).lower())
 
+
+# ---- Which values are secrets, and how sure is that? --------------------------------------------
 
 _DIRECTORIES = ("PWD", "OLDPWD")  # the shell's; in code, `pwd` may be a password
 _SHORTEST_POSSIBLE = 8  # shorter ones are words like "test", and occur everywhere

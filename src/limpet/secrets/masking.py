@@ -19,6 +19,13 @@ from urllib.parse import quote, quote_plus
 from limpet.secrets.known import certain_secrets, declared, possible_secrets
 from limpet.text import one_line
 
+# ---- What in a text or a trace looks like credentials, whoever they belong to? ------------------
+#
+# Clients put their whole request into an exception: `'Authorization': 'Bearer …'`, a URL with a
+# password. Nobody declared these, and no variable holds them. So they are recognised by where they
+# stand: in a header, in a URL, after `api_key=`. What merely follows a word like `key` is left
+# alone: messages are full of such.
+
 HIDDEN = "[redacted]"
 _HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
 _SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?+"  # never taken for the key
@@ -94,6 +101,8 @@ def _under(name: Any, value: Any) -> tuple[Any, int]:
         return HIDDEN, int(value != HIDDEN)
     return trace_without_credentials(value)
 
+
+# ---- How are secrets masked in what we write? ---------------------------------------------------
 
 MASK = HIDDEN
 _ALONE = 8  # shorter ones are masked only as whole words
@@ -406,6 +415,11 @@ def _fork(forms: list[str], at: int) -> str:
 def _is_cut(text: str) -> bool:
     return "…" in text or "..." in text
 
+
+# ---- How are secrets kept out of the log? -------------------------------------------------------
+#
+# What we log quotes what others raise, with their tracebacks. The filters of a parent are not
+# asked for the records of its children, so each of our loggers has this one.
 
 LOGGERS = tuple(
     f"limpet.{name}"

@@ -47,6 +47,26 @@ from limpet.stats.samples import (
 )
 from limpet.stats.two_runs import compare, scaled
 
+# ---- How low may a mean by groups be, when items of known groups failed? ------------------------
+#
+# The problem: with every failure as 0 in its group, the lower end of the interval by groups is
+# right, but one more failure may raise it: a group that stood out and falls makes the spread
+# smaller. And a failure must never make a claim sharper.
+#
+# Nor is 0 always the worst: a failure that was right, in the group that is largest and best, makes
+# the spread larger, and the lower end falls.
+#
+# What we do: take the lowest end that any part of the failures gives, all of it wrong or all of it
+# right, so that more failures only offer more parts. If K of them count, the mean is known, and
+# the variance is a sum over the groups, each convex in how many of its own failures count. So its
+# largest sum lies on the chords: take the steepest first until K are taken. (A part of a group may
+# then count, which is a little too careful.) Degrees of freedom likewise. Unless one group stands
+# out far, the lowest end is the one with all failures, and that is the interval of the filled
+# scores, as if filled by hand.
+#
+# Many failures make K a grid. A lowest end between two of its points is missed, by far less than
+# is ever shown.
+
 _FINEST = 25  # all K up to twice as many, then steps of K / 25
 _AT_ONCE = 1_000_000
 
@@ -128,6 +148,11 @@ class _Most:
         taken = np.clip(self._k - (room.cumsum(axis=-1) - room), 0, room)
         gains = (np.take_along_axis(each, steepest, axis=-1) * taken).sum(axis=-1)
         return np.asarray((none @ self._many + gains)[:, None])
+
+
+# ---- What do calls that failed do to a mean? ----------------------------------------------------
+#
+# They are bounds: all of them wrong, or all of them right.
 
 
 def bounds(

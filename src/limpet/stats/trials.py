@@ -135,6 +135,14 @@ def per_item(values: Floats, items: Names) -> tuple[Floats, Floats, Ints]:
     return means, squares / np.maximum(trials - 1, 1), trials
 
 
+# ---- How far can this mean be trusted for these very questions, if they were only asked again?
+#
+# The items are fixed; only their trials are a sample. With items of k trials and variance s², the
+# mean over n items has the variance V = Σ s²/k / n². Items that never varied would make it 0, so
+# half a squared unit, that of one item which said yes once and no once, is spread over all of
+# them: s² stands for (Σ s² + ½)/(n + 1). The interval is Student's, with all items' degrees of
+# freedom Σ(k - 1), and ends at the range. Items with one trial get the others' mean variance.
+
 METHOD = "t over trials"
 
 

@@ -24,6 +24,8 @@ from limpet.stats.samples import (
     scores,
 )
 
+# ---- By how much do two sets of paired yes-or-no answers differ? Tango's score interval. --------
+
 _HALVINGS = 60
 
 
@@ -91,6 +93,9 @@ def _chance(n: int, k: int) -> Any:
     return np.exp(ways - n * np.log(2))
 
 
+# ---- Several questions at once: which of these p values still count? ----------------------------
+
+
 def holm(ps: Values) -> list[float]:
     """Return p values adjusted so that any false alarm among them is as rare as for one.
 
@@ -128,6 +133,8 @@ def _in_order(steps: Floats, order: np.typing.NDArray[np.intp]) -> list[float]:
     adjusted[order] = np.minimum(steps, 1.0)
     return [float(one) for one in adjusted]
 
+
+# ---- By how much do two runs of the same items differ, and could it be chance? ------------------
 
 TANGO = "Tango"
 # z of a test at 5% plus z of being right four times of five: 1.96 + 0.84.

@@ -29,6 +29,14 @@ from limpet.transport.address import Address, checked_headers
 from limpet.transport.failures import MOST_HEADER_BYTES, ConnectionLostError, Show, status_error
 from limpet.transport.reply import Deadlines, HttpReply, within
 
+# ---- What do the HTTP client's exceptions mean? -------------------------------------------------
+#
+# Apart from `failures`, as importing the client takes a fifth of a second.
+
+# ---- What do the HTTP client's exceptions mean? -------------------------------------------------
+#
+# Apart from `failures`, as importing the client takes a fifth of a second.
+
 
 def translated(
     error: Exception, where: str, show: Show, connect_timeout: float | None
@@ -93,6 +101,18 @@ def _is_too_long(error: BaseException | None) -> bool:
     return error is not None
 
 
+# ---- Which connections may be reused? -----------------------------------------------------------
+#
+# A server may send data on an idle connection: a second answer, a late one, or a goodbye. aiohttp
+# would take it for the answer to the next call, and an item would get another item's answer. So a
+# connection that received anything while idle, or has unread data or an end of stream, is not
+# reused.
+#
+# aiohttp has no public way to do this. We use parts that have been there since version 3:
+# `_factory` creates connections, `_release` returns one to the pool, and `is_connected` is called
+# before reuse. A connection that was not created here is never reused: slower, but never wrong.
+
+
 class Pool(aiohttp.TCPConnector):
     """A connection pool that drops connections which received unexpected data."""
 
@@ -147,6 +167,12 @@ class _Connection(ResponseHandler):
         return bool(self._poll.poll(0))
 
 
+# ---- Which proxy and certificates do the environment variables name? ----------------------------
+#
+# Proxies: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, in upper or lower case.
+# Certificates: `SSL_CERT_FILE` and `SSL_CERT_DIR`, which OpenSSL reads itself,
+# `REQUESTS_CA_BUNDLE` and `CURL_CA_BUNDLE`. They are read once, when a run opens its connections.
+
 _MORE_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -191,6 +217,8 @@ def tls_context() -> ssl.SSLContext:
             raise LimpetError(f"{name}={path}: cannot read certificates: {error}") from error
     return context
 
+
+# ---- How does a call get to a server, and its response back? ------------------------------------
 
 T = TypeVar("T")
 MEBI = 2**20
@@ -424,6 +452,9 @@ class Client:
                 hint="use that address if it is the right one",
             )
         return target
+
+
+# ---- How is a server called: which options does everything behind HTTP take? --------------------
 
 
 class CallOptions(TypedDict, total=False):

@@ -15,6 +15,8 @@ from limpet.errors import PermanentError, TransientError
 from limpet.executors.countdown import Countdown
 from limpet.transport.failures import TooSlowError
 
+# ---- How long may each part of a call take? -----------------------------------------------------
+
 T = TypeVar("T")
 
 
@@ -61,6 +63,8 @@ async def within(seconds: float | None, work: Awaitable[T], late: str) -> T:
     finally:
         countdown.cancel()
 
+
+# ---- How is a response read, in pieces and up to a maximum size? --------------------------------
 
 MOST_SAID = 2**16
 """Maximum bytes read of an error response."""

@@ -14,6 +14,12 @@ from limpet.view.label_answers import AnswerChangedError
 from limpet.view.opened_runs import NoSuchRunError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# ---- Who may look? ------------------------------------------------------------------------------
+#
+# Other users of this machine reach its loopback, and any web page in the same browser may send
+# requests to it. So each request needs the token that only the printed address has, and must name
+# this server in `Host` and, if it says where it comes from, in `Origin`. To write, it must say so.
+
 _COOKIE = "limpet_token"
 _READS = ("GET", "HEAD")
 _OTHERS = ("cross-site", "same-site")
@@ -117,6 +123,11 @@ def _refused(
     data = {"error": error, **({"hint": hint} if hint else {})}
     return web.json_response(data, status=status, headers=headers)
 
+
+# ---- What does a page get if it cannot get an answer? -------------------------------------------
+#
+# A sentence, as JSON, whatever happened. A defect of ours goes to the log, too, with its
+# traceback: once, as the page asks again each second.
 
 logger = logging.getLogger("limpet.view")
 _STATUSES: dict[type[Exception], int] = {NoSuchRunError: 404, AnswerChangedError: 409}

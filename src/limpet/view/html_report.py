@@ -31,6 +31,12 @@ from limpet.view.report_data import RunData, packed
 from limpet.view.server import PAGES, encoded
 from limpet.view.shown_values import PART
 
+# ---- The modules of the pages as one script, for a page that is a file. -------------------------
+#
+# A browser imports no module from a file beside the page, and a policy that names scripts by their
+# hashes allows none by their addresses. So each module becomes a function of one inline script,
+# and what it exports is what the function returns.
+
 _IMPORT = re.compile(r'^import \{ (.+) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
 _LEFT = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IGNORECASE)
@@ -100,6 +106,8 @@ def _hashes(texts: list[str]) -> str:
     digests = (b64encode(sha256(text.encode()).digest()).decode() for text in texts)
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
+
+# ---- One HTML file with all about a run: it can be mailed, and opens from disk. -----------------
 
 MOST_MB = 20
 _LEAST_MB = 0.2

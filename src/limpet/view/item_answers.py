@@ -24,6 +24,8 @@ from limpet.view.opened_runs import OpenedRun, unspelled
 from limpet.view.run_answers import fields_of
 from limpet.view.shown_values import PART, WHOLE, Shown, line_of
 
+# ---- A trace as a tree: what was part of what, when it began and how long it took. --------------
+
 _MOST_EVENTS, _MOST_LEVELS = 2_000, 60
 _OURS = ("kind", "name", "type", "phase", "started", "ended", "input", "output", "usage", "id",
          "parent")  # fmt: skip
@@ -109,6 +111,8 @@ def _seconds(value: Any) -> float | None:
         return None
     return number if math.isfinite(number) else None
 
+
+# ---- What does a page say of the items of a run, and of one of them? ----------------------------
 
 Query = MultiMapping[str]
 _MOST_ROWS = 200

@@ -19,6 +19,8 @@ from limpet.view.hiding_heads import HidingHeads
 from limpet.view.opened_runs import NoSuchRunError, OpenedRun
 from limpet.view.shown_values import Shown
 
+# ---- What may a label of a score be: one of a few words, a number, or any text? -----------------
+
 _MOST_CHOICES, _MOST_VALUES = 12, 1_000
 
 
@@ -133,6 +135,8 @@ def _table_scores(heads: HidingHeads, score: ScoreName) -> _TableScores:
     is_binary = bool(some) and set(some) <= set(UNIT)
     return _TableScores(dict(enumerate(some)), by_label, is_binary)
 
+
+# ---- What does a page ask a person about an answer, and what becomes of what the person says?
 
 MOST_BYTES = 128 * 1024
 """How long the request with a label may be."""

@@ -9,6 +9,11 @@ import orjson
 from limpet.run.results.score_words import ScoreName, claim_of, headline, of_completed, people_notes
 from limpet.text import one_line
 
+# ---- How much of a value is sent to a page? -----------------------------------------------------
+#
+# What a dataset or a model wrote may be of any size, depth and kind. A page gets it as JSON up to
+# a limit, and else as the beginning of its text.
+
 PART, WHOLE = 64 * 1024, 256 * 1024
 """How many characters of a value are sent, and how many when more is asked for: a browser takes
 minutes to break a megabyte without a space into lines."""
@@ -73,6 +78,9 @@ def line_of(value: Any) -> str | None:
         text = value
     text = " ".join(text[:_HEAD].split())
     return text[:_LINE].encode("utf-8", "replace").decode()
+
+
+# ---- What does a summary say of each score, for a page? -----------------------------------------
 
 
 def score_claims(summary: Mapping[str, Any]) -> list[dict[str, Any]]:

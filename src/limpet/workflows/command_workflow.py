@@ -35,6 +35,10 @@ from limpet.workflows.process import MOST_STDERR, Ended, Groups, ProcessGuard, r
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.template import ALL, AnswerPath, render
 
+# ---- Which program and arguments does a command have, and which of its files are the user's? ----
+#
+# There is no shell: each argument stays one argument, whatever a value of the dataset contains.
+
 _OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?(?:&\d)?|<")
 _INTERPRETERS = re.compile(
     r"(?:(?:ba|da|z|k|c|fi)?sh|python[0-9.]*|pypy[0-9.]*|perl|ruby|node|bun|deno|php|Rscript)"
@@ -179,6 +183,8 @@ def _hint(program: str) -> str:
     return "install it, or write the path of the program"
 
 
+# ---- What does the end of a program mean: an answer, or which failure? --------------------------
+
 _TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 _MOST_LINE, _MOST_DETAILS = 500, 5_000
 
@@ -242,6 +248,8 @@ def _end_of(stderr: str) -> str:
     end = stderr[-_MOST_DETAILS:]
     return f"…\n{end.partition(chr(10))[2] or end}".rstrip("\n")
 
+
+# ---- A workflow that is a program: a process per item. ------------------------------------------
 
 TEXT, JSON = "text", "json"
 _LACKING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)

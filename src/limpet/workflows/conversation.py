@@ -16,6 +16,12 @@ from limpet.text import one_line, quoted
 from limpet.types import Item
 from limpet.workflows.template import render, render_as_text
 
+# ---- How do images and files get into a message? ------------------------------------------------
+#
+# A part of a message names a URL, which is passed on, or a file, which is sent as a `data:` URL.
+# Rows are not trusted: only files below one folder are sent, no hidden ones, and none that is too
+# large.
+
 KINDS = {"image_url": "url", "file": "file_data"}
 """The parts of a message that hold a file, and the key under which they hold it."""
 LARGEST_MB = 20
@@ -143,6 +149,8 @@ def _name_of(reference: Any) -> str:
 def _shown(reference: str) -> str:
     return quoted(reference[:200])
 
+
+# ---- What is a model told about an item? The messages of a prompt, filled with the row's fields.
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _KIND_OF = {"images": "image_url", "files": "file"}

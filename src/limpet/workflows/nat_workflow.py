@@ -17,6 +17,10 @@ from limpet.usage import note_paid, plain_usage, usage_of_body, usage_of_trace
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow, shown_address
 
+# ---- Which error does the toolkit's error object raise? -----------------------------------------
+#
+# The toolkit passes on the name of the exception that the agent raised, as `details`.
+
 _RATE_LIMITED = 429
 _LIMIT_NAMES = ("RateLimit", "TooManyRequests", "ResourceExhausted", "Throttl")
 _PERMANENT_NAMES = ("NameError", "UnboundLocalError", "SyntaxError", "ImportError",
@@ -50,6 +54,13 @@ def is_agent_error(value: Any) -> bool:
         and "message" in value
     )
 
+
+# ---- What is in the toolkit's stream: which answer, which trace, which failure? -----------------
+#
+# It consists of lines with a prefix: `data:` holds the answer or a part of it,
+# `intermediate_data:` an intermediate step. A failure is a last line without a prefix, or an
+# `event: error` followed by its data, as usual in event streams. Steps may follow the answer, so
+# nothing is known before the stream ends. The bytes arrive in pieces that may end anywhere.
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
 _TRACE_ID = '{"observability_trace_id":'
@@ -225,6 +236,8 @@ def _is_trace_id(value: Any) -> bool:
         return False
     return isinstance(content, dict) and list(content) == ["observability_trace_id"]
 
+
+# ---- A workflow behind `nat serve`: an agent of the NeMo Agent Toolkit. -------------------------
 
 _STREAM, _JSON = "text/event-stream", "application/json"
 

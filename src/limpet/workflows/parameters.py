@@ -128,6 +128,11 @@ def value_for(name: str, item: Item) -> Any:
     )
 
 
+# ---- Which arguments does a configuration bind to the user's function or class? -----------------
+#
+# They are part of its identity, by name and value: a changed argument is a changed workflow. A
+# string under the name of a secret is not: another key gives the same answers.
+
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 

@@ -284,6 +284,15 @@ class _Input(asyncio.BaseProtocol):
             self._pipe.abort()
 
 
+# ---- Who ends the processes of a Limpet that was killed itself? ---------------------------------
+#
+# A process that is killed with SIGKILL cannot clean up, and its children live on: they would work,
+# and spend, for a run that is resumed elsewhere. So a small process of its own holds the list of
+# running groups and the other end of a pipe. When the pipe closes, it kills them and exits.
+#
+# Still open. A process that was started a moment before Limpet was killed may not be on the list
+# yet.
+
 _PROGRAM = """
 import os, signal, sys
 groups = set()

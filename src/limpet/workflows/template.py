@@ -15,6 +15,8 @@ from limpet.text import did_you_mean
 from limpet.transport.failures import Show, said_error
 from limpet.types import Item
 
+# ---- How does a row become a request? The placeholders of a template are filled from an item.
+
 
 def render(template: Any, item: Item) -> Any:
     """Return a template filled with the item's values.
@@ -73,6 +75,8 @@ def _value(name: str, item: Item) -> Any:
         hint=f"columns: {', '.join(known)}",
     )
 
+
+# ---- Where in a response is the answer? ---------------------------------------------------------
 
 ALL = "$"
 

@@ -187,6 +187,12 @@ def _prepare(setting: dict[str, Any]) -> list[str]:
     return path
 
 
+# ---- How does the gateway talk to a foreman, and how does it notice that one is lost? -----------
+#
+# What is to be told to it goes call by call: it stays in order, and what waits travels together.
+# What it says comes back by a long poll. A call that raises means that the foreman is lost.
+
+
 class HiredForeman:
     """A foreman, as the gateway sees it.
 

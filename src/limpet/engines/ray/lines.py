@@ -56,6 +56,12 @@ from limpet.fingerprints.walk.environment import is_of_the_machine
 from limpet.secrets.known import is_secret_variable
 from limpet.version import VERSION
 
+# ---- Who removes Ray's folder when the driver was killed? ---------------------------------------
+#
+# A small process that holds the other end of a pipe, as with the workers of a driver that is
+# killed. The gateway cannot: it is killed as well. Ray's own processes end a moment later, and
+# write logs until then, so it tries again while the folder is there.
+
 _PROGRAM = """
 import os, shutil, sys, time
 sys.stdin.read()
@@ -91,6 +97,12 @@ class TempFolder:
         await asyncio.to_thread(self._remover.wait)
 
 
+# ---- Which environment variables must workers on other machines have? ---------------------------
+#
+# Those that the code of a step reads. The values of most of them count for its results, and are
+# sent. Of secrets, only the names are: what a cluster is told can be read in its state and its
+# logs.
+
 _VARIABLE = "variable "
 
 
@@ -124,6 +136,8 @@ def _names(step: Any) -> Iterator[str]:
     if (declared := declared_of(step)) is not None:
         yield from declared.env
 
+
+# ---- How does the driver reach workers on Ray, without Ray? -------------------------------------
 
 _START_S, _CONNECT_S = 120.0, 30.0
 _AGAIN_S = 90.0  # a cluster that restarts is waited for, once it was there

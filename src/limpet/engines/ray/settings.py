@@ -11,6 +11,10 @@ from typing import Any
 from limpet.errors import SetupError
 from limpet.text import did_you_mean, one_line
 
+# ---- What do the driver, the gateway and the foremen say to each other? -------------------------
+#
+# A worker's own messages pass through them unread: only the driver reads what user code said.
+
 # To the gateway, and from it to a foreman.
 CONNECT, START, PASS, KILL, END_WORKER = "connect", "start", "pass", "kill", "end_worker"
 # From the gateway; the last five from a foreman to the gateway as well.
@@ -21,6 +25,8 @@ STARTED, FAILED, FROM, SEEN, GONE = "started", "failed", "from", "seen", "gone"
 class SlowStartError(SetupError):
     """Ray gave up its start by a time limit of its own: the machine is busy, so try again."""
 
+
+# ---- What does a user say of Ray? ---------------------------------------------------------------
 
 LOCAL, AUTO = "local", "auto"
 KEYS = ("address", "workers", "resources", "runtime_env")

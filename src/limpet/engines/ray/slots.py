@@ -28,6 +28,8 @@ from limpet.engines.ray.settings import END_WORKER, FAILED, GONE, PASS, START, S
 from limpet.errors import SetupError
 from limpet.text import text_of
 
+# ---- Is there room for workers on a cluster, now or later? --------------------------------------
+
 
 class Room:
     """The room for workers on the nodes of a cluster.
@@ -84,6 +86,8 @@ def _has_autoscaler() -> bool:
     # Where nobody adds any, each node is a kind of its own.
     return any(not kind.startswith("node_") for kind in kinds)
 
+
+# ---- On which nodes do the workers run? ---------------------------------------------------------
 
 _LOOK_EVERY_S = 0.1
 _SHOW_AFTER_S = 1.0

@@ -171,6 +171,12 @@ async def _close_idle(http: Any) -> None:
                 await connection.aclose()
 
 
+# ---- How do the models that other people's evaluators call tell Limpet that they were refused?
+#
+# ragas, LangChain and the NeMo Agent Toolkit each catch exceptions, try again at once, and in the
+# end return a score of 0. Here a refusal passes through whatever catches exceptions, so that the
+# pacer sees it.
+
 _IN_THREADS = ("invoke", "batch", "generate", "embed_query", "embed_documents")  # LangChain's
 
 

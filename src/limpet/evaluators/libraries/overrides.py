@@ -69,6 +69,11 @@ def _write(holder: Any, name: str, value: Any) -> None:
         setattr(holder, name, value)
 
 
+# ---- How are the retries of a model's client switched off, and which model does it ask? ---------
+#
+# Clients of the openai package and LangChain's models around them are recognised by their shape.
+# The user's object is not changed: a copy shares its connections and makes one request per call.
+
 UNREADABLE = (
     *("ValueError", "LookupError", "TypeError", "AttributeError"),
     *("LengthFinishReasonError", "ContentFilterFinishReasonError"),  # of the openai package
@@ -135,6 +140,11 @@ def described(thing: Any) -> Any:
         facts["params"] = {name: params[name] for name in sorted(params, key=str)}
     return {name: value for name, value in facts.items() if value is not None}
 
+
+# ---- What does an evaluator that is a function hold, and how does it get something else to hold?
+#
+# openevals and Inspect return functions: prompt and model are in their closures. A copy of such a
+# function holds a model without retries, and the user's own stays unchanged.
 
 Replace = Callable[[str, Any], Any]
 """Returns what a variable of this name and value becomes; the same object: it stays."""

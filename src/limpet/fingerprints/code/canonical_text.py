@@ -11,6 +11,8 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, ClassVar
 
+# ---- What one pass over code finds out: a text for its digest, and the names it uses. -----------
+
 Chain = tuple[str, ...]
 """A name with the attributes that are read off it: `settings.model.name`."""
 
@@ -138,6 +140,8 @@ def chain_of(node: ast.AST) -> Chain | None:
         return None
     return (node.id, *reversed(names))
 
+
+# ---- How is code written down so that code that does the same gives the same text? --------------
 
 _IGNORED = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _READS_LOCALS = {"locals", "vars", "eval", "exec", "dir"}

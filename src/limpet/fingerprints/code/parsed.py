@@ -19,6 +19,11 @@ from limpet.fingerprints.code.statements import (
     may_have_effects,
 )
 
+# ---- Where are the functions and classes of a file, without parsing it? -------------------------
+#
+# A workflow never reaches most of a project's code. So a file is cut into its top-level functions
+# and classes, which are parsed on demand, and the rest: imports, assignments, calls.
+
 # A statement in the first column, with everything below it that is indented. A closing bracket in
 # the first column ends a statement that began above; strings and comments may hold anything.
 _STATEMENT = re.compile(
@@ -186,6 +191,8 @@ def _begins_by_tokens(text: str) -> list[int] | None:
         end = statement.end()
     return begins if end >= len(text) - 1 else None
 
+
+# ---- Where are the functions, classes and assignments of a source file? -------------------------
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _FAILS = (SyntaxError, ValueError, RecursionError)

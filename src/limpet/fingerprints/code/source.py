@@ -23,6 +23,11 @@ from limpet.fingerprints.code.bytecode import shape
 from limpet.fingerprints.code.parsed import Definition, Parsed, lines_of, parsed
 from limpet.fingerprints.walk.safe_access import text_at
 
+# ---- Is a file certainly unchanged since this process imported it? ------------------------------
+#
+# It is if its ctime is older than the process: a ctime cannot be set back. Anything uncertain is
+# treated as a change. Then the code in memory is compared with the compiled file, which is slower.
+
 _TIMES_ARE_CUT = 2.0  # seconds, because both times are rounded
 _CLOCK_JUMPED = 1.0
 _FORKED_AND_NO_EXEC = 0x40  # PF_FORKNOEXEC: its memory may be older than the process
@@ -114,6 +119,8 @@ def _began() -> float | None:
         return None
     return min(began, _imported) - _TIMES_ARE_CUT
 
+
+# ---- Where is the syntax of this code? ----------------------------------------------------------
 
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,

@@ -169,6 +169,10 @@ def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) ->
             _note(found, element, value)
 
 
+# ---- Which modules does code import, and where are their files? ---------------------------------
+#
+# Nothing is imported to find out.
+
 Places = tuple[str, ...]
 Finder = Callable[[str, Places], tuple[str | None, Places] | None]
 # An environment below the project has thousands of files.

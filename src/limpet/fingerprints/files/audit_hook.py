@@ -22,6 +22,10 @@ from limpet.fingerprints.files.file_reads import Call, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import holds_users_files, is_module, is_users_file
 
+# ---- Whose code opens a file: the user's, Python's for an import, or Limpet's own? --------------
+#
+# The frames that are running when the audit hook is called say so.
+
 _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
 _LIMPET = str(Path(__file__).parents[2])
@@ -113,6 +117,8 @@ def _frames() -> Iterator[FrameType]:
             yield frame
         frame = frame.f_back
 
+
+# ---- Which files are opened, and by which call? A Python audit hook reports it. -----------------
 
 _LISTING = {"os.listdir", "os.scandir"}
 _EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", *_LISTING}

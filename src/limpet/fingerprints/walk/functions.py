@@ -217,6 +217,8 @@ def _note_getter(
         summary.looked_up = [lookup for lookup in summary.looked_up if lookup not in by_parameter]
 
 
+# ---- Which parts does a class have: bases, body, methods, attributes? ---------------------------
+
 # Methods that libraries generate from the fields of a class.
 _GENERATED = {"__init__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"}
 _GENERATED |= {"__setattr__", "__delattr__", "__replace__", "__new__", "__getnewargs__"}

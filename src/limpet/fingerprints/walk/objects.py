@@ -308,6 +308,10 @@ def _texts(value: Any) -> list[Any]:
     return found
 
 
+# ---- What is the form of `Literal["a"]`, of a type variable, of what else `typing` makes? -------
+#
+# What these objects hold differs between versions of Python; what they say does not.
+
 _VARIABLES = {"TypeVar", "ParamSpec", "TypeVarTuple"}
 _OF_ALIASES = ("__origin__", "__args__", "__metadata__")
 

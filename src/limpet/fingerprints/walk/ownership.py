@@ -127,6 +127,8 @@ def _pythons_own() -> tuple[str, ...]:
     return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with a trailing slash
 
 
+# ---- Which folder is the user's project? --------------------------------------------------------
+
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git")
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 Scope = Mapping[str, Any]
+# ---- Which object does a name in code refer to, and which package owns it? ----------------------
+
 NOTHING: Any = object()
 """The object of a name that is unknown."""
 
@@ -124,6 +126,8 @@ def package_of(value: Any) -> str:
 def _root(name: str | None) -> str:
     return (name or "builtins").partition(".")[0]
 
+
+# ---- Which globals of a module does code use? All of them if it computes their names. -----------
 
 # Names that IPython sets in the user's namespace: inputs, outputs, folders.
 _OF_NOTEBOOKS = re.compile(

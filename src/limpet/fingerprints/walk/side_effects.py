@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
 
+# ---- Which calls of libraries may have side effects that change later answers? ------------------
+#
+# All of them, except those known not to.
+
 _US = __name__.partition(".")[0]
 _CHANGING = re.compile(
     r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
@@ -84,6 +88,8 @@ def has_side_effects(package: str, name: str, *, dropped: bool) -> bool:
         return package == "unittest" or name in _CONTEXTS or _CHANGING.match(name) is not None
     return True
 
+
+# ---- Does code that runs once, at import or before a run, change objects that are not its own?
 
 _OF_CONTAINERS = {"append", "extend", "add", "update", "insert", "pop", "clear", "remove", "sort"}
 _OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "info", "debug"}

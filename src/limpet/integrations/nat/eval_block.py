@@ -17,6 +17,8 @@ from limpet.config.imports import BadReferenceError, checked_reference
 from limpet.config.model import Count, PythonEvaluator, Section, Text
 from limpet.config.overrides import without_empty
 
+# ---- Which flags of `nat eval` does an evaluation get? ------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Flags:
@@ -63,6 +65,8 @@ class Flags:
         """Whether to use the existing run, even if it is finished."""
         return self.skip_workflow or self.skip_completed or self.keep
 
+
+# ---- Which keys does the `eval:` block have, and what may their values be? ----------------------
 
 _DEFAULT_DIR = ".tmp/nat/examples/default"
 _DEFAULT_STEPS = ("LLM_END", "TOOL_END")

@@ -23,6 +23,10 @@ from limpet.integrations.nat.eval_block import OwnEvaluator
 from limpet.integrations.nat.toolkit import discover_plugins, is_installed, registry
 from limpet.text import did_you_mean, hint_near, one_line, quoted
 
+# ---- Does the toolkit know what a configuration names, before anything is built? ----------------
+#
+# The toolkit reports an unknown model or tool when it builds what uses it, without a line.
+
 
 def check_evaluators(
     blocks: Mapping[str, Any], findings: Findings, say: Callable[[str], None]
@@ -126,6 +130,8 @@ def as_toolkit_reads(block: Any) -> Any:
         return {key: as_toolkit_reads(value) for key, value in block.items()}
     return [as_toolkit_reads(value) for value in block] if isinstance(block, list) else typed(block)
 
+
+# ---- Which evaluators does the `eval:` block ask for? -------------------------------------------
 
 _JUDGE = "similarity for the wording; a judge of your own for the meaning"
 _MEASURED = "workflow_output.jsonl, which has the seconds and tokens of each call"

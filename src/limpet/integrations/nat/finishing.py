@@ -32,6 +32,11 @@ from limpet.secrets.in_configs import masked, shown_value
 from limpet.secrets.in_yaml import masked_text, words_of
 from limpet.text import one_line, text_of
 
+# ---- What is read and written through the toolkit's own code, where it is installed? ------------
+#
+# Datasets are downloaded, and at the end of a run a profile and traces in the ATIF format are
+# written, and the directory is uploaded to S3. `config_effective.yml` gets the toolkit's defaults.
+
 _ATIF = "workflow_output_atif.json"
 
 
@@ -199,6 +204,9 @@ def _filled(written: Any, known: Any) -> Any:
         name: _filled(written[name], known.get(name)) if name in written else known[name]
         for name in names
     }
+
+
+# ---- What happens when the results are on disk? -------------------------------------------------
 
 
 def write_config_files(

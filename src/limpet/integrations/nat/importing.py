@@ -41,6 +41,8 @@ from limpet.types import Cell, Item, Outcome, Output, Usage
 from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
 
+# ---- Which answers are scored when the workflow is not called? ----------------------------------
+
 _HINT = "run without --skip-workflow to get an answer"
 
 
@@ -106,6 +108,8 @@ class RowAnswers(Workflow):
             raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
         return Output(answer, trace=trace_of(steps))
 
+
+# ---- How do the answers in a `workflow_output.json` get into a run? -----------------------------
 
 _CHUNK = 500
 NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"

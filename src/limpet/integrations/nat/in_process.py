@@ -213,6 +213,13 @@ def _plain(value: Any) -> tuple[Any, Any]:
         return str(value), {"class": kind}
 
 
+# ---- What does `custom_pre_eval_process_function` do to an answer before it is scored? ----------
+#
+# The answer on disk stays as the workflow returned it. Each evaluator sees what the function
+# returns, and has the function's code in its fingerprint: after an edit of the function, it scores
+# again.
+
+
 @dataclass
 class EvalInputItem:
     """The function's argument where the toolkit is not installed, with its names."""

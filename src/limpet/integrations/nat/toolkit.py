@@ -24,6 +24,10 @@ from limpet.evaluators.libraries.nat import ONE_ATTEMPT
 from limpet.nat_trace import nat_steps
 from limpet.text import one_line, text_of
 
+# ---- How do the toolkit's evaluators get models that do not hide a refusal? ---------------------
+#
+# Their retries are off, and a refusal passes through whatever catches exceptions.
+
 _NO_RETRIES: Mapping[str, Any] = {
     "do_auto_retry": False,
     "num_retries": 1,  # attempts, with the first one
@@ -77,6 +81,8 @@ def without_retries(config: Any) -> Any:
     update = {name: value for name, value in _NO_RETRIES.items() if name in fields}
     return config.model_copy(update=update)
 
+
+# ---- What does the installed toolkit make of a configuration, and who keeps it open? ------------
 
 logger = logging.getLogger("limpet.integrations.nat")
 _left_out: set[tuple[str, int]] = set()

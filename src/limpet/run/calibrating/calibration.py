@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from limpet.stats import Kappa
 
 
+# ---- How often do a judge and people say the same, and where not? -------------------------------
+
 _MOST_KINDS = 10
 """With more different values than this, scores are measurements, and equal ones mean little."""
 
@@ -143,6 +145,8 @@ class Comparison:
                 found.append((-(self._gap(one) or 0.0), len(found), one_of))
         return [one_of for *_, one_of in sorted(found, key=lambda each: each[:2])]
 
+
+# ---- How far does a judge agree with people, and what would its mean be if people had judged?
 
 _LABELLING = "draw answers with limpet sample RUN --n 200 -o humans.csv"
 

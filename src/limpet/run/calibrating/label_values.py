@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
 
 
+# ---- What does a person's label mean: which of the judge's labels, and which value? -------------
+#
+# A label of the judge means the value that its scores with this label have. A number means itself,
+# and yes, no, true and false mean 1 and 0, if the score's range has them. Nothing else is a label:
+# a word that is not understood is never turned into a number.
+
 UNIT = (0.0, 1.0)
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
@@ -166,6 +172,9 @@ def scale_of(reader: "RunReader", evaluator: str, values: Collection[float]) -> 
     if scale.range is None and (not values or (min(values) >= 0 and max(values) <= 1)):
         return replace(scale, range=UNIT)
     return scale
+
+
+# ---- Which of the labels that people wrote can be compared with the judge, and why not the others?
 
 
 @dataclass

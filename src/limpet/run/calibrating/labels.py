@@ -18,6 +18,11 @@ from limpet.json_values import dumps
 from limpet.run.calibrating.sampling import DRAWN, LABEL
 from limpet.text import count, hint_near, one_line, quoted
 
+# ---- What did people write into their files? ----------------------------------------------------
+#
+# A CSV or Excel file of `limpet sample`, filled in; or any table with the columns `id` and
+# `label`.
+
 _PEOPLE = ("person", "annotator")
 _MOST = 5
 
@@ -165,6 +170,16 @@ def listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST:,} more" if len(names) > _MOST else ""
     return f"{', '.join(map(one_line, names[:_MOST]))}{more}"
 
+
+# ---- `labels.jsonl`: what people said of answers on the live page. ------------------------------
+#
+# One JSON object per line: `id`, `trial`, `label`, `evaluator`, `person`, `note`, `drawn` (which
+# answer it is about), `seen` (the scores were in view) and `at`. A label is changed by another
+# line, and taken back by one without a label. Nothing is ever removed from the file.
+#
+# A label is kept when its line is on disk: `add` returns after the sync. The file has a lock of
+# its own, so that several pages can write while a session works on the run. Half a line, of a
+# process that was killed, counts for nothing: it gets its line end before the next one, and stays.
 
 _PATIENCE_S, _AGAIN_S = 10.0, 0.01
 """How long a label waits for another process to write one."""

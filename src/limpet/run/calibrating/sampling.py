@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
 
 
+# ---- `people.json`: which answers were drawn for people to label, and what their labels were.
+#
+# It has a lock of its own, so that a sample can be drawn, and labels compared, while a session
+# works on the run. It is replaced as a whole, synced to disk, and has a CRC: labels are people's
+# work.
+
+
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """An answer that was drawn.
@@ -195,6 +202,10 @@ def _unwritable(layout: Layout, error: OSError) -> JournalError:
     kind = DiskFullError if error.errno in NO_SPACE else JournalError
     return kind(f"{one_line(str(layout.people))}: cannot be written: {error.strerror}")
 
+
+# ---- Which answers should people label? ---------------------------------------------------------
+#
+# A random sample, so that their labels speak for all of them.
 
 LABEL, DRAWN = "label", "drawn"
 """The columns for people to fill in, and the one that says which answer a row is about."""

@@ -22,6 +22,8 @@ from limpet.run.results.score_words import ScoreName
 from limpet.stats.samples import FEWEST_GROUPS
 from limpet.text import count, did_you_mean, one_line, quoted
 
+# ---- How are runs compared: which scores, over which items, and what may differ? ----------------
+
 ALLOWED = ("rows", "evaluators", "trials")
 
 
@@ -61,6 +63,9 @@ class CompareOptions:
                 "these_questions and group cannot be combined: of these very questions, only the "
                 "trials are a sample"
             )
+
+
+# ---- Did the same evaluator score both runs, on the same scale? ---------------------------------
 
 
 def same_evaluator(
@@ -105,6 +110,9 @@ def _other_scale(base: OpenedRun, new: OpenedRun, evaluator: str) -> str:
 def range_words(limits: tuple[float, float] | None) -> str:
     """Return a range: `1 to 5`."""
     return "any number" if limits is None else f"{limits[0]:g} to {limits[1]:g}"
+
+
+# ---- Which scores of two runs can be compared, and why can the others not? ----------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,10 @@ from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import hint_near, one_line, quoted
 
+# ---- Which of the scores that can be compared are shown? ----------------------------------------
+#
+# A gate looks at its score whether or not it is shown.
+
 
 def shown(found: Comparable, name: str | None) -> Comparable:
     """Return what is shown: all, or one evaluator or score.
@@ -82,6 +86,9 @@ def _score_name(found: Comparable, name: str) -> ScoreName:
     if wanted is None or (wanted.part is not None and wanted not in parts):
         raise no_such_score(name, [*evaluators, *map(str, parts)])
     return wanted
+
+
+# ---- Which items changed most, and what did both runs answer? -----------------------------------
 
 
 class _Change(NamedTuple):
@@ -164,6 +171,8 @@ def label_changes(labels: PairedLabels) -> Sequence[tuple[int, int, str, str]]:
         for row, trial in np.argwhere(changed).tolist()
     ]
 
+
+# ---- Is the new run better? `limpet.compare`: runs against a base, item by item. ----------------
 
 _MOST_SLICES = 500
 

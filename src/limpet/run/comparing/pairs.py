@@ -109,6 +109,9 @@ def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
     )
 
 
+# ---- Which value of a dataset's field does each pair of items have? -----------------------------
+
+
 class Fields:
     """The fields of the items of two runs: those of the base, where it has the item."""
 
@@ -135,6 +138,9 @@ class Fields:
             base[row] if row >= 0 else new[other]
             for row, other in zip(pairs.base_rows.tolist(), pairs.new_rows.tolist(), strict=True)
         ]
+
+
+# ---- By how much do the cost and the latency of two runs differ? --------------------------------
 
 
 def latency(pairs: Pairs) -> AmountDifference | None:

@@ -361,6 +361,8 @@ def _words(score: ScoreComparison | LabelComparison) -> str:
     return f"{score.delta:+.3g} ({ends}, {score.verdict}, n={score.n:,})"
 
 
+# ---- What does a comparison look like in a notebook? --------------------------------------------
+
 _HEADS = ("score", "base", "new", "change", "95% interval", "verdict", "better / same / worse")
 
 

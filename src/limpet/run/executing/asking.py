@@ -46,6 +46,12 @@ from limpet.run.run_file import WORKFLOW
 from limpet.text import one_line
 from limpet.types import Cell, CellStatus, Output
 
+# ---- How do answers get from the workflow to an evaluator? --------------------------------------
+#
+# They wait in a bounded queue, so that a slow evaluator does not let them pile up. The queue is
+# the input of the evaluator's executor: an answer that arrives starts its call at once, without a
+# task that carries it there.
+
 T = TypeVar("T")
 
 
@@ -141,6 +147,9 @@ class _CellStep(Step):
     def call_of(self, value: Any) -> tuple[Any, Any]:
         item = self.work_item_of(value).item
         return self.cell_of(0, value).key, (item.id, item.input, item.row)
+
+
+# ---- How is each item answered, recorded and passed on to the evaluators? -----------------------
 
 
 class AnsweringStep(_CellStep):
@@ -280,6 +289,10 @@ def is_cut_off(metadata: Any) -> bool:
     """Return whether an answer's metadata says that the model reached its limit of tokens."""
     return isinstance(metadata, dict) and metadata.get("finish") == "length"
 
+
+# ---- How does an evaluator score the answers that it has not scored yet? ------------------------
+#
+# They arrive in a bounded queue, so that a slow evaluator does not let them pile up.
 
 _QUEUE_SIZE = 256
 

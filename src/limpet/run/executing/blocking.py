@@ -30,6 +30,12 @@ from limpet.executors.threads import THREADS, ProcessorUse, begun_at, waited_for
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.journal.journal import Journal
 
+# ---- Do plain functions compute so much that several processes would help? ----------------------
+#
+# They run in threads, and Python lets one thread compute at a time. Calls that only wait for
+# others do not mind. Of those that compute, the user sees that each takes long, and nothing of the
+# reason.
+
 _LOOK_EVERY_S = 0.5
 _LONG_S = 0.5
 _LOOKS = 4  # in a row
@@ -69,6 +75,8 @@ class ComputingWatch:
                 os.cpu_count(),
             )
 
+
+# ---- Which async function blocks the event loop? ------------------------------------------------
 
 _REST_S, _SAMPLE_S = 0.05, 0.02
 _LATE_S = 0.03

@@ -18,6 +18,18 @@ from limpet.pacing.signals import FailureKind, Signal, recognised
 from limpet.text import harmless, money, one_line
 from limpet.types import Cell, Failure, Outcome
 
+# ---- Is a failure a mistake in the code, and which failures have the same cause? ----------------
+#
+# Python's own exceptions for mistakes, like `KeyError`, are retried once: a `KeyError: 'choices'`
+# may come from an odd response once, but not ten times. Exceptions of a provider's client keep
+# their usual kind, and so does a mistake raised while handling one: it goes away with its cause.
+#
+# `ValueError` is not a mistake. Parsers raise it, and the model's next answer may well parse.
+#
+# Two failures are alike when they have the same class and type, and the same message without
+# numbers and quoted parts: ids, amounts and answers differ between items that fail for the same
+# reason.
+
 MISTAKES = (
     TypeError,
     AttributeError,
@@ -124,6 +136,8 @@ def _without_number(word: re.Match[str]) -> str:
     """Replace a word that contains a digit: a number, an id, an address."""
     return _LEFT_OUT if any(map(str.isdigit, word[0])) else word[0]
 
+
+# ---- Should the run continue, now that this outcome is on disk? ---------------------------------
 
 FIRST_FAILURES = 5
 """This many alike failures without a success stop the run."""

@@ -22,6 +22,8 @@ from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Failure, Outcome, Output, Score, Usage
 from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
 
+# ---- What is recorded of a cell: its scores, its status, and no secrets. ------------------------
+
 
 def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:
     """Return the public record of an evaluator's scores, in NAT's shape; None: it failed."""
@@ -79,6 +81,9 @@ def masked_record(
 logger = logging.getLogger("limpet.run")
 
 
+# ---- Reports what was left out of results. ------------------------------------------------------
+
+
 class Omissions:
     """Reports what was left out of results, once per kind, in the log and in `events.jsonl`."""
 
@@ -98,6 +103,13 @@ class Omissions:
             self._journal.log_event("left_out", what=what, why=why)
         except JournalError:  # appending the record reports the disk's failure
             logger.debug("could not write to events.jsonl", exc_info=True)
+
+
+# ---- What was paid for a cell, until it is done? ------------------------------------------------
+#
+# A reply is paid for whatever becomes of it: the attempt may fail after it, or another vote. So
+# each reply is noted the moment it is there, for its cell, across all attempts. Only an attempt
+# that ends well says itself what it used.
 
 
 @dataclass(slots=True)
@@ -188,6 +200,9 @@ class Step:
     def call_of(self, value: Any) -> tuple[Any, Any]:
         """Return what identifies an input's call, and the row that may name files."""
         raise NotImplementedError
+
+
+# ---- What is written of a finished input: its record, its facts, and why it failed. -------------
 
 
 class Outcomes:

@@ -43,6 +43,13 @@ from limpet.types import Outcome
 logger = logging.getLogger("limpet.run")
 
 
+# ---- Which answers of a run are in its live file, and when does one get there? ------------------
+#
+# `workflow_output.jsonl` of a toolkit's run has for each answer the row that
+# `workflow_output.json` will have. It begins with what is kept, so that an answer that runs again
+# has one line.
+
+
 class LiveAnswers:
     """The live file of a session. As a guard it sees each answer on disk, and stops nothing.
 
@@ -84,6 +91,8 @@ def _kept(rows: AnswerRows, lookup: Lookup) -> Iterator[tuple[Any, str, int]]:
         record = answer_record(rows.names, item.id, item.row, answer, trace, metadata)
         yield record, item.id, work_item.trial
 
+
+# ---- How do items pass through the workflow and its evaluators at the same time? ----------------
 
 _CHUNK = 500
 

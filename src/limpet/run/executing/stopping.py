@@ -134,6 +134,11 @@ def _waiting_words(room_s: float) -> str:
     return f"finished results wait for space on the disk{limit}"
 
 
+# ---- What does a script get from a run that stopped before it was done? -------------------------
+#
+# An error, so that the script does not go on to its next run, or publish, as if this one were
+# done. It is raised when everything finished is on disk, and what came out is its `result`.
+
 ResultT = TypeVar("ResultT", EvaluationResult, MapResult)  # type: ignore[type-arg]  # of any types
 
 

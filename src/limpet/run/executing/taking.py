@@ -25,6 +25,13 @@ from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW, RandomOrder, RunFile
 from limpet.types import Item, Outcome, Scale
 
+# ---- In which order does a session with `stop_when` take the items? -----------------------------
+#
+# In a random one: where it stops, what it has done must be a sample of all, whatever the order of
+# the dataset. Each item has a rank, a hash of the seed and its id, and is taken in the order of
+# the ranks. So a resumed session takes the same order, rows that are added or removed move no
+# other, and two runs of one dataset that stop early have mostly the same items.
+
 
 def begin_order(
     run_file: RunFile, request: Request, columns: Mapping[str, ColumnReader]
@@ -56,6 +63,8 @@ def _cut_off_at(run_file: RunFile, order: RandomOrder, columns: Mapping[str, Col
     }
     return max((rank(order.seed, id_).hex() for id_ in ids), default="")
 
+
+# ---- Which item does a session with `stop_when` take next, and is it enough? --------------------
 
 _EVERY, _EVERY_SHARE = 10, 0.01
 """How many more items are finished before the next look: 10, and above 1,000 items 1% of them, as a
@@ -283,6 +292,8 @@ def _groups(items: Sequence[Item], field: str) -> list[str]:
     values = (item.row.get(field) for item in items)
     return [value if isinstance(value, str) else encode(value)[0].decode() for value in values]
 
+
+# ---- How do items enter the steps one by one, so that a session can stop when it is enough? -----
 
 _WAITING, _MOST_WAITING = 8, 32
 """No item begins while as many inputs of a step wait, for a call or for the disk, as are in flight,

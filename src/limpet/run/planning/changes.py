@@ -42,6 +42,8 @@ from limpet.run.planning.versions import (
 )
 from limpet.run.run_file import OnChange, RunFile
 
+# ---- What changed, in a few lines, for a plan and for the question what to do about it. ---------
+
 _MOST_LINES = 8
 
 
@@ -138,6 +140,8 @@ def heading(difference: Difference) -> str:
         return f"{name}: {difference.change}"
     return f"{name}: changed; {why}" if why else name
 
+
+# ---- What changed since results were made, and does the user want them made again? --------------
 
 MOST_ANSWERS = 100
 MOST_SECONDS = 300.0

@@ -298,6 +298,17 @@ def noted_of(layout: Layout) -> dict[str, Any]:
     return {}
 
 
+# ---- What do the evaluators see of each item, as digests? ---------------------------------------
+#
+# The key of a score contains the digest of what its evaluator reads of the item. So that a reader
+# need not open a hundred thousand rows to find their scores, a session writes these digests to
+# `index/items_seen`: a line of JSON, and then for each distinct `reads` 16 bytes per item.
+#
+#     {"items":[<bytes>,<crc>],"reads":[["expected","output"]],"crc":<crc>}
+#
+# `items` says of which `items.jsonl` they are, by its size and checksum. The file may be deleted:
+# readers then open the rows.
+
 Reads = frozenset[str]
 UNKNOWN = bytes(KEY_BYTES)
 """Stands for the digest of an item that has no JSON form."""

@@ -31,6 +31,8 @@ from limpet.run.results.costs import Prices, planned_gaps
 from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity, to_data
 from limpet.secrets.masking import Masking
 
+# ---- What will the calls of a plan cost, going by the results that are there? -------------------
+
 
 def with_expected_costs(
     plan: Plan, layout: Layout, steps: Iterable[Any], prices: Prices | None
@@ -73,6 +75,9 @@ def _with_cost(step: StepPlan, known: Mapping[str, Any]) -> StepPlan:
         )
     except (TypeError, KeyError, AttributeError, ZeroDivisionError):
         return step  # it calls no model, or does not say what it used
+
+
+# ---- What would this session do, given the results of the run? ----------------------------------
 
 
 class Planner:

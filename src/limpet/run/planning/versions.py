@@ -17,6 +17,10 @@ from limpet.run.planning.identity_file import write_identity
 from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
 
+# ---- The identity of each step when the run was planned, and what of it changed during the run.
+#
+# A step is inspected once per run, not once per cell: that takes up to a tenth of a second.
+
 _MOST_NAMES = 5_000
 _CACHES = ".cache_parameters"  # of every function under `lru_cache`
 _OF_A_THREAD = "_thread._local"
@@ -108,6 +112,8 @@ class StepIdentities:
         """The steps of whose class a run makes an object, which is not inspected."""
         return {name for name, look in self._inspections.items() if look.is_class}
 
+
+# ---- Which other versions of the code have results, and which of these did the user keep? -------
 
 _MOST_VERSIONS = 10
 

@@ -23,6 +23,8 @@ from limpet.run.record_fields import METADATA, fields_of
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
 
+# ---- Why would this item be run again, or kept? -------------------------------------------------
+
 Verdict = Literal["kept", "runs", "runs again", "asks first"]
 _FORCED = "forced by an unfinished redo, which --keep cancels"
 
@@ -268,6 +270,8 @@ def _edited(work_item: WorkItem, before: Entry) -> list[str]:
         was.pop("id", None)  # it was made from the content
     return sorted(name for name in {*row, *was} if row.get(name) != was.get(name))
 
+
+# ---- What does each step depend on, and how does it differ from the run? ------------------------
 
 Compared = Literal["now", "asked", "before", "nothing"]
 

@@ -171,6 +171,9 @@ class Calls(Sequence[Call]):
         return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[place])
 
 
+# ---- What does an evaluator have to score, and under which key is the score kept? ---------------
+
+
 class Scoring(NamedTuple):
     """An output for an evaluator to score.
 
@@ -207,6 +210,8 @@ def ballot_key(work_item: WorkItem, identity: Any) -> str:
     """Return the key under which a reply of a model is kept, given what it depends on."""
     return digest("ballot", identity, work_item.trial, work_item.identity.hex())
 
+
+# ---- How many calls of models do missing scores take, if replies that are on disk count? --------
 
 _ENOUGH = 10_000
 

@@ -37,6 +37,8 @@ from limpet.run.planning.items_file import (
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
 from limpet.types import Item
 
+# ---- Reads `items.jsonl`: the format is in `run/planning/items_file.py`. ------------------------
+
 _ID = b'","id":'
 _AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
@@ -246,6 +248,9 @@ class ItemsFile:
         """Return an item as bytes, with its row; equal bytes are equal items."""
         line = self._line(place)
         return line[line.index(b'"id":', KEY.stop) :]
+
+
+# ---- Which answer counts for each item in each trial? -------------------------------------------
 
 
 class AskedCell(NamedTuple):

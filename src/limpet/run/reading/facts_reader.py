@@ -34,6 +34,11 @@ from limpet.journal.lines import (
 from limpet.json_values import encode
 
 _GROUP_BYTES = 2**18
+# ---- What was appended to a file since it was last read? ----------------------------------------
+#
+# A file of a run grows by whole lines, so each is read once. What follows the last valid line is
+# read again: it may just be written, or recovery may cut it off.
+
 Lines = tuple[list[bytes], list[int], list[bytes]]
 """The keys of lines, where they begin, and the lines."""
 
@@ -112,6 +117,8 @@ class NewLines:
         self.end += len(passed)
         self.crc = crc32(passed, self.crc)
 
+
+# ---- How is one record found among a hundred thousand, without reading the others? --------------
 
 ValueT = TypeVar("ValueT")
 Group: TypeAlias = tuple[list[bytes], list[ValueT], list[bytes]]
@@ -366,6 +373,9 @@ def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:
         if len(facts) == len(lines):
             return facts
     return [facts_in(line, line.find(_SECONDS, KEY.stop)) or {} for line in lines]
+
+
+# ---- Which cells failed last, and why? ----------------------------------------------------------
 
 
 class Failed(NamedTuple):

@@ -191,6 +191,9 @@ def _shown(path: Path) -> str:
     return one_line(os.path.normpath(path))
 
 
+# ---- Which runs does a matrix have, and what does each vary? ------------------------------------
+
+
 class VariantRun(NamedTuple):
     """A variant of a matrix on disk.
 

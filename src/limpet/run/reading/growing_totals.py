@@ -22,6 +22,8 @@ from limpet.run.record_fields import MASKED, OUTPUT, SAW_MASKED
 from limpet.run.results.score_numbers import restored, state_of
 from limpet.run.results.summary import Numbers
 
+# ---- What do lines of answers and scores add to the numbers of a run? ---------------------------
+
 
 class AddedLines:
     """Adds up lines of a run whose answers and scores are found by their keys.
@@ -91,6 +93,8 @@ class AddedLines:
         scores.note_masked(failed.facts)
         self.numbers.masked += bool(failed.facts.get(MASKED))
 
+
+# ---- What do new lines add to the numbers of a run that grows? ----------------------------------
 
 _ROUND_BYTES = 2**22
 _GENERATION = b'"generation":'

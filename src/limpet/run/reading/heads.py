@@ -137,6 +137,8 @@ class Heads:
                 yield number
 
 
+# ---- Which rows of the table are wanted, and in which order? ------------------------------------
+
 Places = NDArray[np.intp]
 PLACE, SECONDS, COST = "place", "seconds", "cost"
 """What can be sorted by besides scores; the first is the order of the dataset."""
@@ -246,6 +248,11 @@ def _labels(table: ScoreTable, name: str) -> Labels:
 def _named(columns: Mapping[ScoreName, Any], name: str) -> Any:
     return next((column for known, column in columns.items() if str(known) == name), None)
 
+
+# ---- Which items contain a text, or have a value in a field? ------------------------------------
+#
+# That is in no column of numbers: the items themselves are read, some in each call, so that none
+# takes long. What was searched stays known; items that have changed since are searched again.
 
 _CHUNK = 200
 

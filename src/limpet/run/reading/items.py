@@ -163,6 +163,8 @@ class ItemsReader:
         return {step: self.failures.record(failed).get("error")}
 
 
+# ---- Everything that a run's files say about one item. ------------------------------------------
+
 _Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
 """Failed attempts by id and trial."""
 

@@ -23,6 +23,14 @@ from limpet.run.results.summary import NUMBERS, Numbers
 from limpet.run.run_file import RunFile, to_data
 from limpet.version import VERSION
 
+# ---- How much of the events of a session that runs was read already? ----------------------------
+#
+# Most events of a long session are of calls that have ended. So a session of a large run notes in
+# `index/events`, with its totals, which calls were in flight and what else its events say: a
+# checksum of all that follows, and a line of JSON. A reader believes it if the events that it is
+# of have the checksum that it names, and reads those that follow. The file may be deleted: readers
+# then read all events.
+
 _FORM = 1
 
 
@@ -72,6 +80,18 @@ def read_events(layout: Layout, start: int) -> EventLog:
             log.is_stopping, log.end, log.crc = bool(about["stopping"]), end, about["crc"]
             return log
     return EventLog(layout.events, start)
+
+
+# ---- Is the summary that a session noted at its end still that of the run? ----------------------
+#
+# Adding up a hundred thousand items takes a second. So a session notes its numbers in
+# `index/summary` when it ends, whether or not the run is complete:
+#
+#     {"of":"<digest>","crc":<crc>}
+#     {"n":100000,"workflow":{…},…}
+#
+# `of` is a digest of all that the numbers follow from: every byte of the columns, of the failures
+# and of the items, and what `run.json` asks. The file may be deleted: readers then add up.
 
 
 def digest_of_asked(layout: Layout, run_file: RunFile) -> str | None:
@@ -128,6 +148,17 @@ def noted_summary(layout: Layout, inputs: str) -> dict[str, Any] | None:
             return found
     return None
 
+
+# ---- Are the scores that a session noted at its end still those of the run? ---------------------
+#
+# Reading the columns of a hundred thousand items takes seconds, and a comparison reads two runs.
+# So a session notes what each cell scored in `index/scores` when it ends: a line of JSON, and then
+# the arrays it names, one after the other.
+#
+#     {"of":"<digest>","cells":100000,"parts":[[["answered"],"Q",800000],…],"crc":<crc>}
+#
+# `of` is the digest of all that they follow from, as in `index/summary`. The file may be deleted:
+# readers then read the columns.
 
 ArrayName = tuple[str | None, ...]
 """What an array holds, like `("values", "judge", "tone")`."""
@@ -211,6 +242,19 @@ def _split(
         at += size
     return packed
 
+
+# ---- How much of a run that has not ended was added up already? ---------------------------------
+#
+# Adding up a hundred thousand items takes seconds, and a page opens a run while it runs. So a
+# session of a large run notes its totals in `index/totals` now and then: a checksum of all that
+# follows, a line of JSON, and the arrays it refers to by their numbers.
+#
+#     9f0c11aa
+#     {"form":2,"of":"<digest>","ends":{"workflow_output.jsonl":[<bytes>,<crc>],…},"known":{…},…}
+#
+# They are the totals of the first bytes of each column and of the failures. A reader believes them
+# if these bytes have that checksum, and `of`, the digest of all that is asked, is the same; it
+# adds what follows. The file may be deleted: readers then add up everything.
 
 _TOTALS_FORM = 2
 _ARRAY = "array"

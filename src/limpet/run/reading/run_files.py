@@ -26,6 +26,18 @@ from limpet.run.reading.progress import age_s, seconds_of
 from limpet.run.record_fields import BALLOTS
 from limpet.run.run_file import RunFile, Session
 
+# ---- Is a process working on this run? ----------------------------------------------------------
+#
+# Only the lock itself knows for sure, and trying it has a price: a reader holds it for a moment,
+# and a writer that starts in that moment has to try again. `/proc/locks` can be read without that,
+# but names a file by a device number that differs from the file's own on btrfs and overlays. So we
+# trust the lock's text, which says who took it last. That process is alive if this machine has a
+# process with its pid, has not been restarted since, and the process is no younger than the text
+# says: else the pid was given to another process. Only for a process in another container, whose
+# pid means nothing here, we try the lock itself.
+#
+# A process that is alive may have released the lock; then `run.json` says that its session ended.
+
 _PROC = Path("/proc")
 _SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
 
@@ -92,6 +104,8 @@ def _read(path: Path) -> str:
     except OSError:
         return ""
 
+
+# ---- Which files make up a run, and is a session working on it? ---------------------------------
 
 logger = logging.getLogger("limpet.run")
 _NAME = re.compile(r"\w[\w.-]*")
@@ -281,6 +295,12 @@ class RunFiles:
 
 def _is_evaluator(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.endswith(BALLOTS)
+
+
+# ---- Does `run.json` still describe the files of a run? -----------------------------------------
+#
+# It does not if a file was damaged after the last session, if the last session was killed before
+# it was recorded, or while it ran. Then the results themselves are counted.
 
 
 def has_newer_items(run: RunFiles) -> bool:

@@ -249,6 +249,9 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+# ---- Which cells have the lowest score? Of a hundred thousand, only these are read. -------------
+
+
 def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = False) -> list[int]:
     """Return the numbers of the cells with the lowest scores, the lowest first.
 

@@ -144,6 +144,12 @@ def is_bounded(number: float) -> bool:
     return -_MOST <= number <= _MOST
 
 
+# ---- Which prices are for no model, and which models have none? ---------------------------------
+#
+# A price counts for the name that was asked for, and for the one that the server returned:
+# `gpt-4.1` is answered as `gpt-4.1-2025-04-14`.
+
+
 def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
     """Set `prices` of a summary: the prices that no model has, and the models without one."""
     summary.pop("prices", None)
@@ -216,6 +222,8 @@ def _others(prices: Prices, names: Collection[str]) -> list[str]:
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(one_line, names))
 
+
+# ---- What did the calls of a step use, in all and each? -----------------------------------------
 
 _OF_EACH = ("total_tokens", "cost")
 """What is kept of each call, for quantiles."""

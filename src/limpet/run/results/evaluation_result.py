@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from limpet.run.reading.reader import RunReader
 
 
+# ---- The file that `EvaluationResult.report` has made. ------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class ReportFile:
     """A report in one HTML file. A notebook shows it as a link.
@@ -65,6 +68,9 @@ class ReportFile:
         link = f'<a href="{escape(address)}" target="_blank">{escape(one_line(str(self.path)))}</a>'
         more = f"<p>{escape(self.left_out)}</p>" if self.left_out else ""
         return f"<p>{link} ({size(self.bytes)})</p>{more}"
+
+
+# ---- The result of an evaluation, read back from its files. -------------------------------------
 
 
 @dataclass(slots=True)

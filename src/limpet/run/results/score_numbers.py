@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
 
 
+# ---- Which item, and which group of items, does each cell belong to? ----------------------------
+#
+# Several trials of one item are not several items, and items about one document are not
+# independent: both make an interval wider.
+
+# ---- Which item, and which group of items, does each cell belong to? ----------------------------
+#
+# Several trials of one item are not several items, and items about one document are not
+# independent: both make an interval wider.
+
+
 class CellItems:
     """The item and the groups of each cell, by its number.
 
@@ -68,6 +79,9 @@ class CellItems:
         return list(self._values[field])
 
 
+# ---- How many cells of a step failed, and of what? ----------------------------------------------
+
+
 class FailureCounts:
     """Counts the failures of a step.
 
@@ -109,6 +123,8 @@ def class_and_exception(error: Mapping[str, Any]) -> tuple[str, str]:
     kind = str(error.get("class", "unknown"))
     return kind, str(error.get("type") or kind)
 
+
+# ---- How many results are not by the current version, or are to be made again? ------------------
 
 PENDING = "pending"
 EARLIER_ON_DISK = "earlier_on_disk"
@@ -194,6 +210,9 @@ def earlier_words(number: int) -> list[str]:
         return []
     answers = count(number, "answer of an earlier version is", "answers of an earlier version are")
     return [f"{answers} on disk and {'does' if number == 1 else 'do'} not count: {_WAY_BACK}"]
+
+
+# ---- The numbers of one evaluator: its scores, labels, votes and failures, added up. ------------
 
 
 class PartScores(NamedTuple):
@@ -321,6 +340,11 @@ class ScoreNumbers:
             summary["saw_masked"] = self.saw_masked
         return summary
 
+
+# ---- How are the numbers of a run kept in a file, so that others can be added to them later? ----
+#
+# As lists, dicts and arrays that follow the form of the objects. They are read back into new
+# objects, which say what has to be there: a file can bring in numbers and names, and nothing else.
 
 T = TypeVar("T")
 _GIVEN = frozenset({"cell_items", "scale", "_step", "_waiting"})

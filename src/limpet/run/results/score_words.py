@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
 
 
+# ---- What is declared of an evaluator's scores, in a summary and in words? ----------------------
+
 _UNIT = (0.0, 1.0)
 _NEAR = 1e-6
 """A score this near outside of its range, as a share of its width, is a rounding error."""
@@ -49,6 +51,9 @@ def counted(value: float, scale: Scale) -> float:
     low, high = scale.range or _UNIT
     near = _NEAR * (high - low)
     return low if low - near <= value < low else high if high < value <= high + near else value
+
+
+# ---- Which score is meant by a name like `judge.quality`, and where is it in an item? -----------
 
 
 class ScoreName(NamedTuple):
@@ -103,6 +108,8 @@ def parts_of(score: Mapping[str, Any]) -> Iterable[tuple[str | None, Mapping[str
         return list(score["scores"].items())
     return [(None, score)] if score else []
 
+
+# ---- What are the values of an evaluator's scores, and how are they written in a few words? -----
 
 NO_MEAN = "–"
 _MOST_LABELS = 5
@@ -312,6 +319,9 @@ def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
         yield from ((name, record["score"]) for name, record in score["scores"].items())
     else:
         yield None, score["score"]
+
+
+# ---- Did a run stop because it was enough, in words? --------------------------------------------
 
 
 def stop_when_lines(summary: Mapping[str, Any]) -> list[str]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import ItemResult
 
 
+# ---- How is a value written into one cell of a table that people open? --------------------------
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _CONTROLS = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -71,6 +73,8 @@ def flat_cell(value: Any) -> Any:
         return value
     return encode(value)[0].decode()
 
+
+# ---- How are rows written as an Excel file? -----------------------------------------------------
 
 MOST_LETTERS = 32_767
 """The longest text that a cell of an Excel file can hold."""
@@ -145,6 +149,8 @@ def _excel_cell(sheet: Any, value: Any) -> Any:
     cell.data_type = "s"  # openpyxl would take "#N/A" as an error
     return cell
 
+
+# ---- Which columns do results have as a table, and what are they called? ------------------------
 
 Key = tuple[str, ...] | tuple[str, str, str | None, str]
 """What a cell is: `("own", name)`, `("score", evaluator, part, fact)`, `("fact", step, name)`,

@@ -214,8 +214,9 @@ _IMMUTABLE = {id(kind) for kind in _BY_TYPE if kind not in _MUTABLE}
 #
 # A string without white space does not count: it is the secret. If it does not look like a key,
 # the plan names it. A string with white space, or with letters beyond ASCII, is prose, like a
-# prompt about passwords: it counts by its digest, and is not shown. Anything else counts: `guess_password` is a function, `secret`
-# may be a puzzle. The same holds for strings in containers and in objects of libraries.
+# prompt about passwords: it counts by its digest, and is not shown. Anything else counts:
+# `guess_password` is a function, `secret` may be a puzzle. The same holds for strings in containers
+# and in objects of libraries.
 
 _TEXT = (str, bytes, bytearray)
 _CODE: tuple[type, ...] = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)

@@ -124,7 +124,7 @@ def _folded(word: str) -> str:
     return word.casefold().strip().replace("-", "_")
 
 
-# ---- How is a table written as HTML, for notebooks? ---------------------------------------------
+# ---- For notebooks and terminals ----------------------------------------------------------------
 
 
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -96,3 +96,11 @@ def test_a_function_may_ask_any_model_so_no_price_is_said_to_be_for_none(tmp_pat
         ROWS, lambda question: "!", prices={"gpt-5": PRICE}, run=tmp_path / "run", show=False
     )
     assert result.summary["prices"] == {"unused": ["gpt-5"], "missing": []}
+
+
+def test_where_nothing_answered_no_price_is_said_to_be_for_none(tmp_path):
+    def fails(question):
+        raise limpet.PermanentError("no")
+
+    result = limpet.evaluate(ROWS, fails, prices={"gpt-5": PRICE}, run=tmp_path, show=False)
+    assert "prices" not in result.summary

@@ -85,6 +85,9 @@ def without_empty(data: dict[str, Any]) -> dict[str, Any]:
 _PATH = re.compile(r"(?P<path>[^\s=:]*)[\s=:]*(?P<value>.*)", re.DOTALL)
 
 
+# ---- What does `--set path=value` change? -------------------------------------------------------
+
+
 def override(tree: Tree, text: str, location: Location | None = None) -> None:
     """Apply a `--set` to the tree.
 

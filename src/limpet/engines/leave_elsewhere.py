@@ -13,7 +13,7 @@ from typing import Any
 
 from limpet.engines.messages import ASK, Message
 from limpet.errors import LimpetError
-from limpet.pacing import signals as shapes
+from limpet.pacing import signals
 from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.limits import Limit, number
 from limpet.pacing.registry import current_pacers
@@ -34,7 +34,7 @@ def observed(observation: Observation) -> tuple[dict[str, str] | None, dict[str,
     if isinstance(usage, Mapping):
         amounts = {str(name): number(amount) for name, amount in usage.items()}
         counts = {name: amount for name, amount in amounts.items() if amount is not None}
-    return None if headers is None else shapes.lower_cased(headers), counts
+    return None if headers is None else signals.lower_cased(headers), counts
 
 
 # ---- in a worker --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from limpet.engines.tracebacks import CARRIED, user_traceback
 from limpet.errors import PermanentError
 from limpet.foreign import is_interrupt, readable
 from limpet.json_values import NotPlainError, kept_form
-from limpet.pacing import signals as shapes
+from limpet.pacing import signals
 from limpet.pacing.signals import recognised
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output, Score, Usage
@@ -222,13 +222,13 @@ def _state(error: BaseException) -> dict[str, Any]:
     own = BaseException.__dict__["__dict__"].__get__(error)
     state = {str(name): value for name, value in list(own.items())[:_MOST_ATTRIBUTES]}
     for name in _READ_FOR_PACING:
-        value = shapes.get(error, name)
+        value = signals.get(error, name)
         if value is not None:
             state[name] = _read(name, value)
     response = state.pop("response", None)
     state = {name: _plain_error(value) for name, value in state.items()}
     state = {name: value for name, value in state.items() if value is not None}
-    if headers := shapes.headers_of(error):
+    if headers := signals.headers_of(error):
         state.setdefault("headers", headers)
     if response is not None:
         state["response"] = response if _is_small(response) else _packed_response(response)
@@ -238,20 +238,20 @@ def _state(error: BaseException) -> dict[str, Any]:
 def _read(name: str, value: Any) -> Any:
     if callable(value):  # gRPC: code() is an enum
         try:
-            return shapes.get(value(), "name")
+            return signals.get(value(), "name")
         except Exception:  # noqa: BLE001 - it may need arguments or raise anything
             return None
     if name == "headers" and not _is_small(value):
-        return shapes.lower_cased(value)
+        return signals.lower_cased(value)
     return value
 
 
 def _packed_response(response: Any) -> dict[str, Any]:
-    values = {name: shapes.get(response, name) for name in _OF_RESPONSE}
+    values = {name: signals.get(response, name) for name in _OF_RESPONSE}
     content = values["_content"]
-    values["_content"] = content[: shapes.TEXT_LIMIT] if isinstance(content, bytes) else None
+    values["_content"] = content[: signals.TEXT_LIMIT] if isinstance(content, bytes) else None
     plain = {name: value for name, value in values.items() if _is_small(value)}
-    plain["headers"] = shapes.lower_cased(shapes.get(response, "headers"))
+    plain["headers"] = signals.lower_cased(signals.get(response, "headers"))
     return plain
 
 

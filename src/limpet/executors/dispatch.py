@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from limpet.executors import settlement as reasons
+from limpet.executors import settlement
 from limpet.executors.countdown import Countdown
 from limpet.executors.details import Attempt, Call, Cancelled, Finished
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
@@ -138,7 +138,7 @@ class Dispatch:
         call = self._queue.remove(index) or self._gate.remove(index)
         if call is None:
             return False
-        error = reasons.cancelled_on_request(index)
+        error = settlement.cancelled_on_request(index)
         call.details.log_exception(error)
         self._carry_out(call, Decision(Action.FAIL, error, on_request=True), None)
         self.pump()
@@ -331,7 +331,7 @@ class Dispatch:
         if self.ended.done():
             return
         if self._signals_handled == 1:
-            self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
+            self._stop(settlement.interrupted(), grace_s=STOP_GRACE_S)
         else:
             self.flight.drop_all()
             self._end()

@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 from limpet.arguments import function, signal_or_none, whole_number_from
 from limpet.errors import PermanentError
-from limpet.executors import settlement as reasons
+from limpet.executors import settlement
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import UNSET, Call, ExecutionDetails, InputT, OutputT, Unset
 from limpet.executors.inputs import NOTHING, open_plain_inputs
@@ -110,7 +110,7 @@ class _SyncRun(Generic[InputT, OutputT]):
             except KeyboardInterrupt:
                 if self._signals_received <= 1:
                     raise
-                self._stop(reasons.interrupted())
+                self._stop(settlement.interrupted())
             finally:
                 self._progress.close()
         for _ in range(len(self.outputs), self._inputs.total or 0):
@@ -132,7 +132,7 @@ class _SyncRun(Generic[InputT, OutputT]):
 
     def _stopping(self) -> bool:
         if self._signals_received and self.stop_reason is None:
-            self._stop(reasons.interrupted())
+            self._stop(settlement.interrupted())
         return self.stop_reason is not None
 
     def _attempt(self, call: Call) -> bool:
@@ -167,7 +167,7 @@ class _SyncRun(Generic[InputT, OutputT]):
         signal, wait_s = rules.decide(error, call.retries, self._progress, call.mistakes)
         call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.QUOTA:
-            self._stop(reasons.quota_exhausted(error, signal.retry_after_s))
+            self._stop(settlement.quota_exhausted(error, signal.retry_after_s))
             return False
         if wait_s is None:
             call.details.fail()

@@ -15,8 +15,7 @@ from limpet.models.completion import Reading, note_usage
 from limpet.models.failures import refusal
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema, with_instruction
-from limpet.pacing import observe
-from limpet.pacing import signals as shapes
+from limpet.pacing import observe, signals
 from limpet.pacing.registry import endpoint, endpoint_for
 from limpet.secrets.in_headers import Secrets
 from limpet.text import one_line, text_of
@@ -85,7 +84,7 @@ class ClientModel(ChatModel):
             response = self._create(model=self._model, **request)
             response = await response if is_awaitable(response) else _NOT_ASYNC
         except Exception as error:
-            status = shapes.status_of(error)
+            status = signals.status_of(error)
             if status not in _OWN_STATUSES:
                 raise  # with its status and headers, which the pacer reads
             said, body = self._secrets.show(text_of(error)), getattr(error, "body", None)
@@ -96,7 +95,7 @@ class ClientModel(ChatModel):
                 f"{self._where}: the client is not asynchronous",
                 hint="use AsyncOpenAI instead of OpenAI",
             )
-        headers = shapes.lower_cased(getattr(response, "headers", None) or {})
+        headers = signals.lower_cased(getattr(response, "headers", None) or {})
         if headers:
             observe(headers=headers)
         return Response(self._body_of(response), headers)

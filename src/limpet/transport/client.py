@@ -33,10 +33,6 @@ from limpet.transport.reply import Deadlines, HttpReply, within
 #
 # Apart from `failures`, as importing the client takes a fifth of a second.
 
-# ---- What do the HTTP client's exceptions mean? -------------------------------------------------
-#
-# Apart from `failures`, as importing the client takes a fifth of a second.
-
 
 def translated(
     error: Exception, where: str, show: Show, connect_timeout: float | None

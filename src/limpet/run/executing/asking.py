@@ -131,6 +131,9 @@ class StepQueue(Inputs, Generic[T]):
         self._waiting.clear()
 
 
+# ---- How is each item answered, recorded and passed on to the evaluators? -----------------------
+
+
 class _CellStep(Step):
     """What the steps of an evaluation share: each of their inputs is about a work item."""
 
@@ -147,9 +150,6 @@ class _CellStep(Step):
     def call_of(self, value: Any) -> tuple[Any, Any]:
         item = self.work_item_of(value).item
         return self.cell_of(0, value).key, (item.id, item.input, item.row)
-
-
-# ---- How is each item answered, recorded and passed on to the evaluators? -----------------------
 
 
 class AnsweringStep(_CellStep):

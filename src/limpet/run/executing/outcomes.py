@@ -161,6 +161,9 @@ class Paid:
         return replace(usage, times=told.times) if usage and isinstance(told, Usage) else usage
 
 
+# ---- What is a step, and what is written of its inputs? -----------------------------------------
+
+
 class Step:
     """A step of a session: what it is called, and what is recorded of its inputs.
 

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 # Several trials of one item are not several items, and items about one document are not
 # independent: both make an interval wider.
 
-# ---- Which item, and which group of items, does each cell belong to? ----------------------------
-#
-# Several trials of one item are not several items, and items about one document are not
-# independent: both make an interval wider.
-
 
 class CellItems:
     """The item and the groups of each cell, by its number.

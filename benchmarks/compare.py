@@ -74,7 +74,7 @@ def main() -> None:
              *least(folder, "--json", "--fail-if-worse", "exact_match=0.1")),
         ]  # fmt: skip
         for run in ("a", "b"):
-            (folder / run / "index" / "scores").unlink()  # as after a kill
+            (folder / run / "index" / "numbers").unlink()  # as after a kill
         slow = least(folder)
     finally:
         shutil.rmtree(folder)

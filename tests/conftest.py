@@ -41,10 +41,12 @@ if PROFILE == "same" and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
-# Whoever starts the tests in the background has SIGINT ignored, and so would have all that they
-# start: nothing could be interrupted.
+# Whoever starts the tests in the background has SIGINT ignored, or with nohup SIGHUP, and so would
+# have all that they start: nothing could be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(optionalhook=True)

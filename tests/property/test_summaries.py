@@ -75,7 +75,7 @@ def test_a_summary_read_from_columns_is_that_of_the_items_one_by_one(run):
             retry=limpet.Retry(max_retries=0),
             show=False,
         )
-        (path / "index" / "summary").unlink()
+        (path / "index" / "numbers").unlink()
         with RunReader(path) as reader:
             totals = reader.summary()
             numbers = Numbers(reader.evaluators, reader.trials, reader.run_file.scales)

@@ -68,34 +68,9 @@ class Layout:
         return self.home / "items.jsonl"
 
     @property
-    def items_note(self) -> Path:
-        """A note of what `items.jsonl` contains."""
-        return self.home / "index" / "items.json"
-
-    @property
-    def items_seen(self) -> Path:
-        """A note of what evaluators see of the items."""
-        return self.home / "index" / "items_seen"
-
-    @property
-    def summary_note(self) -> Path:
-        """A note of the summary at the end of the last session."""
-        return self.home / "index" / "summary"
-
-    @property
-    def scores_note(self) -> Path:
-        """A note of what each cell scored at the end of the last session."""
-        return self.home / "index" / "scores"
-
-    @property
-    def totals_note(self) -> Path:
-        """A note of the totals of a session that has not ended."""
-        return self.home / "index" / "totals"
-
-    @property
-    def events_note(self) -> Path:
-        """A note of the calls in flight of a session that has not ended."""
-        return self.home / "index" / "events"
+    def numbers(self) -> Path:
+        """A note of the numbers at the end of the last session."""
+        return self.home / "index" / "numbers"
 
     @property
     def lock(self) -> Path:

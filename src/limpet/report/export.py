@@ -18,7 +18,7 @@ from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import VariantRun
-from limpet.run.results.output_files import AnswerRows, write_outputs, write_summary
+from limpet.run.results.output_files import AnswerRows, write_outputs
 from limpet.run.results.table import (
     VALUE,
     Key,
@@ -150,8 +150,7 @@ def write_nat(reader: RunReader, directory: Path) -> None:
         Layout(directory),
         AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True),
     )
-    summary = write_outputs(layout, reader.items(), reader.evaluators, rows, reader.summary)
-    write_summary(layout, summary)
+    write_outputs(layout, reader.items(), reader.evaluators, rows, reader.summary())
 
 
 # ---- How are the rows of a run written as a Parquet file? By duckdb, from lines of JSON. --------

@@ -165,6 +165,8 @@ class Session:
         ended: When it ended properly; empty: it is running, or was cut off.
         given_up: How many calls in flight it gave up when it stopped: they may have been paid for.
         items_file: The size and the checksum of `items.jsonl`; empty: unknown.
+        items_made_of: A digest of all that `items.jsonl` is made of; empty: unknown.
+        standing: For how many items an earlier answer may count; None: unknown.
         columns: By step, the size and the checksum of its column at the end (`size_and_crc`).
         did_all: Whether it did everything that was asked of it; some of it may have failed.
         stop_when: The half-width of each score at which it stops; empty: it runs all items.
@@ -183,6 +185,8 @@ class Session:
     ended: str = ""
     given_up: int = 0
     items_file: list[int] = field(default_factory=list)
+    items_made_of: str = ""
+    standing: int | None = None
     columns: dict[str, list[int]] = field(default_factory=dict)
     did_all: bool = False
     stop_when: dict[str, float] = field(default_factory=dict)

@@ -9,7 +9,6 @@ import pytest
 from cut_short import cut_short
 
 import limpet
-from limpet.run.reading import asked_cells as items_asked
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
 
@@ -105,18 +104,3 @@ def test_reading_a_run_imports_no_evaluators(tmp_path):
     )
     done = subprocess.check_output([sys.executable, "-c", script, str(tmp_path / "run")], text=True)
     assert done == "[]\n"
-
-
-def test_what_an_evaluator_reads_of_no_item_is_digested_once(tmp_path, monkeypatch):
-    def length(output):
-        return len(output)
-
-    rows = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(20)]
-    limpet.evaluate(rows, last_word, [length], run=tmp_path / "run")
-    digested = []
-    of_item = items_asked.seen_digest
-    monkeypatch.setattr(
-        items_asked, "seen_digest", lambda *what: digested.append(what) or of_item(*what)
-    )
-    assert len(limpet.load_run(tmp_path / "run").items) == 20
-    assert len(digested) <= 1

@@ -7,7 +7,6 @@ import pytest
 
 import limpet
 from limpet.run.reading import RunReader
-from limpet.run.reading import noted as noted_scores
 from limpet.run.results.score_words import ScoreName
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(5)]
@@ -40,11 +39,6 @@ def table_of(run):
         return reader.score_table()
 
 
-@pytest.fixture
-def noted(monkeypatch):
-    monkeypatch.setattr(noted_scores, "LEAST_CELLS", 0)
-
-
 def test_each_cell_has_its_scores_labels_failures_seconds_and_cost(tmp_path):
     result = make(tmp_path / "run", trials=2)
     table = table_of(tmp_path / "run")
@@ -70,18 +64,13 @@ def same(one, other):
     return str(one) == str(other)
 
 
-def test_the_note_of_a_session_gives_the_same_table_as_the_columns(tmp_path, noted, monkeypatch):
+def test_the_note_of_a_session_gives_the_same_table_as_the_columns(tmp_path, monkeypatch):
     make(tmp_path / "run", trials=2)
     with monkeypatch.context() as patch:
         patch.setattr("limpet.run.reading.run_results.add_up", None)  # would fail if it were called
         from_note = table_of(tmp_path / "run")
-    (tmp_path / "run/index/scores").unlink()
+    (tmp_path / "run/index/numbers").unlink()
     assert same(from_note, table_of(tmp_path / "run"))
-
-
-def test_a_small_run_has_no_note(tmp_path):
-    make(tmp_path / "run")
-    assert not (tmp_path / "run/index/scores").exists()
 
 
 def flipped(content):
@@ -103,14 +92,14 @@ DAMAGE = {
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_note_that_does_not_fit_is_not_used(tmp_path, noted, damage):
+def test_a_note_that_does_not_fit_is_not_used(tmp_path, damage):
     make(tmp_path / "run")
-    whole, note = table_of(tmp_path / "run"), tmp_path / "run/index/scores"
+    whole, note = table_of(tmp_path / "run"), tmp_path / "run/index/numbers"
     note.write_bytes(damage(note.read_bytes()))
     assert same(whole, table_of(tmp_path / "run"))
 
 
-def test_a_note_of_results_that_changed_since_is_not_used(tmp_path, noted):
+def test_a_note_of_results_that_changed_since_is_not_used(tmp_path):
     make(tmp_path / "run")
     column = tmp_path / "run/correct_output.jsonl"
     lines = column.read_bytes().splitlines(keepends=True)

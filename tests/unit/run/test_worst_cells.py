@@ -39,7 +39,7 @@ def test_they_are_those_of_reading_all(run, name, most, highest, is_killed):
     wanted = Filter(sort=score, descending=highest, worst=most)
     assert wanted.is_only_worst
     if is_killed:
-        (run / "index" / "summary").unlink(missing_ok=True)
+        (run / "index" / "numbers").unlink(missing_ok=True)
     with RunReader(run) as reader:
         all_of_them = wanted.ordered(reader.items())
         found = reader.items_at(worst_cells(reader, score, most, highest=highest))

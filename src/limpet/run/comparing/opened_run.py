@@ -2,15 +2,13 @@
 
 import os
 from collections.abc import Collection, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from limpet.errors import LimpetError
-from limpet.journal.lines import KEY_BYTES
 from limpet.run.comparing.results import RunAbout
 from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
@@ -19,12 +17,10 @@ from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.filters import check_fields, value_in
 from limpet.text import count, one_line
-from limpet.types import Scale
+from limpet.types import Item, Scale
 
 AnyRun = str | os.PathLike[str] | EvaluationResult
 """A run's directory, its name under `./runs`, or its result."""
-Digests = NDArray[np.uint64]
-"""The digest of each item, as two numbers."""
 
 
 class OpenedRun:
@@ -87,21 +83,21 @@ class OpenedRun:
         is_enough = self.reader.session.enough and not self.reader.is_running
         return ~ran if is_enough else np.zeros_like(ran)
 
-    @cached_property
-    def seen_by_workflow(self) -> Digests | None:
-        """The digest of what the workflow reads of each item; None: not known."""
-        file = self.file
-        if file is None:
-            return None
-        seen: Digests = _digests(file.contents.seen)[np.asarray(self.table.places)]
-        return seen
+    def seen(self, place: int, evaluator: str) -> tuple[str, bytes] | None:
+        """Return the digests of what the workflow and an evaluator read of the item at a place.
 
-    def seen_by(self, evaluator: str) -> Digests | None:
-        """Return the digest of what an evaluator reads of each item; None: not known."""
+        None: it is not known what they read.
+        """
         file, known = self.file, self.reader.run_file.steps.get(evaluator)
         if file is None or known is None:
             return None
-        return _digests(b"".join(file.all_seen_by(frozenset(known.reads), self.table.places)))
+        [by_evaluator] = file.seen_by(frozenset(known.reads), [place])
+        return file.contents[place].seen, by_evaluator
+
+    def item(self, place: int) -> Item:
+        """Return the item at a place of `items.jsonl`, which must be known."""
+        assert self.file is not None
+        return self.file.item(place)
 
     def values(self, field: str) -> list[Any]:
         """Return the value of a field for each item; `MISSING` where an item does not have it.
@@ -176,7 +172,3 @@ def counted(number: int, ids: Sequence[str]) -> str:
     named = ", ".join(map(one_line, ids))
     more = ", …" if number > len(ids) else ""
     return f"{count(number, 'item')} ({named}{more})"
-
-
-def _digests(content: bytes) -> Digests:
-    return np.frombuffer(content, np.uint64).reshape(-1, KEY_BYTES // 8)

@@ -5,7 +5,7 @@ in both runs: the workflow and the evaluator have read the same of it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,6 @@ class Pairs:
     new: OpenedRun
     base_rows: Rows
     new_rows: Rows
-    _is_same: dict[int, bool] = field(default_factory=dict)
 
     @cached_property
     def common(self) -> Flags:
@@ -52,42 +51,36 @@ class Pairs:
         ]
 
     def differing(self, evaluator: str) -> Flags:
-        """Return which items differ in what the workflow or the evaluator reads of them.
-
-        The digests tell, if both runs read the same fields. Where they differ, the rows decide.
-        """
+        """Return which items differ in what the workflow or the evaluator reads of them."""
         found = np.zeros(len(self.common), np.bool_)
-        if self.base.file is None or self.new.file is None:
-            return found  # not known, and said
-        at = np.flatnonzero(self.common)
-        if not len(at):
-            return found
-        same = np.ones(len(at), np.bool_)
-        for base, new in (
-            (self.base.seen_by_workflow, self.new.seen_by_workflow),
-            (self.base.seen_by(evaluator), self.new.seen_by(evaluator)),
-        ):
-            if base is None or new is None:
-                same[:] = False
-            else:
-                same &= (base[self.base_rows[at]] == new[self.new_rows[at]]).all(axis=1)
-        doubtful = at[~same]
-        for one in doubtful.tolist():  # once for all evaluators
-            if one not in self._is_same:
-                self._is_same[one] = self._is_same_row(one)
-            found[one] = not self._is_same[one]
+        for at in self._edited:
+            found[at] = not self._is_seen_the_same(at, evaluator)
         return found
 
-    def _is_same_row(self, at: int) -> bool:
+    @cached_property
+    def _edited(self) -> list[int]:
+        """The items that are not the same line in both runs."""
         base, new = self.base.file, self.new.file
-        assert base is not None
-        assert new is not None
-        here = self.base.table.places[self.base_rows[at]]
-        there = self.new.table.places[self.new_rows[at]]
-        if base.content(here) == new.content(there):
+        if base is None or new is None:
+            return []  # not known, and said
+        return [
+            at
+            for at in np.flatnonzero(self.common).tolist()
+            if base.content(self._here(at)) != new.content(self._there(at))
+        ]
+
+    def _is_seen_the_same(self, at: int, evaluator: str) -> bool:
+        seen = self.base.seen(self._here(at), evaluator)
+        if seen is not None and seen == self.new.seen(self._there(at), evaluator):
             return True
-        one, other = base.item(here), new.item(there)
+        one, other = self.base.item(self._here(at)), self.new.item(self._there(at))
         return (one.input, one.expected, one.row) == (other.input, other.expected, other.row)
+
+    def _here(self, at: int) -> int:
+        return self.base.table.places[int(self.base_rows[at])]
+
+    def _there(self, at: int) -> int:
+        return self.new.table.places[int(self.new_rows[at])]
 
 
 def pair(base: OpenedRun, new: OpenedRun) -> Pairs:

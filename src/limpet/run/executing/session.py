@@ -27,10 +27,9 @@ from limpet.run.executing.session_log import (
 from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.taking import Taking, begin_order
-from limpet.run.executing.totals_keeper import keeping_totals
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.items_file import write_items, write_seen
+from limpet.run.planning.items_file import ItemsMark, mark_of, write_items
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
@@ -94,8 +93,9 @@ class EvaluationSession:
         planner.note_steps(run_file)
         if request.asked and request.asked not in run_file.unfinished:
             run_file.unfinished.append(request.asked)
+        mark = mark_of(run_file.session)
         if self._lookup is not None:
-            self._note_items(self._lookup)
+            mark = self._note_items(self._lookup, mark)
         self._identities.write(journal, planner.clean)
         columns = {step: layout.column(step) for step in self._steps}
         items = len(run_file.reported(request.items))
@@ -108,6 +108,7 @@ class EvaluationSession:
             items=items,
             done=done,
             goals=request.goals,
+            mark=mark,
         )
         self._run_file = run_file
         if self._taking is not None:
@@ -180,13 +181,13 @@ class EvaluationSession:
             self._live,
         )
 
-    def _note_items(self, lookup: Lookup) -> None:
+    def _note_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:
         """Write what is asked to `items.jsonl`, for readers of the files."""
         items, contents = self._request.items, lookup.answers.work_items.contents
         try:
-            write_items(self._layout, items, contents, lookup.answers.standings())
-            write_seen(self._layout, items, [step.reads for step in self._request.evaluators])
             note_outdated(self._layout, lookup.answers.stale.needed({}))
+            standings = lookup.answers.standings()
+            return write_items(self._layout, items, contents, standings, known)
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -199,9 +200,7 @@ class EvaluationSession:
     async def execute(self) -> None:
         """Do what is missing."""
         if self._pipeline is not None:
-            cells = len(self._request.items) * self._request.trials * len(self._steps)
-            with keeping_totals(self._layout.home, cells if self._temporary is None else 0):
-                await self._pipeline.execute()
+            await self._pipeline.execute()
 
     @contextmanager
     def handling_signals(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from limpet.journal.event_log import unfinished
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import size_and_crc, timestamp
-from limpet.run.planning.items_file import items_mark
+from limpet.run.planning.items_file import NOT_KNOWN, ItemsMark
 from limpet.run.planning.plan import Plan
 from limpet.run.request import Goal
 from limpet.run.results.summary import StepNumbers
@@ -35,6 +35,7 @@ def begin_session(
     items: int | None = None,
     done: Mapping[str, int] | None = None,
     goals: Sequence[Goal] = (),
+    mark: ItemsMark = NOT_KNOWN,
 ) -> None:
     """Record that a session begins, before anything is spent.
 
@@ -49,6 +50,7 @@ def begin_session(
         items: How many items the run reports on; None: those of the plan.
         done: How many cells of each step are done; None: those the plan keeps.
         goals: When it stops; empty: it does all items.
+        mark: What `items.jsonl` is.
     """
     run_file.limpet, run_file.kind = VERSION, kind
     session = Session(
@@ -60,7 +62,7 @@ def begin_session(
         trials=plan.trials,
         selected=None if plan.of is None else plan.items,
         of=plan.of,
-        items_file=[] if kind == "map" else items_mark(journal.layout),
+        **mark._asdict(),
         steps={
             step.name: StepBegan(
                 step.kept if done is None else done[step.name],

@@ -3,8 +3,7 @@
 import functools
 import json
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ class SessionResults:
 
     def write(
         self, reader: RunReader, reason: Exception | None
-    ) -> tuple[Numbers, list[tuple[str, Mapping[str, Any]]], JournalError | None]:
+    ) -> tuple[Numbers, Sequence[tuple[str, Mapping[str, Any]]], JournalError | None]:
         """Write the output files.
 
         Args:
@@ -92,33 +91,21 @@ class SessionResults:
             The numbers; the ids of items with steps still to run again, and by step the error, if
             any; and the error if the files could not be written.
         """
-        numbers = self._numbers()
-        pending: list[tuple[str, Mapping[str, Any]]] = []
+        numbers = reader.numbers()
+        pending = [
+            (item.id, item.redo)
+            for item in (reader.items(whole=False) if reader.redos.noted else ())
+            if item.redo
+        ]
+        return numbers, pending, self._write_files(reader, self.summary(numbers, reason, reader))
 
-        def counted() -> Iterator[ItemResult]:
-            for item in reader.items(whole=self._request.nat_files):
-                numbers.add(item)
-                if item.redo:
-                    pending.append((item.id, item.redo))
-                yield item
-
-        items = counted()
-        failure = self._write_files(items, lambda: self.summary(numbers, reason, reader))
-        for _ in items:  # items that could not be written count too
-            pass
-        return numbers, pending, failure
-
-    def _write_files(
-        self, items: Iterator[ItemResult], summarise: Callable[[], dict[str, Any]]
-    ) -> JournalError | None:
-        rows = self._request.rows
+    def _write_files(self, reader: RunReader, summary: dict[str, Any]) -> JournalError | None:
         try:
             if self._request.nat_files:
-                summary = write_outputs(self._layout, items, self._evaluators, rows, summarise)
+                rows = self._request.rows
+                write_outputs(self._layout, reader.items(), self._evaluators, rows, summary)
             else:
-                deque(items, maxlen=0)
-                summary = summarise()
-            write_summary(self._layout, summary)
+                write_summary(self._layout, summary)
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             failure = kind(

@@ -11,12 +11,11 @@ trial it gives the key of a cell (`output_key`). Some lines have more between ke
 earlier answer counts. `input` and `expected` have a value of their own where they are not fields of
 the row.
 
-The file is written whole when a session begins, and only if its content changes. Its size and
-checksum are noted in `index/items.json`, which may be deleted.
+The file is written whole when a session begins, and only if its content changes. `run.json` has
+its size and its checksum.
 """
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -25,11 +24,12 @@ import orjson
 
 from limpet.datasets.items import PackedItems
 from limpet.errors import JournalError
-from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity, seen_bytes
-from limpet.journal.files import make_directory, read_whole, replace_file
+from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
+from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, checksum, crc32
 from limpet.json_values import NotPlainError, dumps, encode, encode_canonical
+from limpet.run.run_file import Session
 from limpet.types import Item
 
 EARLIER_FILES = "made from files that have changed since"
@@ -117,9 +117,31 @@ Standings = Mapping[int, Mapping[int, EarlierAnswer]]
 # ---- writing ------------------------------------------------------------------------------------
 
 
+class ItemsMark(NamedTuple):
+    """What a session records of `items.jsonl`: see `Session`."""
+
+    items_file: list[int]
+    items_made_of: str
+    standing: int | None
+
+
+NOT_KNOWN = ItemsMark([], "", None)
+
+
+def mark_of(session: Session | None) -> ItemsMark:
+    """Return what a session recorded of `items.jsonl`."""
+    if session is None:
+        return NOT_KNOWN
+    return ItemsMark(session.items_file, session.items_made_of, session.standing)
+
+
 def write_items(
-    layout: Layout, items: Sequence[Item], contents: Contents, standings: Standings
-) -> None:
+    layout: Layout,
+    items: Sequence[Item],
+    contents: Contents,
+    standings: Standings,
+    known: ItemsMark = NOT_KNOWN,
+) -> ItemsMark:
     """Bring `items.jsonl` up to date.
 
     Args:
@@ -127,28 +149,23 @@ def write_items(
         items: Every item of the dataset.
         contents: What the key of each is made of.
         standings: Why earlier answers count, for the items where they do.
+        known: What the last session recorded of the file.
 
     Raises:
         OSError: It cannot be written.
     """
     made_of = _made_of(items, contents, standings)
-    known = noted_of(layout)
-    if known.get("made_of") == made_of and is_whole(layout):
-        return
-    note: dict[str, Any] = {"bytes": 0, "crc": 0}
+    if known.items_made_of == made_of and is_whole(layout, known.items_file):
+        return known
+    written = [0, 0]
 
     def counted() -> Iterator[bytes]:
         for piece in _pieces(_lines(items, contents, standings)):
-            note["bytes"] += len(piece)
-            note["crc"] = crc32(piece, note["crc"])
+            written[:] = written[0] + len(piece), crc32(piece, written[1])
             yield piece
 
-    # If this is interrupted, the note of the old file must not be taken for one of the new.
-    layout.items_note.unlink(missing_ok=True)
     replace_file(layout.items, counted())
-    note |= {"made_of": made_of, "standing": len(standings)}
-    make_directory(layout.items_note.parent)
-    replace_file(layout.items_note, [dumps(note).encode()])
+    return ItemsMark(written, made_of, len(standings))
 
 
 def items_digest(items: Sequence[Item]) -> str:
@@ -256,122 +273,18 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def is_whole(layout: Layout) -> bool:
-    """Return whether `items.jsonl` is what was written."""
-    known = noted_of(layout)
+def is_whole(layout: Layout, known: Sequence[int]) -> bool:
+    """Return whether `items.jsonl` has the size and the checksum that were recorded."""
     try:
-        is_of_size = layout.items.stat().st_size == known.get("bytes")
-        return is_of_size and checksum(layout.items) == known.get("crc")
+        size = layout.items.stat().st_size
+        return bool(known) and size == known[0] and [size, checksum(layout.items)] == known
     except (OSError, JournalError):
         return False
 
 
-def items_mark(layout: Layout) -> list[int]:
-    """Return the size and the checksum of `items.jsonl`; empty if it is missing."""
-    with suppress(OSError, JournalError):
-        size, known = layout.items.stat().st_size, noted_of(layout)
-        crc = known.get("crc") if known.get("bytes") == size else None
-        return [size, checksum(layout.items) if crc is None else int(crc)]
-    return []
-
-
-def has_standing(layout: Layout) -> bool:
-    """Return whether an earlier answer counts for some item, or that is not known."""
-    return noted_of(layout).get("standing") != 0
-
-
-def identity_of(layout: Layout) -> tuple[int, int, bytes] | None:
+def identity_of(layout: Layout) -> tuple[int, int, int] | None:
     """Return a value that changes when the file is replaced; None if it is missing."""
-    with suppress(OSError, JournalError):
-        status, note = layout.items.stat(), b""
-        with suppress(FileNotFoundError):
-            note = read_whole(layout.items_note)
-        return status.st_ino, status.st_size, note
+    with suppress(OSError):
+        status = layout.items.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
     return None
-
-
-def noted_of(layout: Layout) -> dict[str, Any]:
-    """Return the note about the file; empty if it is missing or cannot be read."""
-    with suppress(OSError, ValueError, JournalError):
-        known = json.loads(read_whole(layout.items_note))
-        return known if isinstance(known, dict) else {}
-    return {}
-
-
-# ---- What do the evaluators see of each item, as digests? ---------------------------------------
-#
-# The key of a score contains the digest of what its evaluator reads of the item. So that a reader
-# need not open a hundred thousand rows to find their scores, a session writes these digests to
-# `index/items_seen`: a line of JSON, and then for each distinct `reads` 16 bytes per item.
-#
-#     {"items":[<bytes>,<crc>],"reads":[["expected","output"]],"crc":<crc>}
-#
-# `items` says of which `items.jsonl` they are, by its size and checksum. The file may be deleted:
-# readers then open the rows.
-
-Reads = frozenset[str]
-UNKNOWN = bytes(KEY_BYTES)
-"""Stands for the digest of an item that has no JSON form."""
-_NOT_OF_ITEMS = frozenset({"output", "trace"})
-
-
-def sees_items(reads: Collection[str]) -> bool:
-    """Return whether an evaluator reads anything of the item."""
-    return not _NOT_OF_ITEMS.issuperset(reads)
-
-
-def write_seen(layout: Layout, items: Sequence[Item], reads: Iterable[Collection[str]]) -> None:
-    """Bring `index/items_seen` up to date. `items.jsonl` must be up to date already.
-
-    Args:
-        layout: The run's layout.
-        items: Every item of the dataset.
-        reads: What each evaluator reads.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    note = noted_of(layout)
-    size_and_crc = (note.get("bytes", 0), note.get("crc", 0))
-    wanted = sorted({tuple(sorted(parts)) for parts in reads if sees_items(parts)})
-    if set(map(frozenset, wanted)) <= read_seen(layout, size_and_crc).keys():
-        return
-    digests: list[bytearray] = [bytearray() for _ in wanted]
-    for item in items:
-        for parts, known in zip(wanted, digests, strict=True):
-            known.extend(_digest(item, parts))
-    crc = 0
-    for known in digests:
-        crc = crc32(known, crc)
-    about = {"items": size_and_crc, "reads": wanted, "crc": crc}
-    make_directory(layout.items_seen.parent)
-    replace_file(layout.items_seen, _seen_pieces(about, digests))
-
-
-def _digest(item: Item, reads: Sequence[str]) -> bytes:
-    try:
-        return seen_bytes(item, reads)
-    except NotPlainError:
-        return UNKNOWN
-
-
-def _seen_pieces(about: Mapping[str, Any], digests: Iterable[bytearray]) -> Iterator[bytes]:
-    yield orjson.dumps(about) + b"\n"
-    yield from map(bytes, digests)
-
-
-def read_seen(layout: Layout, items: tuple[int, int]) -> dict[Reads, bytes]:
-    """Return the digests by what is read, in the order of the items; empty: they are not known.
-
-    Args:
-        layout: The run's layout.
-        items: The size and the checksum of `items.jsonl`.
-    """
-    with suppress(OSError, ValueError, KeyError, TypeError, JournalError):
-        head, _, digests = read_whole(layout.items_seen).partition(b"\n")
-        about = orjson.loads(head)
-        if tuple(about["items"]) == items and about["crc"] == crc32(digests):
-            reads = [frozenset(parts) for parts in about["reads"]]
-            size = len(digests) // max(1, len(reads))
-            return {parts: digests[n * size : (n + 1) * size] for n, parts in enumerate(reads)}
-    return {}

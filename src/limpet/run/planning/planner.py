@@ -20,7 +20,7 @@ from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
 from limpet.run.planning.changes import Explainer
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.items_file import is_whole, items_digest
+from limpet.run.planning.items_file import items_digest
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import EarlierRedo, Plan, StepPlan
 from limpet.run.planning.redo import begin_redo, cancel_redos
@@ -227,7 +227,7 @@ class Planner:
         sizes = {step: [records[step], path.stat().st_size] for step, path in columns.items()}
         outputs = [layout.home / f"{step}_output.json" for step in self.steps]
         outputs = outputs if self._request.nat_files else []
-        files = [layout.home / "summary.json", *outputs, *columns.values()]
+        files = [layout.items, layout.home / "summary.json", *outputs, *columns.values()]
         checksums = {path.name: checksum(path) for path in files}
         return Completion(asked, sizes, checksums, FilesRead(layout).state(self.project))
 
@@ -236,7 +236,7 @@ class Planner:
 
         None if something else is asked, the run did not complete, or its files have changed.
         """
-        if known is None or known.asked != asked or not is_whole(self._layout):
+        if known is None or known.asked != asked:
             return None
         try:
             records = {step: known.columns[step][0] for step in self.steps}

@@ -8,16 +8,16 @@ missing, the latest answer to each item counts.
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import orjson
 
 from limpet.errors import JournalError
-from limpet.fingerprints.keys import OutputKeys, seen_digest
+from limpet.fingerprints.keys import OutputKeys, seen_bytes
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, crc32
@@ -30,9 +30,6 @@ from limpet.run.planning.items_file import (
     EarlierAnswer,
     identity_of,
     json_text,
-    noted_of,
-    read_seen,
-    sees_items,
 )
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
 from limpet.types import Item
@@ -40,6 +37,7 @@ from limpet.types import Item
 # ---- Reads `items.jsonl`: the format is in `run/planning/items_file.py`. ------------------------
 
 _ID = b'","id":'
+_NOT_OF_ITEMS = frozenset({"output", "trace"})
 _AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
 
@@ -50,25 +48,25 @@ class ItemsFile:
 
     Args:
         layout: Where it is.
+        known: Its size and its checksum; empty: not known.
 
     Raises:
         FileNotFoundError: It does not exist.
         JournalError: It is damaged.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, known: Sequence[int] = ()) -> None:
         self._layout = layout
         self.identity = identity_of(layout)
         self._offsets = array("Q")
         self._more: dict[int, dict[str, Any]] = {}
         self._file: BinaryIO | None = None
         self._at = -1
-        self._seen_by: dict[frozenset[str], bytes] = {}
-        self._seen_nothing: dict[frozenset[str], bytes] = {}
+        self._seen_by: dict[frozenset[str], bytearray] = {}
         self._roles: dict[tuple[str, ...], dict[str, str]] = {}
         self._file = open_to_read(layout.items)
         try:
-            self._seen = self._load(self._file)
+            self._seen = self._load(self._file, known)
         except JournalError:
             self.close()
             raise
@@ -82,8 +80,8 @@ class ItemsFile:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def _load(self, file: BinaryIO) -> bytes:
-        known, crc, at, seen = noted_of(self._layout), 0, 0, bytearray()
+    def _load(self, file: BinaryIO, known: Sequence[int]) -> bytes:
+        crc, at, seen = 0, 0, bytearray()
         while lines := file.readlines(GROUP_BYTES):
             crc = crc32(b"".join(lines), crc)
             begin, ends = len(self._offsets), list(accumulate(map(len, lines), initial=at))
@@ -97,35 +95,26 @@ class ItemsFile:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
                 raise self._damaged("a key is not a key") from error
-        if known and (known.get("bytes"), known.get("crc")) != (at, crc):
-            raise self._damaged("its checksum is wrong")
+        if known and known != [at, crc]:
+            raise self._damaged("it is not the one that run.json describes")
         if len(seen) != KEY_BYTES * len(self._offsets):
             raise self._damaged("a line ends too early")
-        self._seen_by = read_seen(self._layout, (at, crc))
         return bytes(seen)
 
-    def seen_by(self, reads: frozenset[str]) -> Callable[[int], bytes]:
-        """Return a function that returns the digest of what is read of the item at a place."""
-        if not sees_items(reads):
-            always = self._seen_nothing.get(reads)
-            if always is None:  # asked for each score: made once
-                always = bytes.fromhex(seen_digest(Item("", None), reads))
-                self._seen_nothing[reads] = always
-            return lambda _: always
-        known = self._seen_by.get(reads, b"")
-
-        def seen(place: int) -> bytes:
-            digest = known[KEY_BYTES * place : KEY_BYTES * (place + 1)]
-            return digest or bytes.fromhex(seen_digest(self.item(place), reads))
-
-        return seen
-
-    def all_seen_by(self, reads: frozenset[str], places: Sequence[int]) -> list[bytes]:
-        """Return the digests of what is read of the items at these places."""
-        known = self._seen_by.get(reads, b"")
-        if len(known) < KEY_BYTES * len(self):
-            return list(map(self.seen_by(reads), places))
-        return [known[KEY_BYTES * place : KEY_BYTES * (place + 1)] for place in places]
+    def seen_by(self, reads: frozenset[str], places: Sequence[int]) -> list[bytes]:
+        """Return the digests of what an evaluator reads of the items at these places."""
+        if _NOT_OF_ITEMS.issuperset(reads):
+            return [_seen_of_nothing(reads)] * len(places)
+        parts = sorted(reads)
+        if reads not in self._seen_by:
+            self._seen_by[reads] = bytearray(KEY_BYTES * len(self))
+        known, found = self._seen_by[reads], list[bytes]()
+        for place in places:
+            at = slice(KEY_BYTES * place, KEY_BYTES * (place + 1))
+            if not any(known[at]):
+                known[at] = seen_bytes(self.item(place), parts)
+            found.append(bytes(known[at]))
+        return found
 
     def _opened(self) -> BinaryIO:
         if self._file is None:
@@ -248,6 +237,11 @@ class ItemsFile:
         """Return an item as bytes, with its row; equal bytes are equal items."""
         line = self._line(place)
         return line[line.index(b'"id":', KEY.stop) :]
+
+
+@cache
+def _seen_of_nothing(reads: frozenset[str]) -> bytes:
+    return seen_bytes(Item("", None), sorted(reads))
 
 
 # ---- Which answer counts for each item in each trial? -------------------------------------------

@@ -24,7 +24,6 @@ from limpet.journal.lines import (
     Entry,
     LineKind,
     are_whole,
-    crc32,
     decode_line,
     is_whole,
     key_of,
@@ -48,19 +47,15 @@ class NewLines:
 
     Args:
         path: The file.
-        end: Where to begin.
-        crc: The CRC32 of what comes before.
 
     Attributes:
         path: The file.
         end: Where the last valid line that was read ends.
-        crc: The CRC32 of all bytes before it, as they were read.
     """
 
-    def __init__(self, path: Path, end: int = 0, crc: int = 0) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.end = end
-        self.crc = crc
+        self.end = 0
 
     @property
     def left(self) -> int:
@@ -83,39 +78,32 @@ class NewLines:
         with suppress(FileNotFoundError), open_to_read(self.path) as file:
             file.seek(self.end)
             until = self.end + (os.fstat(file.fileno()).st_size if least is None else least)
-            at, pending = self.end, list[bytes]()  # bad lines: they count if a valid one follows
+            at, pending = self.end, 0  # bytes of bad lines: they count if a valid one follows
             while (at < until or pending) and (lines := file.readlines(_GROUP_BYTES)):
                 starts = list(accumulate(map(len, lines), initial=at))
                 at = starts.pop()
                 if not pending and are_whole(lines) and (keys := keys_in(lines)):
-                    self._pass(lines)
+                    self.end = at
                     yield keys, starts, lines
                     continue
                 found, pending = self._valid(starts, lines, pending)
                 if found[0]:
                     yield found
 
-    def _valid(
-        self, starts: list[int], lines: list[bytes], pending: list[bytes]
-    ) -> tuple[Lines, list[bytes]]:
-        """Return which lines are ours and valid, and those that may not count."""
+    def _valid(self, starts: list[int], lines: list[bytes], pending: int) -> tuple[Lines, int]:
+        """Return which lines are ours and valid, and how many bytes at the end may not count."""
         found: Lines = ([], [], [])
         for start, line in zip(starts, lines, strict=True):
-            pending.append(line)
+            pending += len(line)
             keys = keys_in([line]) if is_whole(line) else []
             if keys:
                 found[0].append(keys[0])
                 found[1].append(start)
                 found[2].append(line)
             if keys or kind_of(line) is not LineKind.BAD:
-                self._pass(pending)
-                pending = []
+                self.end += pending
+                pending = 0
         return found, pending
-
-    def _pass(self, lines: list[bytes]) -> None:
-        passed = b"".join(lines)
-        self.end += len(passed)
-        self.crc = crc32(passed, self.crc)
 
 
 # ---- How is one record found among a hundred thousand, without reading the others? --------------

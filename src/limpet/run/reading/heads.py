@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from limpet.errors import LimpetError
 from limpet.run.reading.asked_cells import AskedCell
-from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.noted import packed_arrays
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import Flags, Floats, GrowingTable, Labels, ScoreTable
+from limpet.run.reading.totals import GrowingTotals, add_up, add_up_growing
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter
 from limpet.run.results.score_words import ScoreName, no_such_score
@@ -79,13 +79,15 @@ class Heads:
     def _read_all(self) -> None:
         self._items = items = self.reader.results
         self._totals = self._numbers = None
-        known = None if self.reader.is_running else self.reader.noted_scores()
-        if known is None:
-            self._totals = self.reader.growing_totals()
-            self._numbers = self._totals.numbers if self._totals else self.reader.numbers()
-            known = self._numbers.items, packed_arrays(self._numbers)
-        self._growing = GrowingTable(items.asked, known[0])
-        self._growing.add(known[1])
+        noted = None if self.reader.is_running else self.reader.noted()
+        if noted is not None:
+            cells, arrays = noted.cells, noted.arrays
+        else:
+            self._totals = add_up_growing(items)
+            self._numbers = self._totals.numbers if self._totals else add_up(items)
+            cells, arrays = self._numbers.items, packed_arrays(self._numbers)
+        self._growing = GrowingTable(items.asked, cells)
+        self._growing.add(arrays)
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""

@@ -15,16 +15,13 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.calibrating.corrected import add_calibrations
-from limpet.run.planning.items_file import has_standing
 from limpet.run.reading.find_run import choose_run
-from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import WholeItem, WholeItems
-from limpet.run.reading.noted import noted_summary, read_events, write_events
+from limpet.run.reading.noted import noted_numbers
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.run_files import (
     Checked,
     changed_columns,
-    has_newer_items,
     may_lack_failures,
 )
 from limpet.run.reading.run_results import RunResults
@@ -35,17 +32,13 @@ from limpet.run.watcher import Snapshot
 
 State = Literal["running", "finished", "enough", "limited", "stopped", "cut off"]
 _CACHED = (
-    "counts", "by_current_version", "earlier_on_disk", "has_newer_items", "is_as_recorded",
+    "counts", "by_current_version", "earlier_on_disk", "is_as_recorded",
     "_numbers", "_items", "_counting",
 )  # fmt: skip
 _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
 _MOST_SO_FAR = 20_000
 """While a larger run is running, its scores are not added up only to show how far it is."""
-_NEWER = (
-    "items.jsonl is not the one that run.json describes: a session was cut off as it began, or the "
-    "file was changed; the counts are of its items"
-)
 
 
 class RunReader(RunResults):
@@ -92,7 +85,7 @@ class RunReader(RunResults):
         """
         if self.is_running:
             return "running"
-        if self.has_newer_items or (self.run_file.sessions and not self.session.ended):
+        if self.run_file.sessions and not self.session.ended:
             return "cut off"
         if self.run_file.sessions and not any(step.left for step in self.counts.steps):
             return "finished"
@@ -100,14 +93,6 @@ class RunReader(RunResults):
             return "enough"
         is_limited = self.session.selected is not None and self.session.did_all
         return "limited" if is_limited and self.is_as_recorded else "stopped"
-
-    @cached_property
-    def has_newer_items(self) -> bool:
-        """Whether a session replaced `items.jsonl` and was killed before it was recorded."""
-        is_newer = has_newer_items(self)
-        if is_newer:
-            self.remarks.append(_NEWER)
-        return is_newer
 
     @cached_property
     def is_as_recorded(self) -> bool:
@@ -118,7 +103,7 @@ class RunReader(RunResults):
         if changed:
             names = ", ".join(changed)
             self.remarks.append(f"{names} changed after the last session: what is whole is counted")
-        return not (changed or self.has_newer_items)
+        return not changed
 
     @cached_property
     def _numbers(self) -> Numbers | None:
@@ -147,23 +132,6 @@ class RunReader(RunResults):
             known = scores_so_far(self.numbers())
             now = tuple(replace(step, scores=known.get(step.name, {})) for step in now)
         return Snapshot(now, self._seconds, stopping)
-
-    def note_events(self, totals: GrowingTotals) -> None:
-        """Note the calls in flight for later readers, while a session works on the run.
-
-        Args:
-            totals: The totals of all that was written, read after the events.
-
-        Raises:
-            OSError: They cannot be written.
-        """
-        event_log = self.read_events()
-        event_log.begun = {
-            place: call
-            for place, call in event_log.begun.items()
-            if call.generation or totals.may_lack(call.step, bytes.fromhex(call.key))
-        }
-        write_events(self.layout, event_log)
 
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
         """Return the retries and the usage of this session, by step."""
@@ -205,9 +173,7 @@ class RunReader(RunResults):
         """
         start, event_log = self.session.events_at or 0, self.event_log
         if event_log is None or event_log.start != start or (calls and not event_log.calls):
-            event_log = read_events(self.layout, start) if calls else None
-            event_log = event_log or EventLog(self.layout.events, start, calls=False)
-            self.event_log = event_log
+            self.event_log = event_log = EventLog(self.layout.events, start, calls=calls)
             event_log.refresh()
             for column in self.columns.values():  # they must not be older than the events
                 column.refresh()
@@ -215,11 +181,8 @@ class RunReader(RunResults):
 
     def _progress(self, event_log: EventLog | None) -> Progress:
         columns = {name: self.columns[name] for name in (self.step, *self.evaluators)}
-        session = self.session
-        if self.has_newer_items:
-            session = replace(session, items=len(self._items.asked) // self.trials)
         return Progress(
-            session,
+            self.session,
             columns,
             lambda: self._counting,
             self.failures,
@@ -250,7 +213,7 @@ class RunReader(RunResults):
     def by_current_version(self) -> tuple[int, int] | None:
         """How many answers are by the current workflow, and of how many; None: all are."""
         outdated = self.outdated.get(self.step)
-        if self.kind == "map" or not (outdated or has_standing(self.layout)):
+        if self.kind == "map" or not (outdated or self.session.standing != 0):
             return None
         column = self.columns[self.step]
         answered = [cell for cell in self._items.asked.cells() if column.has(cell.counting)]
@@ -282,12 +245,12 @@ class RunReader(RunResults):
             numbers: The numbers of everything that was read, if they are known.
         """
         inputs = self.inputs()
-        noted = None if inputs is None else noted_summary(self.layout, inputs)
+        noted = None if inputs is None else noted_numbers(self.layout, inputs)
         if noted is None:
             numbers = self.numbers() if numbers is None else numbers
             summary = numbers.summary(self._in_flight())
         else:
-            summary = noted
+            summary = noted.summary
         add_calibrations(summary, self, inputs)
         self.add_earlier(summary)
         return summary

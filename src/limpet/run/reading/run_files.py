@@ -17,7 +17,7 @@ from limpet.journal.event_log import EventLog, last_event_at
 from limpet.journal.lines import size_and_crc
 from limpet.journal.lock import holder as text_of_lock
 from limpet.journal.lock import is_alive, is_held, is_of_this_system, shares_our_numbers
-from limpet.run.planning.items_file import identity_of, items_mark
+from limpet.run.planning.items_file import identity_of
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
 from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
@@ -155,7 +155,7 @@ class RunFiles:
         self.failures = FailuresReader(self.layout.failures)
         self.event_log: EventLog | None = None
         self._items_file: ItemsFile | None = None
-        self.items_identity: tuple[int, int, bytes] | None = None
+        self.items_identity: tuple[int, int, int] | None = None
         self.redos = Redos()
         self.outdated: Mapping[str, Mapping[str, int]] = {}
         self._read_files()
@@ -210,7 +210,7 @@ class RunFiles:
             if known is not None:
                 known.close()
             try:
-                self._items_file = ItemsFile(self.layout)
+                self._items_file = ItemsFile(self.layout, self.session.items_file)
             except (OSError, JournalError) as error:
                 self._items_file = None
                 remark = f"{error}, so some details are missing"
@@ -301,14 +301,6 @@ def _is_evaluator(name: str) -> bool:
 #
 # It does not if a file was damaged after the last session, if the last session was killed before
 # it was recorded, or while it ran. Then the results themselves are counted.
-
-
-def has_newer_items(run: RunFiles) -> bool:
-    """Return whether a session replaced `items.jsonl` and was killed before it was recorded."""
-    known = run.session.items_file
-    if not known or run.is_running or items_mark(run.layout) in ([], known):
-        return False
-    return run.items_file is not None  # else it is damaged
 
 
 Checked = dict[str, tuple[int, int]]

@@ -7,7 +7,7 @@ from the files as they are.
 import heapq
 import json
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -19,23 +19,18 @@ from limpet.errors import JournalError
 from limpet.journal.files import read_whole
 from limpet.run.planning.items_file import identity_of
 from limpet.run.reading.asked_cells import AskedCells, ItemsFile
-from limpet.run.reading.growing_totals import GrowingTotals
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.noted import (
+    NotedNumbers,
     PackedArrays,
-    TotalsNote,
-    digest_of_asked,
     digest_of_inputs,
-    note_scores,
-    note_summary,
-    noted_scores,
+    note_numbers,
+    noted_numbers,
     packed_arrays,
-    read_totals,
-    write_totals,
 )
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
-from limpet.run.reading.totals import add_up, add_up_growing
+from limpet.run.reading.totals import add_up
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
@@ -163,49 +158,28 @@ class RunResults(RunFiles):
 
     def numbers(self) -> Numbers:
         """Return the current numbers of all items."""
-        items = self._items  # first: it may read a new session
-        return add_up(items, self._totals_note())
-
-    def growing_totals(self, is_enough: Callable[[], bool] = lambda: False) -> GrowingTotals | None:
-        """Return the current totals, to which what is new can be added; None: it cannot.
-
-        Args:
-            is_enough: Asked now and then: whether to leave the rest for the next time.
-        """
-        items = self._items
-        return add_up_growing(items, self._totals_note(), is_enough)
-
-    def _totals_note(self) -> TotalsNote | None:
-        if not self.layout.totals_note.exists():
-            return None
-        asked = digest_of_asked(self.layout, self.run_file)
-        return None if asked is None else read_totals(self.layout, asked, self._ends())
-
-    def note_totals(self, totals: GrowingTotals) -> None:
-        """Note totals for later readers, while a session works on the run.
-
-        Raises:
-            OSError: They cannot be written.
-        """
-        asked = digest_of_asked(self.layout, self.run_file)
-        if asked is not None:
-            write_totals(self.layout, asked, totals.note())
+        return add_up(self._items)
 
     def score_table(self) -> "ScoreTable":
         """Return what each cell scored, as arrays."""
-        noted = self.noted_scores()
-        if noted is None:
-            numbers = self.numbers()
-            noted = numbers.items, packed_arrays(numbers)
+        cells, packed = self.scored()
         # NumPy, which most commands do not need.
         module = import_module("limpet.run.reading.score_table")
-        table: ScoreTable = module.score_table(self._items.asked, *noted)
+        table: ScoreTable = module.score_table(self._items.asked, cells, packed)
         return table
 
-    def noted_scores(self) -> tuple[int, PackedArrays] | None:
-        """Return how many cells there are and what each scored, if that was noted; else None."""
+    def scored(self) -> tuple[int, PackedArrays]:
+        """Return how many cells there are, and what each scored."""
+        noted = self.noted()
+        if noted is not None:
+            return noted.cells, noted.arrays
+        numbers = self.numbers()
+        return numbers.items, packed_arrays(numbers)
+
+    def noted(self) -> NotedNumbers | None:
+        """Return the numbers if the last session noted them; else None."""
         inputs = self.inputs()
-        return None if inputs is None else noted_scores(self.layout, inputs)
+        return None if inputs is None else noted_numbers(self.layout, inputs)
 
     def inputs(self) -> str | None:
         """Return a digest of all that the numbers follow from; None if that is not known."""
@@ -225,13 +199,7 @@ class RunResults(RunFiles):
         """
         inputs = digest_of_inputs(self.layout, run_file, self._ends())
         if inputs is not None:
-            note_summary(self.layout, inputs, numbers.summary())
-            note_scores(self.layout, inputs, numbers)
-
-    @property
-    def size(self) -> int:
-        """How many bytes the columns and the failures have."""
-        return sum(self._ends().values())
+            note_numbers(self.layout, inputs, numbers)
 
     def _ends(self) -> dict[Path, int]:
         steps = (self.columns[name] for name in (self.step, *self.evaluators))
@@ -261,8 +229,7 @@ def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = 
         most: How many at most. Cells without a score are none of them.
         highest: Those with the highest scores instead, the highest first.
     """
-    noted = run.noted_scores()
-    packed = packed_arrays(run.numbers()) if noted is None else noted[1]
+    _, packed = run.scored()
     lowest: dict[int, float] = {}
     for kind, *names in packed:
         if kind == "cells" and names[0] == name.evaluator and name.part in (None, names[1]):

@@ -77,7 +77,7 @@ class ScoresReader:
             return self._latest_key(id_, cell.trial, outputs)
         if not outputs or cell.place is None:
             return b""
-        seen = self._file.seen_by(self._reads)(cell.place)
+        [seen] = self._file.seen_by(self._reads, [cell.place])
         keys = ScoreKeys(self._by.fingerprint, cell.trial)
         return keys.key(cell.identity, seen, outputs[self.reads_trace])
 
@@ -93,7 +93,7 @@ class ScoresReader:
         assert self._file is not None
         places = list(places)
         items = self._file.contents.identities(places)
-        seen = self._file.all_seen_by(self._reads, places)
+        seen = self._file.seen_by(self._reads, places)
         return ScoreKeys(self._by.fingerprint, trial).keys(items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:

@@ -4,7 +4,7 @@ What a row looks like is decided once, for the final file and for a live one.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -88,9 +88,9 @@ def write_outputs(
     results: Iterable[ItemResult],
     evaluators: Sequence[str],
     rows: AnswerRows,
-    summarise: Callable[[], dict[str, Any]],
-) -> dict[str, Any]:
-    """Write `workflow_output.json` and `<evaluator>_output.json`; return the summary.
+    summary: Mapping[str, Any],
+) -> None:
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
     The results are read once, and none is kept in memory: there may be a million.
 
@@ -99,10 +99,10 @@ def write_outputs(
         results: The results of the items.
         evaluators: The names of the evaluators.
         rows: How answers become rows.
-        summarise: Returns the summary, once all results were read.
+        summary: The content of `summary.json`.
     """
     with ExitStack() as stack:
-        # A score's file begins with the mean: until then, its items wait in a file without a name.
+        # The results are read once: until their file's turn, scores wait in one without a name.
         scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
 
         def answers() -> Iterator[Any]:
@@ -113,7 +113,6 @@ def write_outputs(
                 yield rows.of_item(item)
 
         replace_file(layout.home / "workflow_output.json", _array(answers()))
-        summary = summarise()
         for name, file in scores.items():
             mean = summary["evaluators"][name]["mean"]
             if rows.as_toolkit and isinstance(mean, float):
@@ -121,7 +120,7 @@ def write_outputs(
             head = {"average_score": mean}
             head["_limpet"] = summary["evaluators"][name]
             replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
-    return summary
+    write_summary(layout, summary)
 
 
 def write_summary(layout: Layout, summary: Mapping[str, Any]) -> None:

@@ -1,11 +1,10 @@
-"""Whatever happened to a run, a reader that goes on from a note says what reading all of it says.
+"""Whatever happened to a run, a reader that goes on says what reading all of it says.
 
-How a note could lie, and what must not happen:
+How it could be wrong:
 
-| what happened after the note                             | what would be wrong |
+| what happened since it last looked                       | what would be wrong |
 |----------------------------------------------------------|--------------------------------|
-| a byte of a line that it covers flipped                  | it is counted, and no longer counts |
-| a line that it covers was cut, blanked or replaced       | the same |
+| a line was cut, blanked or replaced                      | it is counted, and no longer counts |
 | a cell that had failed succeeded, or the other way       | it is counted twice, or not |
 | a score came before its answer was read                  | it is not counted |
 | an answer was damaged and given again, its score stands  | the score is not counted |
@@ -13,7 +12,6 @@ How a note could lie, and what must not happen:
 | the last line is torn, or is cut off and written over    | it is counted, or the next is missed |
 | the items, the selection, the trials or a step changed   | cells have other numbers and keys |
 | a key appears twice                                      | it is counted twice |
-| the note itself is damaged, cut, gone, or of another run | anything |
 | the index is gone                                        | nothing |
 """
 
@@ -27,13 +25,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import limpet
-from limpet.journal.lines import crc32
 from limpet.run.reading import RunReader
 from limpet.run.reading.heads import Heads
 from limpet.run.results.summary import Numbers
 
 FILES = ("workflow_output.jsonl", "good_output.jsonl", "parts_output.jsonl", "failures.jsonl")
-DAMAGED = (*FILES, "items.jsonl", "index/totals")
+DAMAGED = (*FILES, "items.jsonl")
 
 
 def make(run, *, fails=False, items=9, answer="answer", better=False, usage=False, **options):
@@ -90,7 +87,7 @@ def runs(tmp_path_factory):
         found[name] = run = tmp_path_factory.mktemp("history") / "run"
         for session in sessions:
             make(run, **session)
-        for note in ("summary", "scores", "redone"):  # as after a kill
+        for note in ("numbers", "redone"):  # as after a kill
             (run / "index" / note).unlink(missing_ok=True)
     return found
 
@@ -137,15 +134,8 @@ def damage(path, how, at):
     path.write_bytes(content)
 
 
-def note(run):
-    with RunReader(run) as reader:
-        totals = reader.growing_totals()
-        if totals is not None:
-            reader.note_totals(totals)
-
-
 def read_one_by_one(run):
-    """Return the summary and the table of a run, read without any notes."""
+    """Return the summary and the table of a run, read item by item."""
     with RunReader(run) as reader:
         numbers = Numbers(reader.evaluators, reader.trials, reader.run_file.scales)
         for item in reader.items(whole=False):
@@ -165,14 +155,14 @@ def heads_of(heads):
 
 
 def assert_reads_the_same(copy, bare, heads=None, indexes="*.idx"):
-    """Assert that a reader with the note says what one without it says.
+    """Assert that a reader says what one without an index says, and what the items add up to.
 
     Without `items.jsonl`, an index knows of an item whose only line is damaged: then it stays.
     """
     shutil.rmtree(bare, ignore_errors=True)
     shutil.copytree(copy, bare)
-    for hint in (*(bare / "index").glob(indexes), bare / "index" / "totals"):
-        hint.unlink(missing_ok=True)
+    for index in (bare / "index").glob(indexes):
+        index.unlink()
     expected = read_one_by_one(bare)
     with RunReader(copy) as reader, RunReader(bare) as other:
         assert reader.numbers().summary() == expected
@@ -187,18 +177,6 @@ def assert_reads_the_same(copy, bare, heads=None, indexes="*.idx"):
             assert heads._numbers.summary() == expected
 
 
-def test_a_note_with_fewer_numbers_than_it_says_is_not_believed(runs, tmp_path):
-    """Its checksum fits: another program, or a machine with other sizes of numbers, wrote it."""
-    copy = tmp_path / "run"
-    shutil.copytree(runs["more trials"], copy)
-    note(copy)
-    path = copy / "index" / "totals"
-    _, about, content = path.read_bytes().split(b"\n", 2)
-    shorter = about + b"\n" + content[:-16]
-    path.write_bytes(b"%08x\n" % crc32(shorter) + shorter)
-    assert_reads_the_same(copy, tmp_path / "bare")
-
-
 share = st.floats(0, 1)
 shares = st.tuples(share, share, share, share)
 LIVE = ("torn", "bad line", "again", "foreign")
@@ -211,18 +189,13 @@ ALL = (*LIVE, "flip", "cut", "blank", "lost and given again", "gone")
     steps=[(0, 0, 0, 0), (1, 0, 0, 0)],
     damages=[("workflow_output.jsonl", "lost and given again", 0)],
 )
-@example(
-    history="failed, then succeeded",
-    steps=[(0, 0, 0, 0), (0, 0, 0, 0)],
-    damages=[("index/totals", "cut", 0.875)],
-)
 @given(
     history=st.sampled_from([*HISTORIES]),
     steps=st.lists(shares, min_size=2, max_size=3),
     damages=st.lists(st.tuples(st.sampled_from(DAMAGED), st.sampled_from(ALL), share), max_size=3),
 )
 @settings(max_examples=3 if settings.default.derandomize else 30)
-def test_whatever_happened_after_a_note_is_read_as_without_it(
+def test_whatever_happened_since_is_read_as_if_it_were_read_first(
     runs, tmp_path_factory, history, steps, damages
 ):
     run = runs[history]
@@ -231,7 +204,6 @@ def test_whatever_happened_after_a_note_is_read_as_without_it(
     shutil.copytree(run, copy)
     so_far = steps[0]
     grow(run, copy, so_far)
-    note(copy)
     with RunReader(copy) as watching:
         heads = Heads(watching)
         heads.refresh()
@@ -239,14 +211,12 @@ def test_whatever_happened_after_a_note_is_read_as_without_it(
             so_far = tuple(map(max, so_far, more))  # a run only grows
             grow(run, copy, so_far)
             assert_reads_the_same(copy, bare, heads)
-            note(copy)
     indexes = "*.idx"
     for name, how, at in damages:
         damage(copy / name, how, at)
         if name == "items.jsonl":
             indexes = "none"
         assert_reads_the_same(copy, bare, indexes=indexes)
-    note(copy)
     grow(run, copy, (1, 1, 1, 1))  # as if all of it had been repaired
     assert_reads_the_same(copy, bare, indexes=indexes)
 

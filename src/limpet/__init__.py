@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from limpet.run.api import aevaluate, evaluate, plan
     from limpet.run.comparing.compare import compare
     from limpet.run.comparing.results import Comparison
+    from limpet.run.evaluation_result import EvaluationResult
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.run.options import Pace, Redo, Retry, Run
     from limpet.run.planning.plan import Plan
     from limpet.run.reading.loaded_run import load_run
-    from limpet.run.results.evaluation_result import EvaluationResult
     from limpet.run.results.map_result import MapResult
     from limpet.run.watcher import Watcher
     from limpet.types import Item, Output, Scale, Score, Usage
@@ -175,7 +175,8 @@ _NAMES = {
         "ExecutionStatus Executor Finished SyncExecutor Unset get_executor_on_sync_context"
     ),
     "pacing": "Pacer observe",
-    "report.scripts": "aevaluate evaluate",
+    "view": "load_run",
+    "view.scripts": "aevaluate evaluate",
     "run.api": "plan",
     "run.comparing.compare": "compare",
     "run.comparing.results": "Comparison",
@@ -183,8 +184,7 @@ _NAMES = {
     "run.options": "Pace Redo Retry Run",
     "run.planning.plan": "Plan",
     "run.against": "pairwise",
-    "run.reading.loaded_run": "load_run",
-    "run.results.evaluation_result": "EvaluationResult",
+    "run.evaluation_result": "EvaluationResult",
     "run.results.map_result": "MapResult",
     "run.watcher": "Watcher",
     "types": "Item Output Scale Score Usage",

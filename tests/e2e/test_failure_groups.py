@@ -9,7 +9,7 @@ from rich.console import Console
 
 import limpet
 from limpet.report.items import group_data, group_lines, grouped
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(12)]
 

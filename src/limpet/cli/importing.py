@@ -11,6 +11,7 @@ from limpet.cli.error_exit import DONE, FAILED
 from limpet.cli.made_by import MadeBy
 from limpet.config import Config
 from limpet.integrations.nat import NatConfig
+from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.integrations.nat.importing import ImportReport, Target, import_rows
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.report.terminal import say
@@ -44,7 +45,7 @@ def command(
 def _into_nat(file: Path, config: NatConfig) -> ImportReport:
     config.prepare()
     rows = list(rows_of_file(file))  # before its directory is moved
-    make_room = functools.partial(config.earlier.set_foreign_aside, _say, imported=True)
+    make_room = functools.partial(EarlierResults(config).set_foreign_aside, _say, imported=True)
     return import_rows(rows, file.name, config.target(), before=make_room)
 
 

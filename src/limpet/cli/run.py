@@ -43,14 +43,15 @@ from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
+from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
-from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.text import harmless
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def _view(out: TextIO, flags: RunFlags, variant: Variant | None = None) -> View:
 def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
     if not isinstance(config, NatConfig):
         return plan_prepared(prepared)
-    with config.earlier.to_plan() as run:
+    with EarlierResults(config).to_plan() as run:
         return plan_prepared(replace(prepared, run=run))
 
 
@@ -279,7 +280,9 @@ def _run(
         say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)
     scripts_passed = True
     if isinstance(config, NatConfig):
-        config.earlier.begin(_warn if isinstance(view, (TalkingView, EventView)) else _say_nothing)
+        EarlierResults(config).begin(
+            _warn if isinstance(view, (TalkingView, EventView)) else _say_nothing
+        )
 
         def finish(result: EvaluationResult) -> bool:
             nonlocal scripts_passed

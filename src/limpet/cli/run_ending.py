@@ -13,7 +13,7 @@ from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
-from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.results.score_words import claim_of, mean
 from limpet.text import count, one_line
 

@@ -38,9 +38,9 @@ from limpet.run.reading.find_run import (
     variants_in,
 )
 from limpet.run.reading.run_results import worst_cells
-from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, check_fields, filter_of
 from limpet.run.results.groups import groups_by, sort_groups
+from limpet.run.results.item_result import ItemResult
 from limpet.text import count, one_line
 
 _SCREENFUL = 20

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from limpet.config.environment import Substituted, is_from_environment, shown
-from limpet.config.errors import Findings, named
+from limpet.config.errors import Findings, KeyPath, named
 from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, PromptSection, Section, WorkflowSection, workflow_section
-from limpet.config.yaml_file import KeyPath, read_scalar
+from limpet.config.yaml_file import read_scalar
 from limpet.run.results.score_words import split_name
 from limpet.secrets.known import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of

@@ -18,7 +18,7 @@ from limpet.config.dataset_checks import (
     located,
 )
 from limpet.config.environment import substitute
-from limpet.config.errors import Findings, refuse
+from limpet.config.errors import Findings, KeyPath, Tree, refuse
 from limpet.config.evaluators import check_evaluators, with_scale
 from limpet.config.file_text import check_eval_yml, load_env_file, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
@@ -35,7 +35,7 @@ from limpet.config.preparing import (
     prepared_models,
     prepared_workflow,
 )
-from limpet.config.yaml_file import KeyPath, Tree, read_tree
+from limpet.config.yaml_file import read_tree
 from limpet.run.api import Arguments
 from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import Substituted, shown, written_as
-from limpet.config.errors import Findings
-from limpet.config.yaml_file import KeyPath, Tree
+from limpet.config.errors import Findings, KeyPath, Tree
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError, no_column
 from limpet.datasets.sources import FILE_HINT, NOT_A_FILE, SUFFIXES, expanded

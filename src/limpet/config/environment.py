@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Self
 
-from limpet.config.yaml_file import KeyPath, read_scalar
+from limpet.config.errors import KeyPath
+from limpet.config.yaml_file import read_scalar
 from limpet.errors import LimpetError
 from limpet.text import one_line, quoted
 

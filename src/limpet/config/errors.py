@@ -3,15 +3,14 @@
 Problems are collected, so that one pass over the file reports all of them.
 """
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Never, NoReturn
+from typing import Any, NamedTuple, Never, NoReturn, TypeAlias
 
 from limpet.errors import ConfigError
 from limpet.text import one_line
 
-if TYPE_CHECKING:
-    from limpet.config.yaml_file import KeyPath, Tree
-
+KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_SHOWN = 20
 CANNOT_IMPORT = " cannot be imported: "
 """Separates the name of a module from what is wrong with it or with its imports."""
@@ -32,6 +31,56 @@ class Location(NamedTuple):
         return self.name if self.line is None else f"{self.name}:{self.line}"
 
 
+@dataclass
+class Tree:
+    """Plain data, and where each part of it is in the file.
+
+    Attributes:
+        data: The content of the file; `${NAME}` is not substituted yet.
+        shown: The file's name in messages.
+        keys: Where the key of each path is.
+        values: Where its value is.
+        written: How a value that is not a string was written: `1.10`, `True`.
+    """
+
+    data: Any
+    shown: str
+    keys: dict[KeyPath, Location] = field(default_factory=dict)
+    values: dict[KeyPath, Location] = field(default_factory=dict)
+    written: dict[KeyPath, str] = field(default_factory=dict)
+
+    def known(self, path: KeyPath) -> KeyPath:
+        """Return as much of a path as the file has: of a short form, the path of that."""
+        while path and path not in self.values:
+            path = path[:-1]
+        return path
+
+    def location(self, path: KeyPath) -> Location:
+        """Return where the value of a path is, or else the closest parent."""
+        return self.values.get(self.known(path), Location(self.shown, 1))
+
+    def key_location(self, path: KeyPath) -> Location:
+        """Return where the key of a path is."""
+        return self.keys.get(path) or self.location(path)
+
+    def below(self, path: KeyPath, data: Any) -> "Tree":
+        """Return the part of the tree at a path, which holds `data`."""
+        depth = len(path)
+        keys, values, written = (
+            {known[depth:]: held for known, held in locations.items() if known[:depth] == path}
+            for locations in (self.keys, self.values, self.written)
+        )
+        return Tree(data, self.shown, keys, values, written)  # type: ignore[arg-type]
+
+    def forget(self, path: KeyPath) -> None:
+        """Forget the locations of a path and all below it: another value replaces them."""
+        if path not in self.values:
+            return
+        for locations in (self.keys, self.values, self.written):
+            for known in [known for known in locations if known[: len(path)] == path]:
+                del locations[known]
+
+
 class Problem(NamedTuple):
     """A mistake in a configuration."""
 
@@ -49,7 +98,7 @@ class Findings:
         folder: Its folder, where the relative paths in it start.
     """
 
-    def __init__(self, tree: "Tree", folder: Path = Path()) -> None:
+    def __init__(self, tree: Tree, folder: Path = Path()) -> None:
         self.tree = tree
         self.folder = folder
         self._problems: list[Problem] = []
@@ -57,7 +106,7 @@ class Findings:
 
     def add(
         self,
-        path: "KeyPath",
+        path: KeyPath,
         text: str,
         hint: str | None = None,
         *,
@@ -81,7 +130,7 @@ class Findings:
         self.add_at(self.tree.location(known), f"{named(known)}{text}", hint, cause)
         return None
 
-    def add_key(self, path: "KeyPath", text: str, hint: str | None = None) -> None:
+    def add_key(self, path: KeyPath, text: str, hint: str | None = None) -> None:
         """Add a problem with a key."""
         self.add_at(self.tree.key_location(path), text, hint)
 
@@ -130,7 +179,7 @@ def _with_hint(problem: Problem) -> str:
     return f"{problem.location}: {problem.text}{hint}"
 
 
-def named(path: "KeyPath") -> str:
+def named(path: KeyPath) -> str:
     """Return a path as the beginning of a message."""
     return one_line(".".join(map(str, path))) + ": " if path else ""
 

@@ -12,11 +12,10 @@ from typing import Any
 from limpet.config.checking import checked, only_one, report_argument, unknown_key
 from limpet.config.dataset_checks import located
 from limpet.config.environment import shown, typed
-from limpet.config.errors import Findings
+from limpet.config.errors import Findings, KeyPath
 from limpet.config.model import PythonEvaluator, ScaleSection
 from limpet.config.models import Models, named_model, with_prompt
 from limpet.config.overrides import long_evaluator
-from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators import as_evaluator, embedding_similarity, judge, rating, rubric
 from limpet.evaluators.coerce import BUILT_INS

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from limpet.config.environment import shown
-from limpet.config.errors import Location, refuse
-from limpet.config.yaml_file import Tree, read_tree
+from limpet.config.errors import Location, Tree, refuse
+from limpet.config.yaml_file import read_tree
 from limpet.text import nearest, nearest_file, one_line, quoted
 
 _LARGEST = 2**20

@@ -18,8 +18,8 @@ from math import isfinite, prod
 from typing import Any, NamedTuple
 
 from limpet.config.environment import shown
-from limpet.config.errors import Findings, Location, refuse
-from limpet.config.yaml_file import KeyPath, Tree, read_scalar
+from limpet.config.errors import Findings, KeyPath, Location, Tree, refuse
+from limpet.config.yaml_file import read_scalar
 from limpet.secrets.in_configs import masked
 from limpet.secrets.known import is_secret_key
 from limpet.text import hint_near, one_line, quoted

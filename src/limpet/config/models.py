@@ -13,7 +13,7 @@ from limpet import workflows
 from limpet.config.checking import checked, only_one, report_argument
 from limpet.config.dataset_checks import hint_of_missing, located
 from limpet.config.environment import Substituted, shown, written_as
-from limpet.config.errors import Findings
+from limpet.config.errors import Findings, KeyPath
 from limpet.config.model import (
     CONVERSATIONS,
     DatasetSection,
@@ -23,7 +23,6 @@ from limpet.config.model import (
     workflow_section,
 )
 from limpet.config.overrides import long_model
-from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.models import Message, Model, Reply
 from limpet.text import hint_near, nearest, one_line, quoted

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.config.errors import Location, refuse
+from limpet.config.errors import KeyPath, Location, Tree, refuse
 from limpet.config.matrix import MATRIX
-from limpet.config.yaml_file import KeyPath, Tree, read_tree
+from limpet.config.yaml_file import read_tree
 from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
 from limpet.text import one_line, quoted

@@ -11,7 +11,7 @@ from limpet import models, workflows
 from limpet.config.checking import report_argument
 from limpet.config.dataset_checks import Columns, ConfiguredDataset, located
 from limpet.config.environment import substitute, typed, written_as
-from limpet.config.errors import Findings
+from limpet.config.errors import Findings, KeyPath
 from limpet.config.evaluators import JudgeSection
 from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.model import (
@@ -23,7 +23,6 @@ from limpet.config.model import (
 )
 from limpet.config.models import Models, NotImported, prompt_workflow
 from limpet.config.overrides import long_kind
-from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator

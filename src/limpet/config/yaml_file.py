@@ -11,13 +11,12 @@ is null, a boolean or a number only if it would be in JSON; everything else is a
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from limpet.config.errors import Findings, Location, refuse
+from limpet.config.errors import Findings, KeyPath, Location, Tree, refuse
 from limpet.text import one_line, quoted
 
 # ---- What does an error of PyYAML mean, in the words of somebody who writes an eval.yml? --------
@@ -71,7 +70,6 @@ def _refuse_syntax(
 
 # ---- Which values does a YAML file hold, and on which line is each? -----------------------------
 
-KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 100_000
 _DEEPEST = 50
 _CORE = "tag:yaml.org,2002:"
@@ -84,56 +82,6 @@ _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _BEYOND = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
 _MOST_DIGITS = 300  # a longer number is read as infinite
-
-
-@dataclass
-class Tree:
-    """Plain data, and where each part of it is in the file.
-
-    Attributes:
-        data: The content of the file; `${NAME}` is not substituted yet.
-        shown: The file's name in messages.
-        keys: Where the key of each path is.
-        values: Where its value is.
-        written: How a value that is not a string was written: `1.10`, `True`.
-    """
-
-    data: Any
-    shown: str
-    keys: dict[KeyPath, Location] = field(default_factory=dict)
-    values: dict[KeyPath, Location] = field(default_factory=dict)
-    written: dict[KeyPath, str] = field(default_factory=dict)
-
-    def known(self, path: KeyPath) -> KeyPath:
-        """Return as much of a path as the file has: of a short form, the path of that."""
-        while path and path not in self.values:
-            path = path[:-1]
-        return path
-
-    def location(self, path: KeyPath) -> Location:
-        """Return where the value of a path is, or else the closest parent."""
-        return self.values.get(self.known(path), Location(self.shown, 1))
-
-    def key_location(self, path: KeyPath) -> Location:
-        """Return where the key of a path is."""
-        return self.keys.get(path) or self.location(path)
-
-    def below(self, path: KeyPath, data: Any) -> "Tree":
-        """Return the part of the tree at a path, which holds `data`."""
-        depth = len(path)
-        keys, values, written = (
-            {known[depth:]: held for known, held in locations.items() if known[:depth] == path}
-            for locations in (self.keys, self.values, self.written)
-        )
-        return Tree(data, self.shown, keys, values, written)  # type: ignore[arg-type]
-
-    def forget(self, path: KeyPath) -> None:
-        """Forget the locations of a path and all below it: another value replaces them."""
-        if path not in self.values:
-            return
-        for locations in (self.keys, self.values, self.written):
-            for known in [known for known in locations if known[: len(path)] == path]:
-                del locations[known]
 
 
 class _Loader(yaml.SafeLoader):

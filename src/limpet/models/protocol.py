@@ -1,14 +1,10 @@
 """What is a model?"""
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from limpet.arguments import members_missing
-from limpet.executors.threads import is_async
 from limpet.types import Usage
 
 Message = Mapping[str, Any]
@@ -99,60 +95,3 @@ def model_name(model: Model) -> str:
 
 
 # ---- How does what the user gave become a model? ------------------------------------------------
-
-_MEMBERS = {
-    "ask": "asks it",
-    "endpoint": "what its calls are paced with",
-    "fingerprint": "what its replies depend on",
-}
-_PAIR = 2
-
-
-def as_model(thing: Any, *, model: str | None = None, name: str | None = None) -> Model:
-    """Return a model for what a user has.
-
-    Args:
-        thing: A model; an `AsyncOpenAI` client, or any object with `chat.completions.create`, as
-            `(client, "gpt-4.1")` or with `model`; or an async function
-            `async def ask(messages, **params)` that returns a string, a dict or a `Reply`. A
-            function with a parameter `schema` gets the schema there; any other finds it at the
-            end of the last message.
-        model: The model's name, for a client.
-        name: Its name in messages; None: its own. A model keeps its name.
-
-    Raises:
-        TypeError: It is none of these.
-    """
-    if isinstance(thing, tuple) and len(thing) == _PAIR:
-        thing, model = thing
-    if not isinstance(thing, type) and not members_missing(thing, _MEMBERS):
-        return cast("Model", thing)
-    # Imported when used: they import an HTTP client.
-    if _is_client(thing):
-        if not isinstance(model, str) or not model.strip():
-            raise TypeError(
-                "a client needs the name of a model: as_model((client, 'gpt-4.1')), "
-                "or as_model(client, model='gpt-4.1')"
-            )
-        if any(kind.__name__ == "SyncAPIClient" for kind in type(thing).__mro__):
-            raise TypeError("the client is not asynchronous: use AsyncOpenAI instead of OpenAI")
-        made = import_module("limpet.models.client_model").ClientModel(thing, model, name)
-    elif is_async(thing):
-        made = import_module("limpet.models.client_model").FunctionModel(thing, name)
-    else:
-        raise TypeError(
-            f"{type(thing).__name__} is not a model: it must be one of limpet.models, a client "
-            "like AsyncOpenAI with the model's name, or an async function"
-        )
-    return cast("Model", made)
-
-
-def _is_client(thing: Any) -> bool:
-    """Return whether an object has `chat.completions.create`.
-
-    `chat` is not read before it is known to be there: a property may run code.
-    """
-    if isinstance(thing, type) or inspect.getattr_static(thing, "chat", None) is None:
-        return False
-    completions = getattr(getattr(thing, "chat", None), "completions", None)
-    return callable(getattr(completions, "create", None))

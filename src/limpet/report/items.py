@@ -9,7 +9,7 @@ from rich.text import Text
 from limpet.report.tables import Indented, ScoreTable, cell
 from limpet.report.words import in_full, p_value, shown
 from limpet.run.executing.guards import alike
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, parts_of, score_words, values_words
 from limpet.text import one_line
 
@@ -81,7 +81,7 @@ def _words(item: ItemResult, name: ScoreName) -> str:
     """Return a score of an item in a few words; empty if there is none."""
     if name.evaluator in item.score_errors:
         return "failed"
-    return ", ".join(values_words(record) for record in name.records(item))
+    return ", ".join(values_words(record) for record in name.records(item.scores))
 
 
 def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str, str]]:
@@ -91,7 +91,7 @@ def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str
         if error is not None:
             yield one_line(name.evaluator), error_words(error)
             continue
-        for record in name.records(item):
+        for record in name.records(item.scores):
             if reasoning := record.get("reasoning"):  # one of several scores without any has {}
                 # A tie has the reasons of both sides, on lines of their own.
                 text = (

@@ -312,7 +312,7 @@ def _worst(heads: Heads, name: ScoreName) -> Iterator[str]:
     rows = [
         [
             code(item.id) + (f" trial {item.trial}" if heads.table.trials > 1 else ""),
-            code(", ".join(values_words(record) for record in name.records(item))),
+            code(", ".join(values_words(record) for record in name.records(item.scores))),
             code(shown(item.input)),
             code(shown(item.output)),
         ]

@@ -24,8 +24,8 @@ from limpet.report.status import ProgressTable, as_data, progress_line
 from limpet.report.summary import remarks, summary_table
 from limpet.report.terminal import LiveDisplay, Waiting, is_drawing, say, stderr_console
 from limpet.report.words import json_line
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.planning.plan import Plan
-from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.run_file import WORKFLOW
 from limpet.run.session_view import SessionView
 from limpet.secrets.masking import by_environment

@@ -7,8 +7,8 @@ from typing import Any
 from limpet.errors import wrong_argument
 from limpet.evaluators import pairwise as pairwise_of_answers
 from limpet.evaluators.protocol import Evaluator
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.reading.loaded_run import load_run
-from limpet.run.results.evaluation_result import EvaluationResult
 
 Against = str | os.PathLike[str] | EvaluationResult | Mapping[str, Any]
 """A run's directory or its name under `./runs`, a result, or answers by the item's id."""

@@ -20,6 +20,7 @@ from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.steps import as_declared
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.session import EvaluationSession
 from limpet.run.executing.stopping import whole
 from limpet.run.options import (
@@ -38,7 +39,6 @@ from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.request import Extras, Request, as_goals
-from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.run_file import WORKFLOW
 from limpet.run.session_view import NotebookView, SessionView, in_notebook, view_on_stderr
 from limpet.run.watcher import Watcher

@@ -17,7 +17,7 @@ from limpet.fingerprints.steps import DependsOn
 from limpet.journal.writer import Durability
 from limpet.run.record_fields import USUAL_NAMES, RecordNames
 from limpet.run.results.costs import Prices
-from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.output_files import AnswerRows
 from limpet.run.results.score_words import ScoreName, split_name
 from limpet.run.run_file import OnChange
@@ -96,9 +96,9 @@ def as_goals(
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
 """Called with each item once its answer or failure is on disk."""
 
-OnEnd = Callable[[EvaluationResult], bool | None]
-"""Called with the result when all files are written, while the run is still locked. If it returns
-False, it failed: the run is not complete, and the next session calls it again."""
+OnEnd = Callable[[Any], bool | None]
+"""Called with the `EvaluationResult` when all files are written, while the run is still locked. If
+it returns False, it failed: the run is not complete, and the next session calls it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

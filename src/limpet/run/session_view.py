@@ -5,16 +5,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from limpet.run.results.score_numbers import current
 from limpet.run.results.score_words import people_notes, score_words, span
 from limpet.run.watcher import ScoreSoFar, Snapshot, StepSnapshot, Tally
 from limpet.text import one_line, table_html
-
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import EvaluationResult
-
 
 # ---- Who shows a run that a script starts? ------------------------------------------------------
 #
@@ -31,8 +27,8 @@ class SessionView(Tally):
     def __exit__(self, *_: object) -> None:
         """Stop showing it."""
 
-    def ended(self, result: "EvaluationResult") -> None:
-        """Show what came out."""
+    def ended(self, result: Any) -> None:
+        """Show what came out: an `EvaluationResult`."""
 
 
 _on_stderr: list[Callable[[], SessionView]] = []
@@ -140,7 +136,7 @@ class NotebookView(SessionView):
         self._thread.join()
         self._update(progress_html(self.snapshot()))
 
-    def ended(self, result: "EvaluationResult") -> None:
+    def ended(self, result: Any) -> None:
         """Show the result of a run that stopped: the cell ends with an error, and shows nothing."""
         if result.stop_reason is not None:
             import_module("IPython.display").display(result)

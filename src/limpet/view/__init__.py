@@ -1,1 +1,18 @@
 """The live page of runs: a server that reads their directories, and writes nothing but labels."""
+
+from importlib import import_module
+from typing import Any
+
+from limpet.run.evaluation_result import ReportFile, report_with
+from limpet.run.reading.loaded_run import load_run
+
+__all__ = ["load_run"]
+
+
+def _write(*arguments: Any) -> ReportFile:
+    """Write a report; the pages are imported by those who want one."""
+    made: ReportFile = import_module("limpet.view.html_report").write_report(*arguments)
+    return made
+
+
+report_with(_write)

@@ -16,7 +16,7 @@ from limpet.run.reading.heads import Heads
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import Labels, ScoreTable
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, parts_of
 
 

@@ -21,8 +21,8 @@ from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_runs
 from limpet.run.comparing.opened_run import AnyRun
 from limpet.run.comparing.results import Comparison
+from limpet.run.evaluation_result import EvaluationResult, ReportFile
 from limpet.run.reading.find_run import choose_run
-from limpet.run.results.evaluation_result import EvaluationResult, ReportFile
 from limpet.text import one_line
 from limpet.version import VERSION
 from limpet.view.compare_answers import MOST_FLIPS, comparison_answer

@@ -13,8 +13,8 @@ from limpet.report.item import whole_data
 from limpet.run.reading.heads import COST, PLACE, HeadQuery, Places, Search
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.score_table import Flags, ScoreTable
-from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, parts_of, votes_words
 from limpet.text import quoted
 from limpet.trace import events_in

@@ -12,7 +12,7 @@ from limpet.run.calibrating.corrected import fingerprint_of
 from limpet.run.calibrating.judged import IdAndTrial, output_of
 from limpet.run.calibrating.label_values import UNIT, LabelValues, Meaning, choices_of, scale_of
 from limpet.run.calibrating.sampling import Drawn, stamp
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, no_such_score
 from limpet.text import one_line
 from limpet.view.hiding_heads import HidingHeads

@@ -15,6 +15,7 @@ from limpet.evaluators import as_evaluator
 from limpet.evaluators.protocol import Scored
 from limpet.integrations.nat import Flags, load_nat_config, run_directory
 from limpet.integrations.nat import toolkit as toolkit_module
+from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
 from limpet.integrations.nat.finishing import with_defaults
 from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers
@@ -349,10 +350,10 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
     module = sys.modules["nat.utils.data_models.schema_validator"]
     with monkeypatch.context() as patch, pytest.raises(limpet.LimpetError, match="no such ki"):
         patch.setattr(module, "validate_schema", fail)
-        load_nat_config("config.yml", Flags()).earlier.begin(print)
+        EarlierResults(load_nat_config("config.yml", Flags())).begin(print)
     assert run_directory.is_finished(tmp_path / "out")
     assert list(tmp_path.glob("out.*")) == []
-    load_nat_config("config.yml", Flags()).earlier.begin(print)
+    EarlierResults(load_nat_config("config.yml", Flags())).begin(print)
     assert [run_directory.is_finished(one) for one in tmp_path.glob("out.*")] == [True]
     assert toolkit.configs == []  # nothing was built for that
 

@@ -11,7 +11,7 @@ import pytest
 from limpet.errors import LimpetError
 from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, write_parquet
 from limpet.run.results import table as spreadsheet
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.table import spreadsheet_cell
 from limpet.types import CellStatus
 

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import limpet
-from limpet.report.scripts import LogLines
 from limpet.report.terminal import stderr_console
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.watcher import Tally
+from limpet.view.scripts import LogLines
 
 PLAN = Plan(3, 1, StepPlan("workflow", 1, 2, calls=2), (StepPlan("<b>bold</b>", 0, 3, calls=3),))
 

@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 import limpet
-from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter, filter_of
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName
 from limpet.types import CellStatus
 

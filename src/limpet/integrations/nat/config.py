@@ -1,19 +1,19 @@
 """What does a checked configuration of the toolkit do before and after its run?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import substitute
-from limpet.config.errors import Findings
+from limpet.config.errors import Findings, Tree
 from limpet.config.imports import put_first
 from limpet.config.preparing import imported_object, prepared_evaluators
-from limpet.config.yaml_file import Tree
 from limpet.datasets import LoadedDataset
+from limpet.errors import ConfigError
 from limpet.evaluators import as_evaluator
+from limpet.fingerprints.keys import digest
 from limpet.integrations.nat import run_directory
-from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.integrations.nat.eval_block import Evaluation, Flags
 from limpet.integrations.nat.evaluators import ToolkitBlock, check_names
 from limpet.integrations.nat.finishing import (
@@ -24,19 +24,26 @@ from limpet.integrations.nat.finishing import (
     write_config_files,
     write_toolkit_files,
 )
-from limpet.integrations.nat.importing import RowAnswers, Target
-from limpet.integrations.nat.in_process import PreProcessed
+from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers, Target
+from limpet.integrations.nat.in_process import InProcessWorkflow, PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows
-from limpet.integrations.nat.toolkit import Toolkit
+from limpet.integrations.nat.toolkit import Toolkit, check_installed
 from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
-from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
+from limpet.integrations.nat.workflow import (
+    ConfiguredWorkflow,
+    counted_blocks,
+    served,
+    without_judges,
+)
 from limpet.run.api import Arguments
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.run.record_fields import RecordNames
-from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.in_configs import Literals, masked
 from limpet.secrets.known import maskable
 from limpet.text import one_line
+from limpet.types import Item
+from limpet.workflows.protocol import Workflow
 
 _ENDPOINT_TIMEOUT_S = 300.0
 _RETRIES, _TIMEOUTS = 3, 1
@@ -54,7 +61,6 @@ class NatConfig:
         public: The `eval` block as written, with the command line applied: safe to keep on disk.
         notes: What is ignored, each with its line.
         original: The text of the file when it was read: it may be edited during the run.
-        earlier: The results that are in the run's directory already.
     """
 
     def __init__(
@@ -76,7 +82,6 @@ class NatConfig:
         self.toolkit = self._new_toolkit(evaluation)
         self._evaluation = evaluation
         self._prepared: Arguments | None = None
-        self.earlier = EarlierResults(self)
 
     def __repr__(self) -> str:
         return f"<NatConfig {self.name}: {self.path}>"
@@ -277,3 +282,54 @@ def _value_at(data: Any, path: str) -> Any:
     for part in path.split("."):
         data = data[part.strip()]
     return data
+
+
+# ---- Which workflow answers: a served one, the configuration's own, or none? --------------------
+
+
+def workflow_of(config: NatConfig, items: Iterable[Item]) -> Workflow:
+    """Return the workflow of an evaluation.
+
+    Args:
+        config: The configuration.
+        items: The items of its dataset.
+
+    Raises:
+        ConfigError: It cannot be called with this configuration and these flags.
+        LimpetError: The toolkit cannot be imported, or rejects the configuration.
+    """
+    flags = config.flags
+    if flags.skip_workflow:
+        return _existing_answers(config, items)
+    if flags.endpoint is None:
+        inner, known = _own(config), config.toolkit.with_defaults()
+    else:
+        inner, known = served(flags.endpoint, flags), {}
+    blocks = counted_blocks(without_judges(config.tree.data, known), config.path.parent)
+    return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
+
+
+def _own(config: NatConfig) -> Workflow:
+    check_installed(one_line(config.tree.shown))
+    data = config.tree.data
+    if "workflow" not in data:
+        raise ConfigError(
+            f"{one_line(config.tree.shown)}: has no workflow block, and --endpoint is not given",
+            hint="serve the workflow and give its address: --endpoint http://localhost:8000",
+        )
+    return InProcessWorkflow(
+        config.toolkit,
+        name=config.name,
+        user_id=config.flags.user_id,
+        per_input_user_id=config.general.per_input_user_id,
+    )
+
+
+def _existing_answers(config: NatConfig, items: Iterable[Item]) -> Workflow:
+    if config.flags.dataset is None:
+        functions = run_directory.run_file(config.run).functions
+        if functions and run_directory.has_answers(config.run):
+            return RecordedAnswers(next(reversed(functions.values())))
+        if run_directory.is_foreign(config.run):
+            return RecordedAnswers({"recorded": digest(run_directory.OUTPUT)})
+    return RowAnswers(config.general.dataset.structure, items)

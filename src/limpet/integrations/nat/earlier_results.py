@@ -10,24 +10,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.errors import ConfigError
 from limpet.integrations.nat import run_directory
+from limpet.integrations.nat.config import NatConfig
 from limpet.integrations.nat.importing import import_rows, is_answer
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.integrations.nat.workflow import ConfiguredWorkflow
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
 
-if TYPE_CHECKING:
-    from limpet.integrations.nat.config import NatConfig
-
 
 class EarlierResults:
     """The results in the directory of a configuration's run."""
 
-    def __init__(self, config: "NatConfig") -> None:
+    def __init__(self, config: NatConfig) -> None:
         self._config = config
         self._run = config.run
         self._flags = config.flags

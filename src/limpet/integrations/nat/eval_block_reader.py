@@ -11,8 +11,7 @@ from typing import Any
 from limpet.config.checking import checked
 from limpet.config.dataset_checks import check_directory, checked_side, located
 from limpet.config.environment import typed, written_as
-from limpet.config.errors import Findings, named
-from limpet.config.yaml_file import KeyPath
+from limpet.config.errors import Findings, KeyPath, named
 from limpet.datasets.rows import RESERVED
 from limpet.datasets.sources import SUFFIXES, shown_path
 from limpet.integrations.nat.eval_block import (

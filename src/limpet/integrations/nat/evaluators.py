@@ -15,9 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from limpet.config.checking import checked
 from limpet.config.environment import shown, typed
-from limpet.config.errors import Findings
+from limpet.config.errors import Findings, KeyPath
 from limpet.config.evaluators import built_in, check_name
-from limpet.config.yaml_file import KeyPath
 from limpet.evaluators.coerce import BUILT_INS
 from limpet.integrations.nat.eval_block import OwnEvaluator
 from limpet.integrations.nat.toolkit import discover_plugins, is_installed, registry

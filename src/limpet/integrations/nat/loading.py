@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import shown, substitute
-from limpet.config.errors import Findings, Location, named, refuse
+from limpet.config.errors import Findings, KeyPath, Location, Tree, named, refuse
 from limpet.config.file_text import read_text
 from limpet.config.overrides import override
-from limpet.config.yaml_file import KeyPath, Tree, read_tree
+from limpet.config.yaml_file import read_tree
 from limpet.integrations.nat.config import NatConfig
 from limpet.integrations.nat.eval_block import Flags
 from limpet.integrations.nat.eval_block_reader import read_eval

@@ -8,7 +8,7 @@ served and traced (`general`) changes no answer, and secrets do not count.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet import workflows
 from limpet.config.environment import substitute
@@ -22,20 +22,14 @@ from limpet.fingerprints.steps import (
     described_by,
     stated_by,
 )
-from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.eval_block import Flags
-from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
-from limpet.integrations.nat.toolkit import check_installed
 from limpet.secrets.in_configs import without_secrets
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
 from limpet.types import Item, Output
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.template import ALL, AnswerPath
-
-if TYPE_CHECKING:
-    from limpet.integrations.nat.config import NatConfig
 
 _NOT_NAMED = ("eval", "general", "workflow", "optimizer")  # sections without names of parts
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
@@ -51,29 +45,12 @@ _PATHS = {
 }
 
 
-def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
-    """Return the workflow of an evaluation.
-
-    Args:
-        config: The configuration.
-        items: The items of its dataset.
+def served(endpoint: str, flags: Flags) -> Workflow:
+    """Return the workflow that is served at an address.
 
     Raises:
-        ConfigError: It cannot be called with this configuration and these flags.
-        LimpetError: The toolkit cannot be imported, or rejects the configuration.
+        ConfigError: The address is not one.
     """
-    flags = config.flags
-    if flags.skip_workflow:
-        return _existing_answers(config, items)
-    if flags.endpoint is None:
-        inner, known = _own(config), config.toolkit.with_defaults()
-    else:
-        inner, known = _served(flags.endpoint, flags), {}
-    blocks = counted_blocks(without_judges(config.tree.data, known), config.path.parent)
-    return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
-
-
-def _served(endpoint: str, flags: Flags) -> Workflow:
     base = endpoint.rstrip("/")
     end = next((path for path in _PATHS if base.endswith(path)), "")
     path = flags.endpoint_path or _PATHS.get(end, "/generate/full")
@@ -83,32 +60,6 @@ def _served(endpoint: str, flags: Flags) -> Workflow:
         return workflows.nat(base.removesuffix(end), path=path, headers=dict(flags.headers), **key)
     except LimpetError as error:
         raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
-
-
-def _own(config: "NatConfig") -> Workflow:
-    check_installed(one_line(config.tree.shown))
-    data = config.tree.data
-    if "workflow" not in data:
-        raise ConfigError(
-            f"{one_line(config.tree.shown)}: has no workflow block, and --endpoint is not given",
-            hint="serve the workflow and give its address: --endpoint http://localhost:8000",
-        )
-    return InProcessWorkflow(
-        config.toolkit,
-        name=config.name,
-        user_id=config.flags.user_id,
-        per_input_user_id=config.general.per_input_user_id,
-    )
-
-
-def _existing_answers(config: "NatConfig", items: Iterable[Item]) -> Workflow:
-    if config.flags.dataset is None:
-        functions = run_directory.run_file(config.run).functions
-        if functions and run_directory.has_answers(config.run):
-            return RecordedAnswers(next(reversed(functions.values())))
-        if run_directory.is_foreign(config.run):
-            return RecordedAnswers({"recorded": digest(run_directory.OUTPUT)})
-    return RowAnswers(config.general.dataset.structure, items)
 
 
 # ---- what identifies it -----------------------------------------------------------------------

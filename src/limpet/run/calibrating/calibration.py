@@ -18,7 +18,7 @@ from limpet.run.results.score_words import ScoreName
 from limpet.text import count, one_line
 
 if TYPE_CHECKING:
-    from limpet.run.reading.reader import RunReader
+    from limpet.run.reading.run_results import RunResults
     from limpet.stats import Kappa
 
 
@@ -184,7 +184,7 @@ class Calibration:
 
 
 def calibrate(
-    reader: "RunReader", name: str, labels: Any = None, *, label_column: str | None = None
+    reader: "RunResults", name: str, labels: Any = None, *, label_column: str | None = None
 ) -> Calibration:
     """Compare the scores of a judge with people's labels, and keep the labels in the run.
 
@@ -238,7 +238,7 @@ def calibrate(
 
 
 def _all_labels(
-    reader: "RunReader", labels: Any, column: str | None, score: ScoreName, remarks: list[str]
+    reader: "RunResults", labels: Any, column: str | None, score: ScoreName, remarks: list[str]
 ) -> list[Said]:
     names = (score.evaluator, str(score))
     if labels is None:
@@ -252,7 +252,7 @@ def _all_labels(
     return said
 
 
-def _labels_of_page(reader: "RunReader", names: Sequence[str], remarks: list[str]) -> list[Said]:
+def _labels_of_page(reader: "RunResults", names: Sequence[str], remarks: list[str]) -> list[Said]:
     log = LabelsLog(reader.layout)
     log.refresh()
     remarks += filter(None, [log.remark])

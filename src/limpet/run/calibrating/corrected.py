@@ -30,7 +30,7 @@ from limpet.text import count
 from limpet.types import Scale
 
 if TYPE_CHECKING:
-    from limpet.run.reading.reader import RunReader
+    from limpet.run.reading.run_results import RunResults
 
 _ADDED = ("calibrated", "calibrated_by_score", "not_calibrated")
 _CHANGED = "the evaluator changed since; run limpet calibrate again"
@@ -154,13 +154,13 @@ def digest_of(inputs: str | None, corrected: Mapping[str, Any]) -> str:
     return digest(inputs, dumps(corrected)) if inputs and corrected else ""
 
 
-def fingerprint_of(reader: "RunReader", evaluator: str) -> str:
+def fingerprint_of(reader: "RunResults", evaluator: str) -> str:
     """Return the fingerprint of an evaluator as it last ran; empty if it is not known."""
     step = reader.run_file.steps.get(evaluator)
     return "" if step is None else step.fingerprint
 
 
-def add_calibrations(summary: dict[str, Any], reader: "RunReader", inputs: str | None) -> None:
+def add_calibrations(summary: dict[str, Any], reader: "RunResults", inputs: str | None) -> None:
     """Add to the numbers of the evaluators what people's labels make of their means.
 
     `calibrated`, or `calibrated_by_score` of several scores; `not_calibrated`: why there is none.
@@ -194,7 +194,7 @@ def add_calibrations(summary: dict[str, Any], reader: "RunReader", inputs: str |
 
 
 def _now(
-    reader: "RunReader",
+    reader: "RunResults",
     score: ScoreName,
     kept: KeptCalibration,
     draws: Sequence[Draw],

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.run.reading.scores import outputs_of
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import one_line
 
 if TYPE_CHECKING:
-    from limpet.run.reading.reader import RunReader
-    from limpet.run.results.evaluation_result import ItemResult
+    from limpet.run.reading.run_results import RunResults
 
 IdAndTrial = tuple[str, int]
 """An answer: the id of its item, and the trial."""
@@ -29,7 +29,7 @@ class JudgedCell(NamedTuple):
     """
 
     number: int
-    item: "ItemResult"
+    item: ItemResult
     output: str
     score: Mapping[str, Any] | None
     error: Mapping[str, Any] | None
@@ -61,7 +61,7 @@ class Judged:
     """
 
     def __init__(
-        self, reader: "RunReader", name: ScoreName, wanted: Collection[IdAndTrial]
+        self, reader: "RunResults", name: ScoreName, wanted: Collection[IdAndTrial]
     ) -> None:
         self._name = name
         self._offsets = reader.asked.offsets()
@@ -80,12 +80,12 @@ class Judged:
         self.cells = self._in_full(reader, wanted)
 
     def _in_full(
-        self, reader: "RunReader", wanted: Collection[IdAndTrial]
+        self, reader: "RunResults", wanted: Collection[IdAndTrial]
     ) -> dict[IdAndTrial, JudgedCell]:
         numbers = reader.asked.numbers(wanted)
         cells: dict[IdAndTrial, JudgedCell] = {}
         for number, item in zip(numbers.values(), reader.items_at(numbers.values()), strict=True):
-            records = self._name.records(item)
+            records = self._name.records(item.scores)
             error = item.score_errors.get(self._name.evaluator)
             score = records[0] if records else None
             cells[item.id, item.trial] = JudgedCell(number, item, output_of(item), score, error)
@@ -133,7 +133,7 @@ class Judged:
         raise no_such_score(str(self._name), names)
 
 
-def score_named(name: str, reader: "RunReader") -> ScoreName:
+def score_named(name: str, reader: "RunResults") -> ScoreName:
     """Return the score that a name means.
 
     Raises:
@@ -145,7 +145,7 @@ def score_named(name: str, reader: "RunReader") -> ScoreName:
     return found
 
 
-def output_of(item: "ItemResult") -> str:
+def output_of(item: ItemResult) -> str:
     """Return the digest of an item's answer; empty if it has none."""
     digests = () if item.entry is None else outputs_of(item.entry)
     return digests[0] if digests else ""

@@ -17,7 +17,7 @@ from limpet.text import count, one_line
 from limpet.types import Scale
 
 if TYPE_CHECKING:
-    from limpet.run.reading.reader import RunReader
+    from limpet.run.reading.run_results import RunResults
 
 
 # ---- What does a person's label mean: which of the judge's labels, and which value? -------------
@@ -166,7 +166,7 @@ def choices_of(layout: Layout, evaluator: str, fingerprint: str) -> dict[str, fl
     return {}
 
 
-def scale_of(reader: "RunReader", evaluator: str, values: Collection[float]) -> Scale:
+def scale_of(reader: "RunResults", evaluator: str, values: Collection[float]) -> Scale:
     """Return what a score means, as declared. Its range is 0 to 1 if all values are in that."""
     scale = reader.run_file.scales.get(evaluator, Scale())
     if scale.range is None and (not values or (min(values) >= 0 and max(values) <= 1)):
@@ -192,7 +192,7 @@ class SortedLabels:
         LimpetError: No row is labelled, or it is not known which answer a row is about.
     """
 
-    reader: "RunReader"
+    reader: "RunResults"
     said: Sequence[Said]
     draws: Sequence[Draw]
     remarks: list[str]

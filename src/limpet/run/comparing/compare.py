@@ -35,7 +35,7 @@ from limpet.run.comparing.scores import (
     sliced,
     to_decide,
 )
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import hint_near, one_line, quoted
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from limpet.errors import LimpetError
 from limpet.run.comparing.results import RunAbout
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
 from limpet.run.reading.reader import RunReader, open_run
 from limpet.run.reading.score_table import Flags, ScoreTable
-from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.filters import check_fields, value_in
+from limpet.run.results.item_result import ItemResult
 from limpet.text import count, one_line
 from limpet.types import Item, Scale
 

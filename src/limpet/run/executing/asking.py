@@ -41,7 +41,7 @@ from limpet.run.record_fields import (
 )
 from limpet.run.request import OnItem, Request
 from limpet.run.results.costs import Prices, usage_facts
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.run_file import WORKFLOW
 from limpet.text import one_line
 from limpet.types import Cell, CellStatus, Output

@@ -17,6 +17,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
@@ -36,7 +37,6 @@ from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
-from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import WORKFLOW, RunFile
 

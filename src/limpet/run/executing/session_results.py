@@ -11,12 +11,13 @@ from limpet.errors import DiskFullError, JournalError
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.layout import Layout
 from limpet.run.calibrating.corrected import add_calibrations
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.taking import Taking
 from limpet.run.planning.plan import Plan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.costs import add_price_gaps
-from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.output_files import write_outputs, write_summary
 from limpet.run.results.summary import Numbers
 from limpet.secrets.masking import Masking

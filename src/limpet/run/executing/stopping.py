@@ -11,7 +11,7 @@ from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.results.map_result import MapResult
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking

@@ -131,9 +131,10 @@ class Planner:
         try:
             plan = self.lookup(columns, run_file).plan
         except FunctionChangedError as error:
-            if error.plan is not None:
-                return error.plan
-            raise
+            plan = error.plan
+            if not isinstance(plan, Plan):
+                raise
+            return plan
         return self._explainer(run_file).plan(plan)
 
     def why(self, item: str | None = None) -> Why:

@@ -19,8 +19,8 @@ from limpet.run.reading.noted import packed_arrays
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import Flags, Floats, GrowingTable, Labels, ScoreTable
 from limpet.run.reading.totals import GrowingTotals, add_up, add_up_growing
-from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.filters import Filter
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName, no_such_score
 from limpet.run.results.summary import Numbers
 from limpet.text import hint_near, one_line, quoted

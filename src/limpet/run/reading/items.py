@@ -14,7 +14,7 @@ from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
 from limpet.run.reading.scores import ScoresReader, facts_and_record
 from limpet.run.record_fields import BALLOTS, MADE_OF, METADATA, OUTPUT, fields_of
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.types import CellStatus, Item, Scale
 
 _CHUNK = 1_000

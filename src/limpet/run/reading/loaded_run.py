@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
+from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.reading.reader import RunReader, State, open_run
-from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.summary import NUMBERS
 
 

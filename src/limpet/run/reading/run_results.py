@@ -31,7 +31,7 @@ from limpet.run.reading.noted import (
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile

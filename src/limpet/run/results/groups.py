@@ -1,21 +1,19 @@
 """What are the numbers for each value of a dataset's field?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.json_values import encode
 from limpet.run.results.filters import MISSING, field_of
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_numbers import ScoreNumbers
 from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.types import Scale
 
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import ItemResult
-
 
 def groups_by(
-    items: "Iterable[ItemResult]",
+    items: Iterable[ItemResult],
     field: str,
     evaluators: Sequence[str],
     trials: int = 1,

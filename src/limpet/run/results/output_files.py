@@ -15,7 +15,7 @@ from limpet.journal.layout import Layout
 from limpet.json_values import dumps, encode, encode_fast, is_deep_text
 from limpet.nat_trace import nat_steps
 from limpet.run.record_fields import RecordNames, answer_record
-from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.item_result import ItemResult
 from limpet.trace import kept_events
 
 _PIECE_BYTES = 2**20

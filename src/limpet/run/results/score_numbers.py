@@ -3,19 +3,16 @@
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.json_values import encode_canonical
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import Used
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import counted, values_of
 from limpet.run.results.table import mean
 from limpet.text import count
 from limpet.types import Scale
-
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import ItemResult
-
 
 # ---- Which item, and which group of items, does each cell belong to? ----------------------------
 #
@@ -46,7 +43,7 @@ class CellItems:
         self._values: dict[str, dict[bytes, int]] = {field: {} for field in self.fields}
         self._count = 0
 
-    def add(self, item: "ItemResult") -> None:
+    def add(self, item: ItemResult) -> None:
         """Add the next cell."""
         if self.trials > 1:
             number = self._numbers.setdefault(item.id, len(self._numbers))

@@ -2,15 +2,11 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.text import count, hint_near, one_line, quoted
 from limpet.types import Scale
-
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import ItemResult
-
 
 # ---- What is declared of an evaluator's scores, in a summary and in words? ----------------------
 
@@ -70,14 +66,14 @@ class ScoreName(NamedTuple):
     def __str__(self) -> str:
         return self.evaluator if self.part is None else f"{self.evaluator}.{self.part}"
 
-    def records(self, item: "ItemResult") -> list[Mapping[str, Any]]:
-        """Return the records of these scores of an item."""
-        parts = parts_of(item.scores.get(self.evaluator, {}))
+    def records(self, scores: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the records of these scores among those of an item."""
+        parts = parts_of(scores.get(self.evaluator, {}))
         return [record for part, record in parts if self.part in (None, part)]
 
-    def lowest(self, item: "ItemResult") -> float | None:
-        """Return the lowest value of an item; None if it has none."""
-        values = (record.get("score") for record in self.records(item))
+    def lowest(self, scores: Mapping[str, Mapping[str, Any]]) -> float | None:
+        """Return the lowest value among the scores of an item; None if it has none."""
+        values = (record.get("score") for record in self.records(scores))
         numbers = [float(value) for value in values if isinstance(value, (int, float))]
         return min((number for number in numbers if not math.isnan(number)), default=None)
 

@@ -10,10 +10,11 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import nan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF
 from limpet.run.results.costs import Used, is_bounded, numbers_in, quantiles
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_numbers import (
     PENDING,
     CellItems,
@@ -24,9 +25,6 @@ from limpet.run.results.score_numbers import (
 from limpet.run.results.score_words import scale_data
 from limpet.types import Scale
 from limpet.version import VERSION
-
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import ItemResult
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
@@ -86,7 +84,7 @@ class Numbers:
         self._used = Used()
         self._latencies = array("d")
 
-    def add(self, item: "ItemResult") -> None:
+    def add(self, item: ItemResult) -> None:
         """Add an item."""
         cell = self.items
         self.items += 1

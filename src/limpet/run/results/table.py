@@ -18,19 +18,16 @@ from fractions import Fraction
 from importlib import import_module
 from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from limpet.errors import LimpetError
 from limpet.journal.files import file_chunks, replace_file
 from limpet.json_values import encode
 from limpet.run.results.costs import is_bounded
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import agreement_of
 from limpet.text import one_line
 from limpet.types import COLUMNS
-
-if TYPE_CHECKING:
-    from limpet.run.results.evaluation_result import ItemResult
-
 
 # ---- How is a value written into one cell of a table that people open? --------------------------
 
@@ -241,7 +238,7 @@ def _plain_name(key: Key) -> str:
 # ---- a row for each item in each trial ----------------------------------------------------------
 
 
-def cells_of(item: "ItemResult") -> dict[Key, Any]:
+def cells_of(item: ItemResult) -> dict[Key, Any]:
     """Return what is known of an item in one trial."""
     error = item.error or {}
     own = (
@@ -279,18 +276,18 @@ def _usage_cells(step: str, usage: Mapping[str, Any]) -> Iterator[tuple[Key, Any
     return ((("fact", step, f"usage.{name}"), count) for name, count in usage.items())
 
 
-def _field_cells(item: "ItemResult") -> Iterator[tuple[Key, Any]]:
+def _field_cells(item: ItemResult) -> Iterator[tuple[Key, Any]]:
     """Yield the fields of the row, but not those that are the columns id, input and expected."""
     elsewhere = {name for role, name in item.roles.items() if role != "id" or _has_id(item)}
     return ((("row", name), value) for name, value in item.row.items() if name not in elsewhere)
 
 
-def _id_of(item: "ItemResult") -> Any:
+def _id_of(item: ItemResult) -> Any:
     """Return the id as the dataset has it: a table is joined with the dataset by its ids."""
     return item.row[item.roles["id"]] if _has_id(item) else item.id
 
 
-def _has_id(item: "ItemResult") -> bool:
+def _has_id(item: ItemResult) -> bool:
     id_ = item.row.get(item.roles.get("id", ""))
     return isinstance(id_, (str, int, float)) and str(id_) == item.id
 
@@ -298,7 +295,7 @@ def _has_id(item: "ItemResult") -> bool:
 # ---- a row for each item ------------------------------------------------------------------------
 
 
-def rows_by_item(items: "Iterable[ItemResult]") -> Iterator[dict[Key, Any]]:
+def rows_by_item(items: Iterable[ItemResult]) -> Iterator[dict[Key, Any]]:
     """Yield the means of each item, in the order in which the items appear."""
     by_id: defaultdict[str, list[ItemResult]] = defaultdict(list)
     for item in items:
@@ -306,7 +303,7 @@ def rows_by_item(items: "Iterable[ItemResult]") -> Iterator[dict[Key, Any]]:
     return map(means_of, by_id.values())
 
 
-def means_of(trials: "Sequence[ItemResult]") -> dict[Key, Any]:
+def means_of(trials: Sequence[ItemResult]) -> dict[Key, Any]:
     """Return the means of an item over its trials. A trial without a score does not count."""
     first = trials[0]
     failed = sum(item.error is not None for item in trials)

@@ -1,10 +1,13 @@
-"""The result of an evaluation, read back from its files."""
+"""The result of an evaluation, read back from its files.
+
+What it can do with its run stands above all that reads runs; only the pages are above it.
+"""
 
 import functools
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -12,29 +15,25 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from limpet.errors import LimpetError
-from limpet.journal.lines import Entry
 from limpet.run.planning.plan import Plan
-from limpet.run.record_fields import MASKED, SAW_MASKED
+from limpet.run.reading.reader import RunReader
 from limpet.run.results.filters import check_fields, filter_of
 from limpet.run.results.groups import groups_by
+from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import (
     ScoreName,
     scale_in,
     score_words,
     stop_when_lines,
-    values_words,
 )
 from limpet.run.results.table import Table, cells_of, rows_by_item
 from limpet.run.session_view import summary_html
 from limpet.secrets.masking import by_environment
 from limpet.text import count, one_line, size, text_of
-from limpet.types import CellStatus
 
 if TYPE_CHECKING:
     from limpet.run.calibrating.calibration import Calibration
     from limpet.run.calibrating.sampling import Sample
-    from limpet.run.reading.reader import RunReader
-
 
 # ---- The file that `EvaluationResult.report` has made. ------------------------------------------
 
@@ -70,100 +69,16 @@ class ReportFile:
         return f"<p>{link} ({size(self.bytes)})</p>{more}"
 
 
+# The room of the pages is above this one: it registers what writes a report.
+_writes_reports: list[Callable[..., ReportFile]] = []
+
+
+def report_with(write: Callable[..., ReportFile]) -> None:
+    """Write the reports of results with this function."""
+    _writes_reports[:] = [write]
+
+
 # ---- The result of an evaluation, read back from its files. -------------------------------------
-
-
-@dataclass(slots=True)
-class ItemResult:
-    """The result of one item in one trial: its answer and its scores.
-
-    Attributes:
-        id: The item's id.
-        trial: The trial, from 0.
-        input: The input of the workflow.
-        expected: The expected answer.
-        output: The answer; None if there is none.
-        trace: What happened inside the workflow.
-        metadata: The metadata that the workflow returned.
-        scores: The record of each evaluator, with `score`, or `scores` if it gave several.
-        error: Why there is no answer; None if there is one, or it did not run.
-        score_errors: Why an evaluator has no score.
-        score_usage: What the evaluators used, if they report it: `usage`, `models`.
-        status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
-            "not_run".
-        seconds: How long the workflow took.
-        attempts: How many attempts it took.
-        usage: What its calls used.
-        at: When its answer or failure was written; empty: neither was.
-        row: The whole row.
-        roles: Which fields of the row are its `id`, `input` and `expected`.
-        key: The key of its answer, as 32 hex digits.
-        masked: The steps whose line on disk has a masked secret.
-        saw_masked: The evaluators that scored an answer with a masked secret.
-        version: The earlier version of the workflow that gave the answer; empty: the current one.
-        redo: The steps whose forced redo is pending, with the error if it failed. Their results
-            here are the earlier ones.
-        entry: The line of its answer; None if there is none.
-        failed: The facts about its failure; empty if it did not fail.
-    """
-
-    id: str
-    trial: int
-    input: Any
-    expected: Any
-    output: Any = None
-    trace: Sequence[Any] = ()
-    metadata: Any = None
-    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
-    error: dict[str, Any] | None = None
-    score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
-    score_usage: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    status: CellStatus = CellStatus.NOT_RUN
-    seconds: float = 0.0
-    attempts: int = 0
-    usage: Mapping[str, float] = field(default_factory=dict)
-    at: str = ""
-    row: Mapping[str, Any] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)
-    key: str = ""
-    masked: tuple[str, ...] = ()
-    saw_masked: tuple[str, ...] = ()
-    version: str = ""
-    redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    entry: Entry | None = field(default=None, repr=False)
-    failed: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    def __repr__(self) -> str:
-        trial = f" trial {self.trial}" if self.trial else ""
-        scores = [f"{name} {values_words(record)}" for name, record in self.scores.items()]
-        failed = [f"{name} failed" for name in self.score_errors]
-        words = ", ".join([self.status.words, *scores, *failed])
-        return f"<ItemResult {one_line(self.id)}{trial}: {one_line(words)}>"
-
-    @property
-    def is_completed(self) -> bool:
-        """Whether there is an answer."""
-        return self.status in (CellStatus.COMPLETED, CellStatus.COMPLETED_WITH_RETRIES)
-
-    def note(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note the facts about its answer, or about its failure."""
-        self.seconds, self.attempts = facts.get("seconds", 0.0), facts.get("attempts", 0)
-        self.usage, self.at = facts.get("usage") or {}, facts.get("at", "")
-        self.note_masked(step, facts)
-
-    def note_score(self, name: str, facts: Mapping[str, Any], record: dict[str, Any]) -> None:
-        """Note a score: the facts about it, and its record."""
-        self.scores[name] = record
-        if "usage" in facts:
-            self.score_usage[name] = facts
-        self.note_masked(name, facts)
-
-    def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note whether a step's line has, or its evaluator saw, masked secrets."""
-        if facts.get(MASKED):
-            self.masked += (step,)
-        if facts.get(SAW_MASKED):
-            self.saw_masked += (step,)
 
 
 class EvaluationResult:
@@ -321,10 +236,10 @@ class EvaluationResult:
             LimpetError: There is no answer to draw, the run was not kept, or the file exists or
                 cannot be written.
         """
-        sampling = import_module("limpet.run.calibrating.sampling")  # it reads runs, so needs us
+        from limpet.run.calibrating.sampling import draw_sample  # noqa: PLC0415 - slow: NumPy
+
         with self._opened() as reader:
-            drawn: Sample = sampling.draw_sample(reader, n, path, seed=seed, force=force)
-        return drawn
+            return draw_sample(reader, n, path, seed=seed, force=force)
 
     def calibrate(
         self, evaluator: str, labels: Any = None, *, label_column: str | None = None
@@ -340,12 +255,10 @@ class EvaluationResult:
         Raises:
             LimpetError: The labels cannot be read or used, or the run was not kept.
         """
-        calibration = import_module("limpet.run.calibrating.calibration")
+        from limpet.run.calibrating.calibration import calibrate  # noqa: PLC0415 - slow: NumPy
+
         with self._opened() as reader:
-            found: Calibration = calibration.calibrate(
-                reader, evaluator, labels, label_column=label_column
-            )
-        return found
+            return calibrate(reader, evaluator, labels, label_column=label_column)
 
     def report(
         self,
@@ -367,20 +280,16 @@ class EvaluationResult:
                 written.
             ValueError: `max_mb` is less than 0.2.
         """
-        # The room of the pages is above this one, and only who asks for a report needs it.
-        pages = import_module("limpet.view.html_report")
-        made: ReportFile = pages.write_report(self, path, against, max_mb)
-        return made
+        return _writes_reports[0](self, path, against, max_mb)
 
-    def _opened(self) -> "RunReader":
+    def _opened(self) -> RunReader:
         """Return a reader of the run."""
         if self.run is None:
             raise LimpetError(
                 "this evaluation was not kept, so that nothing can be recorded in it",
                 hint='name a directory for it: evaluate(…, run="runs/first")',
             )
-        reader: RunReader = import_module("limpet.run.reading.reader").RunReader(self.run)
-        return reader
+        return RunReader(self.run)
 
     def _repr_html_(self) -> str:
         stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"

@@ -19,21 +19,10 @@ from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
-from limpet.fingerprints.steps import as_declared
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.session import EvaluationSession
 from limpet.run.executing.stopping import whole
-from limpet.run.options import (
-    Run,
-    RunOptions,
-    as_redo,
-    as_retry,
-    as_run,
-    as_watcher,
-    check_options,
-    executor_options,
-    secrets_in,
-)
+from limpet.run.options import Options, Run, RunOptions, as_options, as_run
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
@@ -52,7 +41,7 @@ from limpet.workflows.protocol import Workflow
 def engines_of(
     workflow: Workflow,
     evaluators: Sequence[Evaluator],
-    engine: Any,
+    engine: Engine | None,
     step_engines: Mapping[str, Any],
 ) -> dict[str, Engine]:
     """Return the engine of each step that runs elsewhere, by the step's name.
@@ -66,12 +55,11 @@ def engines_of(
     Raises:
         LimpetError: A step cannot be sent to another process, or Ray is not installed.
     """
-    of_all = as_engine(engine)
     chosen: dict[str, Engine] = {}
     steps: list[tuple[str, str, Any]] = [(WORKFLOW, "the workflow", workflow)]
     steps += [(step.name, f"the evaluator {one_line(step.name)}", step) for step in evaluators]
     for name, who, step in steps:
-        own = as_engine(step_engines.get(name)) or (of_all if runs_user_code(step) else None)
+        own = as_engine(step_engines.get(name)) or (engine if runs_user_code(step) else None)
         if own is not None:
             if own.ray is not None:
                 check_installed()
@@ -180,9 +168,10 @@ async def aevaluate(
 ) -> EvaluationResult:
     """Do what `evaluate` does, on the running event loop."""
     prepared = Arguments(dataset, workflow, evaluators, run, trials, options)
+    checked = _options(prepared)
     threads = Threads()
-    with _view(prepared) as view:
-        session = EvaluationSession(_request(prepared, view))
+    with _view(checked) as view:
+        session = EvaluationSession(_request(prepared, checked, view))
 
         def end() -> EvaluationResult:
             result = session.finish()
@@ -223,9 +212,10 @@ def plan(
 
 def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
     """Do what `evaluate` does, but return the result of a run that stopped, too."""
+    options = _options(prepared)
     with (
-        _view(prepared) as view,
-        closing(EvaluationSession(_request(prepared, view))) as session,
+        _view(options) as view,
+        closing(EvaluationSession(_request(prepared, options, view))) as session,
     ):
         session.open()
         with session.handling_signals():
@@ -248,34 +238,33 @@ def _with_late_signal(result: EvaluationResult, session: EvaluationSession) -> E
 
 def plan_prepared(prepared: Arguments) -> Plan:
     """Return what `evaluate_prepared` would do, and do nothing."""
-    return Planner(_request(prepared)).plan()
+    return Planner(_request(prepared, _options(prepared))).plan()
 
 
 def why_prepared(prepared: Arguments, item: str | None = None) -> Why:
     """Explain what each step covers and how it differs from the run, and do nothing."""
     # It explains the next session, which cancels a redo only if the user says so.
-    return Planner(_request(replace(prepared, resumes_redos=True))).why(item)
+    prepared = replace(prepared, resumes_redos=True)
+    return Planner(_request(prepared, _options(prepared))).why(item)
 
 
-def _view(prepared: Arguments) -> SessionView:
+def _view(options: Options) -> SessionView:
     """Return what shows the run: nothing if the caller has a watcher, or wants nothing."""
-    watcher, _ = as_watcher(prepared.options.get("watcher"))
-    if watcher is not None or not prepared.options.get("show", True):
+    if options.watcher is not None or not options.show:
         return SessionView()
     return NotebookView() if in_notebook() else view_on_stderr() or SessionView()
 
 
-def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
-    """Check the arguments, and read the dataset."""
-    options = prepared.options
+def _options(prepared: Arguments) -> Options:
     refuse_while_importing()
-    check_options(options, RunOptions.__annotations__, "evaluate")
+    return as_options(prepared.options, RunOptions.__annotations__, "evaluate")
+
+
+def _request(prepared: Arguments, options: Options, view: Watcher | None = None) -> Request:
+    """Check the other arguments, and read the dataset."""
     whole_number_from(1, trials=prepared.trials)
     run = as_run(prepared.run)
-    version, on_change = options.get("version"), options.get("on_change")
-    secrets, mask = secrets_in(options)
-    watcher, on_item_complete = as_watcher(options.get("watcher"))
-    flow = as_workflow(prepared.workflow, version=version)
+    flow = as_workflow(prepared.workflow, version=options.version)
     dataset, selection = _dataset(prepared.dataset, prepared.limit)
     if len(dataset.items) * prepared.trials > _MOST_ANSWERS:
         raise LimpetError(
@@ -286,10 +275,11 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
     evaluators = as_evaluators(prepared.evaluators)
     check_needs(evaluators, dataset.columns, dataset.roles.expected)
     check_groups(evaluators, dataset.columns)
-    engines = engines_of(flow, evaluators, options.get("engine"), prepared.step_engines)
-    redo = as_redo(options.get("redo"))
+    engines = engines_of(flow, evaluators, options.engine, prepared.step_engines)
     names = [evaluator.name for evaluator in evaluators]
-    redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)
+    redo_steps, redo_items = forced(
+        options.redo, options.on_change, names, dataset.items, selection
+    )
     return Request(
         items=dataset.items,
         workflow=flow,
@@ -299,23 +289,21 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
         selection=selection,
         redo=redo_steps,
         redo_items=redo_items,
-        on_change=on_change,
+        on_change=options.on_change,
         # A version replaces what is declared.
-        depends_on=None if version is not None else as_declared(options.get("depends_on")),
-        retry_failed=as_retry(options.get("retry")).failed,
+        depends_on=None if options.version is not None else options.depends_on,
+        retry_failed=options.retry_failed,
         durability="flush" if run is None else run.durability,
-        on_item_complete=on_item_complete,
-        watcher=watcher or view,
-        prices=options.get("prices"),
-        mask=mask,
-        secrets=[*secrets, *prepared.known_secrets],
-        early_stop=options.get("early_stop", True),
-        goals=as_goals(
-            options.get("stop_when"), {step.name: scale_of(step).range for step in evaluators}
-        ),
+        on_item_complete=options.on_item,
+        watcher=options.watcher or view,
+        prices=options.prices,
+        mask=options.masks,
+        secrets=[*options.declared, *prepared.known_secrets],
+        early_stop=options.early_stop,
+        goals=as_goals(options.stop_when, {step.name: scale_of(step).range for step in evaluators}),
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
-        options=executor_options(options),
+        options=options.executors,
         engines=engines,
         **{
             **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},

@@ -17,7 +17,7 @@ from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
 from limpet.fingerprints.files.project import project_of
 from limpet.fingerprints.keys import Occurrences, digest, output_key, with_types
-from limpet.fingerprints.steps import OwnCode, as_declared
+from limpet.fingerprints.steps import OwnCode
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
@@ -28,7 +28,7 @@ from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.options import MapOptions, Run, secrets_in
+from limpet.run.options import Options, Run
 from limpet.run.planning.changes import Explainer, StaleRecords, settle_change
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.plan import Plan, StepPlan, named
@@ -271,17 +271,17 @@ class JournaledMap(MapRun):
         executing: ExecutorOptions,
         run: Run,
         key: Callable[[Any], Any] | None,
-        options: MapOptions,
+        options: Options,
     ) -> None:
-        self._secrets, mask = secrets_in(options)
+        self._secrets, mask = options.declared, options.masks
         super().__init__(fn, inputs, executing, Masking(self._secrets, results=mask))
         assert run.path is not None
         self._path = run.path
         self._durability = run.durability
         self._all = inputs
         self._identify_by = key
-        self._function = OwnCode(fn, options.get("version"), as_declared(options.get("depends_on")))
-        self._on_change = options.get("on_change")
+        self._function = OwnCode(fn, options.version, options.depends_on)
+        self._on_change = options.on_change
         self._journal: Journal | None = None
         self._run_file: RunFile | None = None
         self._watched: WatchedFiles | None = None

@@ -9,19 +9,12 @@ from typing import Any, Unpack, overload
 from limpet.arguments import function as checked_function
 from limpet.datasets.sources import is_frame, rows_of_frame
 from limpet.executors.details import InputT, OutputT
+from limpet.executors.options import ExecutorOptions
 from limpet.executors.progress import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.run.executing.stopping import whole
 from limpet.run.journaled_map import JournaledMap, MapRun
-from limpet.run.options import (
-    MapOptions,
-    Run,
-    as_retry,
-    as_run,
-    check_options,
-    executor_options,
-    secrets_in,
-)
+from limpet.run.options import MapOptions, Run, as_options, as_run
 from limpet.run.results.map_result import MapResult
 from limpet.secrets.masking import Masking
 
@@ -167,22 +160,21 @@ def _mapping(
         inputs = rows_of_frame(inputs)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"fn={fn!r}: must return its result, not yield it")
-    check_options(options, MapOptions.__annotations__, "map")
-    if not as_retry(options.get("retry")).failed:
+    checked = as_options(options, MapOptions.__annotations__, "map")
+    if not checked.retry_failed:
         raise ValueError("retry.failed=False: a map always tries again what failed before")
     for name, function in (("key", key), ("watcher", watcher)):
         if function is not None:
             checked_function(**{name: function})
-    settled = executor_options(options)
-    settled["on_complete"] = watcher
+    settled: ExecutorOptions = {**checked.executors, "on_complete": watcher}
     if _shows_bar():
         settled["tqdm_bar_format"] = _BAR
     run = None if journal is None else as_run(journal, "journal")
     if run is None:
-        return MapRun(fn, inputs, settled, Masking(secrets_in(options)[0]))
+        return MapRun(fn, inputs, settled, Masking(checked.declared))
     if run.path is None:
         raise TypeError(f"journal={journal!r}: must have a path")
-    return JournaledMap(fn, list(inputs), settled, run, key, options)
+    return JournaledMap(fn, list(inputs), settled, run, key, checked)
 
 
 def _shows_bar() -> bool:

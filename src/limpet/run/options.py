@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from limpet.arguments import function, positive_number, true_or_false, whole_number_from
-from limpet.engines.spec import as_engine
+from limpet.engines.spec import Engine, as_engine
 from limpet.executors.options import CostOf, ExecutorOptions
 from limpet.executors.retry import Backoff, Classify
 from limpet.fingerprints.steps import DependsOn, as_declared
@@ -153,39 +153,85 @@ class RunOptions(MapOptions, total=False):
     show: bool
 
 
-def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    """Refuse an option of the function `where` that is not `known`, or has an invalid value.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `evaluate` or `map`, checked and converted: see `RunOptions`.
+
+    Attributes:
+        executors: `pace`, `retry` and `timeout`, as the executors have them.
+        retry_failed: Whether cells that failed in an earlier session are tried again.
+        declared: `secrets`, as values to mask.
+        masks: Whether secrets are masked in answers, scores and errors.
+        on_item: `watcher`, if it is a function of an `ItemResult`.
+    """
+
+    executors: ExecutorOptions
+    retry_failed: bool
+    on_change: OnChange | None
+    version: str | None
+    depends_on: DependsOn | None
+    declared: list[str]
+    masks: bool
+    redo: Redo | None
+    prices: Prices | None
+    early_stop: bool
+    stop_when: Mapping[str, float] | None
+    watcher: Watcher | None
+    on_item: OnItem | None
+    engine: Engine | None
+    show: bool
+
+
+def as_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> Options:
+    """Return the options of the function `where`, of which `known` are all.
 
     Raises:
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    for name in options:
+    for name in given:
         if name not in known:
             near = did_you_mean(name, [*known, *_OTHER_NAMES])
             for other, ours in _OTHER_NAMES.items():
                 near = near.replace(repr(other), repr(ours))
             raise TypeError(f"{name!r} is not an option of {where}{near}")
-    executor_options(options)
-    if options.get("on_change") is not None:
-        _one_of(("redo", "keep"), "None", on_change=options["on_change"])
-    if not isinstance(options.get("version"), (str, type(None))):
-        raise TypeError(f"version={options['version']!r}: must be a string or None")
-    as_declared(options.get("depends_on"))
-    secrets_in(options)
-    as_redo(options.get("redo"))
-    if options.get("prices") is not None:
-        check_prices(options["prices"])
-    true_or_false(early_stop=options.get("early_stop", True))
-    check_goals(options.get("stop_when"))
-    as_watcher(options.get("watcher"))
-    as_engine(options.get("engine"))
-    true_or_false(show=options.get("show", True))
+    pace, retry = as_pace(given.get("pace")), as_retry(given.get("retry"))
+    timeout = positive_number(timeout=given.get("timeout", TIMEOUT_S))
+    if given.get("on_change") is not None:
+        _one_of(("redo", "keep"), "None", on_change=given["on_change"])
+    version = given.get("version")
+    if not isinstance(version, (str, type(None))):
+        raise TypeError(f"version={version!r}: must be a string or None")
+    depends_on = as_declared(given.get("depends_on"))
+    declared, masks = _secrets_in(given.get("secrets"))
+    redo = as_redo(given.get("redo"))
+    if given.get("prices") is not None:
+        check_prices(given["prices"])
+    true_or_false(early_stop=given.get("early_stop", True))
+    check_goals(given.get("stop_when"))
+    watcher, on_item = _as_watcher(given.get("watcher"))
+    engine = as_engine(given.get("engine"))
+    true_or_false(show=given.get("show", True))
+    return Options(
+        executors=_executor_options(pace, retry, timeout),
+        retry_failed=retry.failed,
+        on_change=given.get("on_change"),
+        version=version,
+        depends_on=depends_on,
+        declared=declared,
+        masks=masks,
+        redo=redo,
+        prices=given.get("prices"),
+        early_stop=given.get("early_stop", True),
+        stop_when=given.get("stop_when"),
+        watcher=watcher,
+        on_item=on_item,
+        engine=engine,
+        show=given.get("show", True),
+    )
 
 
-def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:
-    """Return the options of the executors."""
-    pace, retry = as_pace(options.get("pace")), as_retry(options.get("retry"))
+def _executor_options(pace: Pace, retry: Retry, timeout: float) -> ExecutorOptions:
     return {
         "concurrency": pace.concurrency,
         "max_concurrency": pace.max_concurrency,
@@ -195,7 +241,7 @@ def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:
         "max_timeouts": _max_timeouts(retry),
         "backoff": retry.backoff,
         "classify": retry.classify,
-        "timeout": positive_number(timeout=options.get("timeout", TIMEOUT_S)),
+        "timeout": timeout,
         "exit_on_error": False,
         "enable_dynamic_concurrency": False,  # a number is a number
     }
@@ -246,7 +292,7 @@ def as_run(run: Any, name: str = "run") -> Run | None:
     return Run(run)
 
 
-def as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
+def _as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
     """Return the option `watcher` as a `Watcher`, or as a function of an `ItemResult`."""
     if watcher is None or isinstance(watcher, Watcher):
         return watcher, None
@@ -255,9 +301,8 @@ def as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
     return None, watcher
 
 
-def secrets_in(options: Mapping[str, Any]) -> tuple[list[str], bool]:
+def _secrets_in(secrets: Any) -> tuple[list[str], bool]:
     """Return the secrets that `secrets` names, and whether secrets are masked in results."""
-    secrets = options.get("secrets")
     if secrets is False:
         return [], False
     if secrets is None:

@@ -833,10 +833,11 @@ def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
 
 
 def test_an_answer_may_take_ten_minutes_unless_told_otherwise():
-    from limpet.run.options import executor_options
+    from limpet.run.options import RunOptions, as_options
 
-    assert executor_options({})["timeout"] == 600
-    assert executor_options({"timeout": 5})["timeout"] == 5
+    known = RunOptions.__annotations__
+    assert as_options({}, known, "evaluate").executors["timeout"] == 600
+    assert as_options({"timeout": 5}, known, "evaluate").executors["timeout"] == 5
 
 
 def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_runs_again(

@@ -234,10 +234,6 @@ class Sources:
         """Return a callable that gives the source of a function, including comments."""
         return functools.partial(self._home[id(node)].text_between, *lines_of(node))
 
-    def release(self, node: Definition) -> None:
-        """Forget the syntax of a function, if it can be parsed again."""
-        self._home.pop(id(node)).release(lines_of(node)[0])
-
 
 def _fits(node: Definition, code: CodeType) -> bool:
     if not isinstance(node, ast.Lambda):

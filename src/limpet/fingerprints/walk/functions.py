@@ -49,7 +49,6 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         if node is not None:
             may_be_read = documented or bool(getattr(node, "decorator_list", ()))
             walk.introspection.document(walk, label, node, scope, counts=may_be_read)
-            walk.sources.release(node)
         numbers = {} if summary is None else summary.free
     else:
         walk.add_form(label, ["library", full_name(function)])

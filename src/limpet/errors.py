@@ -30,8 +30,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from limpet.fingerprints.differences import Difference
     from limpet.run.planning.plan import Plan
+    from limpet.types import Difference
 
 E = TypeVar("E", bound=Exception)
 _NOT_SHOWN = object()

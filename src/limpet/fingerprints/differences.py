@@ -9,13 +9,13 @@ import io
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 
 from limpet.fingerprints.identity import in_words, own_name
 from limpet.fingerprints.shown import MOST_TEXT, Shown
 from limpet.secrets.masking import MASK
+from limpet.types import Difference
 
 Line = tuple[str, str]
 """A line for comparison, and the line as written."""
@@ -155,26 +155,6 @@ _CODE = ("function", "class", "module")
 _AROUND = 1
 _MOST_LINES = 2_000
 _WIDE, _BEFORE = 72, 24
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A part that differs.
-
-    Attributes:
-        name: Its name in plain words.
-        change: "changed", "new" or "no longer used".
-        kind: Its kind: see `Shown`.
-        lines: The difference, like a unified diff: each line begins with "-", "+" or a space; "…"
-            marks omitted lines.
-        why_no_lines: Why there are no lines, if there are none.
-    """
-
-    name: str
-    change: str
-    kind: str
-    lines: tuple[str, ...] = ()
-    why_no_lines: str = ""
 
 
 def differences(

@@ -129,6 +129,13 @@ def may_have_effects(statement: Any) -> bool:
     if kind in _FUNCTIONS:
         args = statement.args
         return bool(statement.decorator_list or args.defaults or any(args.kw_defaults))
+    if kind is ast.ClassDef and not (
+        statement.bases or statement.keywords or statement.decorator_list
+    ):
+        # Its decorated methods belong to it: `@property`, the `register` of a singledispatchmethod.
+        return any(
+            may_have_effects(part) for part in statement.body if type(part) not in _FUNCTIONS
+        )
     return kind not in (ast.Pass, ast.Global)
 
 

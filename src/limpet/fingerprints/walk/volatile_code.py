@@ -9,7 +9,7 @@ the value itself counts.
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.fingerprints.code.canonical_text import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.code.statements import (
@@ -21,9 +21,7 @@ from limpet.fingerprints.code.statements import (
 )
 from limpet.fingerprints.walk.ownership import is_users
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
+from limpet.fingerprints.walk.walk import Walk
 
 _VOLATILE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
 _VOLATILE: set[Chain] = {("os", name) for name in ("getpid", "getppid", "urandom")}
@@ -77,7 +75,7 @@ Locals = Mapping[str, Sequence[ast.expr]]
 def is_volatile(
     expressions: list[ast.expr],
     scope: Mapping[str, Any],
-    walk: "Walk",
+    walk: Walk,
     names: Locals | None = None,
     *,
     data: bool = True,
@@ -115,7 +113,7 @@ def _may_differ(expressions: list[ast.expr], names: Locals) -> bool:
 
 
 class _Check:
-    def __init__(self, walk: "Walk", *, data: bool) -> None:
+    def __init__(self, walk: Walk, *, data: bool) -> None:
         self._walk = walk
         self._data = data
         self.volatile = self.unknown = self.random = False

@@ -1,22 +1,21 @@
 """How are secrets masked in what we write?
 
-A secret is searched for literally, and as it looks inside JSON, a `repr`, a URL or base64. One
-pattern finds them all in one pass. It is a tree of their characters: with plain alternatives, `re`
-would try thousands one after the other at each position.
+A secret is searched for literally, and as it looks inside JSON, a `repr`, a URL or base64.
 """
 
+import contextlib
 import functools
 import logging
 import os
 import re
 from base64 import b64encode
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from json import dumps
+from os.path import commonprefix
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from limpet.secrets.known import certain_secrets, declared, possible_secrets
+from limpet.secrets.known import PHRASE, certain_secrets, declared, possible_secrets
 from limpet.text import one_line
 
 # ---- What in a text or a trace looks like credentials, whoever they belong to? ------------------
@@ -26,56 +25,77 @@ from limpet.text import one_line
 # stand: in a header, in a URL, after `api_key=`. What merely follows a word like `key` is left
 # alone: messages are full of such.
 
-HIDDEN = "[redacted]"
+MASK = "[redacted]"
 _HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
 _SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?+"  # never taken for the key
 _QUOTE = r"\\*['\"]"
-_NOT_YET = rf"(?!{re.escape(HIDDEN)}|…)"
-IN_URL = re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)")
-"""The password in a URL, after the user."""
-KEYS = re.compile(
-    r"\b()(?:(?:sk|pk|xox[a-z])-|(?:gh[a-z]|hf)_|AKIA|AIza)[\w-]{16,}"
-    r"|\b(Bearer\s+)[\w.~+/=-]{16,}",
-    re.IGNORECASE,
+_NOT_YET = rf"(?!{re.escape(MASK)}|…)"
+_UNTIL_END = r"[^\s'\"\\,;&)}\]>]"
+_BEGINS_OF_KEYS = (
+    "sk-",
+    "sk_",
+    "pk-",
+    "pk_",
+    "rk-",
+    "rk_",
+    "hf_",
+    "xai-",
+    "gsk_",
+    "nvapi-",
+    "glpat-",
 )
-"""Keys that say what they are by how they begin."""
-_IN_HEADERS = re.compile(
-    rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
-    rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
-    rf"{_NOT_YET}[^\s'\"\\,;&)}}\]>]+"
+_BEGINS_OF_KEYS += (
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "AKIA",
+    "AIza",
+    "xox",
+    "eyJ",
 )
-_IN_QUERY = re.compile(
-    rf"(?i)((?:[?&]|\b)(?:api_?key|access_?token|auth_?token|client_?secret|password|signature"
-    rf"|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?){_NOT_YET}[^\s'\"\\,;&)}}\]>]{{8,}}"
+# Each keeps what its group matches. All other names are in the middle of too many sentences.
+_PATTERNS = (
+    # a header: `'Authorization': 'Bearer …'`
+    re.compile(
+        rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
+        rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
+        rf"{_NOT_YET}{_UNTIL_END}+"
+    ),
+    # a parameter of a URL or of a call: `?key=…`, `Client(api_key='…')`
+    re.compile(
+        rf"(?i)((?:[?&]|\b)(?:{PHRASE}|signature|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?)"
+        rf"{_NOT_YET}{_UNTIL_END}{{8,}}"
+    ),
+    # in prose: "use api key: 81aa…", "the password is hunter2"
+    re.compile(
+        rf"(?i)((?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
+        r"(?=[^\s\"',;)(\[\]{}]*[0-9])[^\s\"',;)(\[\]{}.]{6,}+(?![(\[])"
+    ),
+    # the password in a URL, after the user
+    re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)"),
+    # what says by how it begins that it is a key
+    re.compile(rf"\b()(?:{'|'.join(_BEGINS_OF_KEYS)})(?=[\w.-]*[0-9])[\w.-]{{12,}}"),
+    re.compile(r"\b((?:Bearer|Basic)\s+)(?=\S*[0-9=])[\w.~+/=-]{8,}"),
+    re.compile(
+        r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+    ),
 )
-"""A key among the parameters of a URL or of a call, by its name."""
-_PATTERNS = (_IN_HEADERS, _IN_QUERY, IN_URL, KEYS)
 # Most texts have none of these, which is fast to check.
-_SIGNS = ["authorization", "api-key", "bearer", "sk-", "pk-", "xox", "gh", "hf_", "akia", "aiza"]
-_SIGNS += ["key=", "token=", "secret=", "password=", "signature=", "sig="]
+_SIGNS = ["key", "token", "secret", "passw", "passphrase", "pwd", "credential", "sig", "auth"]
+_SIGNS += ["bearer", "basic", "://", *map(str.lower, _BEGINS_OF_KEYS)]
 
 
 def without_credentials(text: str) -> tuple[str, int]:
     """Return a text with its credentials hidden, and how many there were."""
-    if not _may_have(text):
-        return text, 0
-    total = 0
-    for pattern in _PATTERNS:
-        text, found = pattern.subn(_hidden, text)
-        total += found
+    lower, total = text.lower(), 0
+    if any(sign in lower for sign in _SIGNS):
+        for pattern in _PATTERNS:
+            text, found = pattern.subn(rf"\1{MASK}", text)
+            total += found
     return text, total
-
-
-def _may_have(text: str) -> bool:
-    if "://" in text and "@" in text:
-        return True
-    lower = text.lower()
-    return any(sign in lower for sign in _SIGNS)
-
-
-def _hidden(match: re.Match[str]) -> str:
-    before = next((group for group in match.groups() if group), "")
-    return before + HIDDEN
 
 
 def trace_without_credentials(value: Any) -> tuple[Any, int]:
@@ -98,18 +118,16 @@ def trace_without_credentials(value: Any) -> tuple[Any, int]:
 
 def _under(name: Any, value: Any) -> tuple[Any, int]:
     if isinstance(name, str) and name.lower() in _HEADERS and isinstance(value, str) and value:
-        return HIDDEN, int(value != HIDDEN)
+        return MASK, int(value != MASK)
     return trace_without_credentials(value)
 
 
 # ---- How are secrets masked in what we write? ---------------------------------------------------
 
-MASK = HIDDEN
 _ALONE = 8  # shorter ones are masked only as whole words
 _WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postgresql`
 _SHORTEST_PACKED = 12
 _CUTS = ("…", "...")
-_NO_TEXT = frozenset({int, float, bool, type(None)})
 # Where a word may begin: also after the escapes of JSON and URLs.
 _BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _ENDS = r"(?![^\W_])"
@@ -123,25 +141,19 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        secrets = {secret for secret in secrets if secret}
-        forms = {form for secret in secrets for form in _forms(secret)}
-        short = {form for form in forms if len(form) < _ALONE or _is_word(form)}
-        self._patterns = [
-            *([re.compile(_tree(forms - short))] if forms - short else []),
-            *([re.compile("|".join(map(_alone, _longest_first(short))))] if short else []),
-        ]
-        # A shortened string may show the beginning of a secret.
-        self._long = sorted(forms - short)
-        self._longest = max(map(len, self._long), default=0)
-        heads = {form[:_ALONE] for form in self._long}
-        self._heads = re.compile(_tree(heads)) if heads else None
+        forms = {form for secret in secrets if secret for form in _forms(secret)}
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        alone = [form for form in longest_first if len(form) < _ALONE or _is_word(form)]
+        self._long = [form for form in longest_first if form not in alone]
+        self._alone = re.compile("|".join(map(_alone, alone)) or "(?!)")
         # Most strings have no word that is long enough, which is fast to check.
         self._shortest = min((max(map(len, form.split()), default=0) for form in forms), default=0)
-        # A list as JSON may contain a secret that none of its strings contains.
-        self._across = any('"' in secret for secret in secrets)
+        self._is_empty = not forms
+        # A list as JSON may contain a secret that none of its strings contains: `a","b`.
+        self._is_across = any('","' in form or '":"' in form for form in forms)
 
     def __bool__(self) -> bool:
-        return bool(self._patterns)
+        return not self._is_empty
 
     def text(self, text: str) -> str:
         """Return a message with its secrets masked, and what looks like credentials."""
@@ -168,67 +180,33 @@ class Mask:
 
         The same object if there were none. Other objects stay unchanged.
         """
-        if not self._patterns or not value:
+        if self._is_empty or not value:
             return value, 0
-        if type(value) is str:  # the usual answer: this runs for each one
-            return self._text(value) if self._is_in_text(value) else (value, 0)
         total = [0]
-        if self._is_in(value):
-            value = self._masked(value, total)
-        if self._across and not isinstance(value, str):
-            whole, count = self._text(_as_json(value))
-            if count:
-                return whole, total[0] + count
-        return value, total[0]
+        masked = self._masked(value, total)
+        if self._is_across and not isinstance(value, str):
+            with contextlib.suppress(TypeError, ValueError):  # it has no JSON form
+                written = dumps(masked, ensure_ascii=False, separators=(",", ":"), default=str)
+                whole, count = self._text(written)
+                if count:
+                    return whole, total[0] + count
+        return (masked if total[0] else value), total[0]
 
     def _text(self, text: str) -> tuple[str, int]:
         total = 0
-        for pattern in self._patterns:
-            text, count = pattern.subn(MASK, text)
+        if max(map(len, text.split()), default=0) >= self._shortest:
+            for form in self._long:
+                if form in text:
+                    total += text.count(form)
+                    text = text.replace(form, MASK)
+            text, count = self._alone.subn(MASK, text)
             total += count
-        for begin, end in reversed(list(self._beginnings(text))):
-            text = text[:begin] + MASK + text[end:]
-            total += 1
+        if "…" in text or "..." in text:
+            for form in self._long:
+                if form[:_ALONE] in text:
+                    text, count = _without_beginnings(text, form)
+                    total += count
         return text, total
-
-    def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where a shortened secret begins and ends, like `sk-abc012…`."""
-        if self._heads is None or not _is_cut(text):
-            return
-        for head in self._heads.finditer(text):
-            begin = head.start()
-            last = begin + self._longest + 1
-            ends = (text.find(mark, head.end(), last) for mark in _CUTS)
-            end = min((place for place in ends if place >= 0), default=-1)
-            at = bisect_left(self._long, text[begin:end]) if end >= 0 else len(self._long)
-            if at < len(self._long) and self._long[at].startswith(text[begin:end]):
-                yield begin, end
-
-    def _is_in(self, value: Any) -> bool:
-        todo = [value]
-        while todo:
-            child = todo.pop()
-            if type(child) in _NO_TEXT:
-                continue
-            if isinstance(child, str):
-                if self._is_in_text(child):
-                    return True
-            elif isinstance(child, Mapping):
-                todo += child.keys()
-                todo += child.values()
-            elif isinstance(child, (list, tuple)):
-                todo += child
-            elif isinstance(child, bytes):
-                todo.append(_as_text(child))
-        return False
-
-    def _is_in_text(self, text: str) -> bool:
-        is_long = len(text) >= self._shortest
-        if is_long and max(map(len, text.split()), default=0) >= self._shortest:
-            for pattern in self._patterns:
-                if pattern.search(text):
-                    return True
-        return _is_cut(text) and any(self._beginnings(text))
 
     def _masked(self, value: Any, total: list[int]) -> Any:
         if isinstance(value, str):
@@ -361,22 +339,11 @@ def _as_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _as_json(value: Any) -> str:
-    try:
-        return dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (TypeError, ValueError):
-        return ""
-
-
-# ---- patterns -----------------------------------------------------------------------------------
+# ---- where they stand ---------------------------------------------------------------------------
 
 
 def _is_word(form: str) -> bool:
     return len(form) < _WORD_ALONE and (form.isalpha() or form.isdigit())
-
-
-def _longest_first(forms: Iterable[str]) -> list[str]:
-    return sorted(forms, key=lambda form: (-len(form), form))
 
 
 def _alone(form: str) -> str:
@@ -385,35 +352,15 @@ def _alone(form: str) -> str:
     return begins + re.escape(form) + ends
 
 
-def _tree(forms: Iterable[str]) -> str:
-    """Return a pattern that matches the longest of these strings, with common prefixes shared."""
-    return _fork(sorted(forms), 0)
-
-
-def _branch(forms: list[str], at: int) -> str:
-    """Return a pattern for sorted strings, from a position on."""
-    first, last = forms[0], forms[-1]
-    same = at
-    while same < len(first) and same < len(last) and first[same] == last[same]:
-        same += 1
-    head = re.escape(first[at:same])
-    if len(first) == same:  # the shortest of them ends here
-        rest = forms[1:]
-        return head if not rest else f"{head}(?:{_fork(rest, same)})?"
-    return f"{head}(?:{_fork(forms, same)})"
-
-
-def _fork(forms: list[str], at: int) -> str:
-    parts, begin = [], 0
-    for end in range(1, len(forms) + 1):
-        if end == len(forms) or forms[end][at] != forms[begin][at]:
-            parts.append(_branch(forms[begin:end], at))
-            begin = end
-    return "|".join(parts)
-
-
-def _is_cut(text: str) -> bool:
-    return "…" in text or "..." in text
+def _without_beginnings(text: str, form: str) -> tuple[str, int]:
+    """Mask what a shortened string shows of a secret, like `sk-abc012…`."""
+    total, begin = 0, text.find(form[:_ALONE])
+    while begin >= 0:
+        end = begin + len(commonprefix([form, text[begin : begin + len(form)]]))  # noqa: RUF071 - of characters
+        if text.startswith(_CUTS, end):
+            text, total = text[:begin] + MASK + text[end:], total + 1
+        begin = text.find(form[:_ALONE], begin + 1)
+    return text, total
 
 
 # ---- How are secrets kept out of the log? -------------------------------------------------------

@@ -29,9 +29,6 @@ from urllib.parse import parse_qsl, urlsplit
 #   `ANSWER_KEY`.
 # - Headers, query values, and what we print ourselves: every possible name.
 
-WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
-         "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
-"""Text without any of these contains no name of a secret."""
 PHRASE = (
     r"api_?key|passw(?:or)?d|passphrase|secret|credentials?|authorization"
     r"|(?:access|private|auth|signing)_?(?:key|token)"
@@ -45,9 +42,8 @@ class Rating(IntEnum):
     NO = 0
     POSSIBLE = 1
     DOUBTFUL = 2
-    MENTIONED = 3
-    USUAL = 4
-    CERTAIN = 5
+    USUAL = 3
+    CERTAIN = 4
 
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -83,7 +79,7 @@ _TABLE = (
     (Rating.CERTAIN, rf"(?:(?:^|_)(?:{_KEYS}|{_TOKENS}|secret|credentials?)|{_WHOLE}){_WHICH}"),
     (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}){_WHICH}"),
     (Rating.POSSIBLE, rf"(?:{PHRASE}|key|token)_(?:{_ABOUT})$"),
-    (Rating.MENTIONED, rf"{PHRASE}|_pat{_WHICH}"),
+    (Rating.DOUBTFUL, PHRASE),
     (Rating.DOUBTFUL, rf"(?:(?:key|token|auth|signature)s?|(?:^|_)(?:sig|pass|pat|jwt)){_WHICH}"),
     (Rating.POSSIBLE, rf"{_WITHIN}|(?:^|_)(?:pass|sig|jwt)_"),
 )

@@ -56,19 +56,8 @@ _BEGINS_OF_KEYS += (
     "xox",
     "eyJ",
 )
-# Each keeps what its group matches. All other names are in the middle of too many sentences.
-_PATTERNS = (
-    # a header: `'Authorization': 'Bearer …'`
-    re.compile(
-        rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
-        rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
-        rf"{_NOT_YET}{_UNTIL_END}+"
-    ),
-    # a parameter of a URL or of a call: `?key=…`, `Client(api_key='…')`
-    re.compile(
-        rf"(?i)((?:[?&]|\b)(?:{PHRASE}|signature|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?)"
-        rf"{_NOT_YET}{_UNTIL_END}{{8,}}"
-    ),
+# Each pattern keeps what its group matches.
+KEYS = (
     # in prose: "use api key: 81aa…", "the password is hunter2"
     re.compile(
         rf"(?i)((?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
@@ -83,16 +72,33 @@ _PATTERNS = (
         r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
     ),
 )
+"""What is a key by its form, also in code and in files."""
+_PATTERNS = (
+    *KEYS,
+    # a header: `'Authorization': 'Bearer …'`
+    re.compile(
+        rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
+        rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
+        rf"{_NOT_YET}{_UNTIL_END}+"
+    ),
+    # a parameter of a URL or of a call: `?key=…`, `Client(api_key='…')`
+    re.compile(
+        rf"(?i)((?:[?&]|\b)(?:{PHRASE}|signature|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?)"
+        rf"{_NOT_YET}{_UNTIL_END}{{8,}}"
+    ),
+)
 # Most texts have none of these, which is fast to check.
 _SIGNS = ["key", "token", "secret", "passw", "passphrase", "pwd", "credential", "sig", "auth"]
 _SIGNS += ["bearer", "basic", "://", *map(str.lower, _BEGINS_OF_KEYS)]
 
 
-def without_credentials(text: str) -> tuple[str, int]:
+def without_credentials(
+    text: str, patterns: tuple[re.Pattern[str], ...] = _PATTERNS
+) -> tuple[str, int]:
     """Return a text with its credentials hidden, and how many there were."""
     lower, total = text.lower(), 0
     if any(sign in lower for sign in _SIGNS):
-        for pattern in _PATTERNS:
+        for pattern in patterns:
             text, found = pattern.subn(rf"\1{MASK}", text)
             total += found
     return text, total

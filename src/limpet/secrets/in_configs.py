@@ -11,22 +11,14 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
-from limpet.secrets.known import is_secret_key, may_be_secret
+from limpet.secrets.known import is_common, is_secret_key, may_be_secret
 from limpet.secrets.masking import MASK, by_environment
 
 Hide = Callable[[str], str]
 """Takes a secret, and returns what to show instead."""
 
-_TYPICAL = (
-    "key",
-    "api_key",
-    "headers",
-    "password",
-    "secret",
-    "authorization",
-    "credentials",
-    "token",
-)
+_TYPICAL = ["key", "api_key", "headers", "password", "secret", "authorization", "token"]
+_TYPICAL += ["credentials"]
 _NEAR = 0.8
 
 _ADDRESS = re.compile(r"(?P<scheme>://)(?P<user>[^/\s]*)@")  # up to the last @, as URLs go
@@ -43,8 +35,7 @@ _DEFAULT = re.compile(r"(?P<start>\$\{[^}:]*:-)(?P<value>[^}]+)\}")
 _SCHEMES = re.compile(r"(?i)\s*(bearer|basic|token|apikey|key)?\s*")
 _SCHEME = re.compile(r"(?i)^\s*(?:bearer|basic|token|apikey|key)\s+")
 
-# Words, numbers and content types occur in many places, and are secrets only under their names.
-_COMMON = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[\d.,:+-]+|(?i:application|text)/\S+|\w+://\S*")
+# Shorter ones and common words are secrets only under their names.
 _SHORTEST = 6
 _SHORTEST_ALONE = 4
 _SHORTEST_NUMBER = 8
@@ -208,12 +199,12 @@ class Literals:
         self._alone: set[str] = set()
         for value in data:
             each_word(value, self._learn)
-        parts = {word for word in self._alone if len(word) >= _SHORTEST and not _is_common(word)}
+        parts = {word for word in self._alone if len(word) >= _SHORTEST and not is_common(word)}
         longest_first = sorted(parts, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
     def _learn(self, value: Any, under: str) -> None:
-        if under.lower().endswith("headers") and _is_common(_SCHEME.sub("", str(value))):
+        if under.lower().endswith("headers") and is_common(_SCHEME.sub("", str(value))):
             return  # `X-Role: user` does not hide every `user`
         if under and _is_word(value):
             hidden(str(value), self._keep)
@@ -252,7 +243,3 @@ class Literals:
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
-
-
-def _is_common(text: str) -> bool:
-    return _COMMON.fullmatch(text) is not None or len(text.split()) > 1

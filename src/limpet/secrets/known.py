@@ -160,6 +160,8 @@ _PATH = re.compile(
 )
 _PLACEHOLDER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_LONGEST_WORD = 20
+_CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart|\*)/\S")
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 
 
@@ -200,6 +202,14 @@ def looks_secret(value: str) -> bool:
     if URL.fullmatch(value):
         return bool(secrets_of_url(value))
     return not os.path.exists(value)  # noqa: PTH110 - Path raises if a value is long
+
+
+def is_common(text: str) -> bool:
+    """Return whether a text may be in any answer: words, a number, a content type, a plain URL."""
+    is_word = len(text) <= _LONGEST_WORD and text.isalpha()
+    if is_word or len(text.split()) > 1 or NUMBER.fullmatch(text) or _CONTENT_TYPE.match(text):
+        return True
+    return URL.fullmatch(text) is not None and not secrets_of_url(text)
 
 
 def _is_mixed(value: str) -> bool:

@@ -3,19 +3,28 @@
 A secret is searched for literally, and as it looks inside JSON, a `repr`, a URL or base64.
 """
 
+import binascii
 import contextlib
 import functools
 import logging
 import os
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from json import dumps
 from os.path import commonprefix
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from limpet.secrets.known import PHRASE, certain_secrets, declared, possible_secrets
+from limpet.secrets.known import (
+    PHRASE,
+    certain_secrets,
+    declared,
+    is_common,
+    looks_secret,
+    may_be_secret,
+    possible_secrets,
+)
 from limpet.text import one_line
 
 # ---- What in a text or a trace looks like credentials, whoever they belong to? ------------------
@@ -31,31 +40,7 @@ _SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?+"  # never t
 _QUOTE = r"\\*['\"]"
 _NOT_YET = rf"(?!{re.escape(MASK)}|…)"
 _UNTIL_END = r"[^\s'\"\\,;&)}\]>]"
-_BEGINS_OF_KEYS = (
-    "sk-",
-    "sk_",
-    "pk-",
-    "pk_",
-    "rk-",
-    "rk_",
-    "hf_",
-    "xai-",
-    "gsk_",
-    "nvapi-",
-    "glpat-",
-)
-_BEGINS_OF_KEYS += (
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "AKIA",
-    "AIza",
-    "xox",
-    "eyJ",
-)
+_BEGINS = r"(?:[spr]k[-_]|hf_|xai-|gsk_|nvapi-|glpat-|gh[a-z]_|github_pat_|AKIA|AIza|xox[a-z]-|eyJ)"
 # Each pattern keeps what its group matches.
 KEYS = (
     # in prose: "use api key: 81aa…", "the password is hunter2"
@@ -66,7 +51,7 @@ KEYS = (
     # the password in a URL, after the user
     re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)"),
     # what says by how it begins that it is a key
-    re.compile(rf"\b()(?:{'|'.join(_BEGINS_OF_KEYS)})(?=[\w.-]*[0-9])[\w.-]{{12,}}"),
+    re.compile(rf"\b(){_BEGINS}(?=[\w.-]*[0-9])[\w.-]{{12,}}"),
     re.compile(r"\b((?:Bearer|Basic)\s+)(?=\S*[0-9=])[\w.~+/=-]{8,}"),
     re.compile(
         r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -88,8 +73,26 @@ _PATTERNS = (
     ),
 )
 # Most texts have none of these, which is fast to check.
-_SIGNS = ["key", "token", "secret", "passw", "passphrase", "pwd", "credential", "sig", "auth"]
-_SIGNS += ["bearer", "basic", "://", *map(str.lower, _BEGINS_OF_KEYS)]
+_SIGNS = [
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "credential",
+    "sig",
+    "auth",
+    "bearer",
+    "basic",
+    "://",
+    "sk-",
+    "sk_",
+    "pk-",
+    "pk_",
+    "rk-",
+    "rk_",
+]
+_SIGNS += ["hf_", "xai-", "gsk_", "nvapi", "glpat", "gh", "akia", "aiza", "xox", "eyj"]
 
 
 def without_credentials(
@@ -135,8 +138,8 @@ _WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postg
 _SHORTEST_PACKED = 12
 _CUTS = ("…", "...")
 # Where a word may begin: also after the escapes of JSON and URLs.
-_BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-_ENDS = r"(?![^\W_])"
+_WORD_BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
+_WORD_ENDS = r"(?![^\W_])"
 
 
 class Mask:
@@ -353,8 +356,8 @@ def _is_word(form: str) -> bool:
 
 
 def _alone(form: str) -> str:
-    begins = _BEGINS if form[0].isalnum() else ""
-    ends = _ENDS if form[-1].isalnum() else ""
+    begins = _WORD_BEGINS if form[0].isalnum() else ""
+    ends = _WORD_ENDS if form[-1].isalnum() else ""
     return begins + re.escape(form) + ends
 
 
@@ -367,6 +370,82 @@ def _without_beginnings(text: str, form: str) -> tuple[str, int]:
             text, total = text[:begin] + MASK + text[end:], total + 1
         begin = text.find(form[:_ALONE], begin + 1)
     return text, total
+
+
+# ---- Which of our secrets may a server repeat in its messages? ----------------------------------
+#
+# A key, the URL with its password, all headers, except values that many answers contain:
+# `X-Role: assistant`. A message in which every "1" is hidden says nothing.
+
+_SHORTEST = 3
+_HEADER_SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
+
+
+class Secrets:
+    """Values that must not be shown.
+
+    Args:
+        headers: Headers, whose values are secrets.
+        more: Other secrets, like those of a URL.
+        keys: Those of them that are keys, not user names.
+
+    Attributes:
+        declared: Those that must not appear in an answer either.
+    """
+
+    def __init__(
+        self, headers: Mapping[str, str], more: Iterable[str] = (), keys: Iterable[str] = ()
+    ) -> None:
+        self.declared: set[str] = set(keys)
+        self._known: set[str] = set()
+        self.add(more, headers)
+
+    def add(self, values: Iterable[str], headers: Mapping[str, str]) -> None:
+        """Hide these values too, and keep those of the headers out of answers."""
+        self.declared.update(_declared_in(headers))
+        self._known |= {value for value in (*values, *self.declared) if len(value) >= _SHORTEST}
+        self._mask = Mask(self._known)
+
+    def show(self, value: object) -> str:
+        """Return text of the server for a message: on one line, shortened, without secrets."""
+        return self._mask.shown(value)
+
+
+def _declared_in(headers: Mapping[str, str]) -> Iterator[str]:
+    for name, whole in headers.items():
+        for value in _values_in(whole):
+            scheme, _, rest = value.partition(" ")
+            has_scheme = bool(rest) and scheme.lower() in _HEADER_SCHEMES
+            if has_scheme or may_be_secret(name) or not is_common(value):
+                yield value
+        if pair := _pair_in(whole):
+            whole_pair, user, password = pair
+            yield from (whole_pair, password)
+            if not password or looks_secret(user):  # else a user name, which is not a secret
+                yield user
+
+
+def _values_in(header: str) -> Iterator[str]:
+    """Yield a header's value and the values in it: `Bearer …`, `name=value; …`."""
+    yield header
+    for word in re.split(r"[\s;,]+", header):
+        if word.lower() in _HEADER_SCHEMES:
+            continue
+        yield word
+        yield word.partition("=")[2].strip('"')
+
+
+def _pair_in(header: str) -> tuple[str, str, str] | tuple[()]:
+    """Return what `Basic …` encodes: `user:password`, the user, the password."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ()
+    try:
+        pair = b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ()
+    user, _, password = pair.partition(":")
+    return pair, user, password
 
 
 # ---- How are secrets kept out of the log? -------------------------------------------------------

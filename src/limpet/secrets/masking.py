@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import dumps
 from os.path import commonprefix
 from typing import Any
@@ -73,26 +73,9 @@ _PATTERNS = (
     ),
 )
 # Most texts have none of these, which is fast to check.
-_SIGNS = [
-    "key",
-    "token",
-    "secret",
-    "pass",
-    "pwd",
-    "credential",
-    "sig",
-    "auth",
-    "bearer",
-    "basic",
-    "://",
-    "sk-",
-    "sk_",
-    "pk-",
-    "pk_",
-    "rk-",
-    "rk_",
-]
-_SIGNS += ["hf_", "xai-", "gsk_", "nvapi", "glpat", "gh", "akia", "aiza", "xox", "eyj"]
+_SIGNS = ["key", "token", "secret", "pass", "pwd", "credential", "sig", "auth", "bearer", "basic"]
+_SIGNS += ["://", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "hf_", "xai-", "gsk_", "nvapi", "glpat"]
+_SIGNS += ["gh", "akia", "aiza", "xox", "eyj"]
 
 
 def without_credentials(
@@ -105,30 +88,6 @@ def without_credentials(
             text, found = pattern.subn(rf"\1{MASK}", text)
             total += found
     return text, total
-
-
-def trace_without_credentials(value: Any) -> tuple[Any, int]:
-    """Return plain data with its credentials hidden, and how many there were.
-
-    The same object if there were none.
-    """
-    if isinstance(value, str):
-        return without_credentials(value)
-    if isinstance(value, Mapping):
-        parts = {name: _under(name, part) for name, part in value.items()}
-        total = sum(found for _, found in parts.values())
-        return ({name: part for name, (part, _) in parts.items()} if total else value), total
-    if isinstance(value, (list, tuple)):
-        listed = [trace_without_credentials(part) for part in value]
-        total = sum(found for _, found in listed)
-        return ([part for part, _ in listed] if total else value), total
-    return value, 0
-
-
-def _under(name: Any, value: Any) -> tuple[Any, int]:
-    if isinstance(name, str) and name.lower() in _HEADERS and isinstance(value, str) and value:
-        return MASK, int(value != MASK)
-    return trace_without_credentials(value)
 
 
 # ---- How are secrets masked in what we write? ---------------------------------------------------
@@ -176,9 +135,12 @@ class Mask:
 
     def trace(self, value: Any) -> tuple[Any, int]:
         """Do what `data` does, and mask what looks like credentials."""
-        value, known = self.data(value)
-        value, found = trace_without_credentials(value)
-        return value, known + found
+        return _in_each_text(value, self._in_trace)
+
+    def _in_trace(self, text: str, name: str) -> tuple[str, int]:
+        if name.lower() in _HEADERS and text:
+            return MASK, int(text != MASK)
+        return self.message(text)
 
     def shown(self, value: object) -> str:
         """Return any value for a message: on one line, shortened, without secrets."""
@@ -191,15 +153,14 @@ class Mask:
         """
         if self._is_empty or not value:
             return value, 0
-        total = [0]
-        masked = self._masked(value, total)
+        masked, total = _in_each_text(value, lambda text, _: self._text(text))
         if self._is_across and not isinstance(value, str):
             with contextlib.suppress(TypeError, ValueError):  # it has no JSON form
                 written = dumps(masked, ensure_ascii=False, separators=(",", ":"), default=str)
                 whole, count = self._text(written)
                 if count:
-                    return whole, total[0] + count
-        return (masked if total[0] else value), total[0]
+                    return whole, total + count
+        return masked, total
 
     def _text(self, text: str) -> tuple[str, int]:
         total = 0
@@ -217,26 +178,6 @@ class Mask:
                     total += count
         return text, total
 
-    def _masked(self, value: Any, total: list[int]) -> Any:
-        if isinstance(value, str):
-            text, count = self._text(value)
-            total[0] += count
-            return text
-        if isinstance(value, Mapping):
-            masked: dict[Any, Any] = {}
-            for key, child in value.items():
-                name = self._masked(key, total)
-                # Two keys may become equal: neither may replace the other.
-                while name in masked or (name != key and name in value):
-                    name = f"{name}'"
-                masked[name] = self._masked(child, total)
-            return masked
-        if isinstance(value, (list, tuple)):
-            return [self._masked(child, total) for child in value]
-        if isinstance(value, bytes):
-            return self._masked(_as_text(value), total).encode("utf-8", "surrogateescape")
-        return value
-
 
 class NoMask(Mask):
     """Masks nothing, as the user wishes."""
@@ -246,6 +187,41 @@ class NoMask(Mask):
 
     def trace(self, value: Any) -> tuple[Any, int]:
         return value, 0
+
+
+def _in_each_text(value: Any, mask: Callable[[str, str], tuple[str, int]]) -> tuple[Any, int]:
+    """Return plain data with each string masked, and how many secrets there were.
+
+    Args:
+        value: The data; the same object is returned if there were none.
+        mask: Takes a string and the name that it is under.
+    """
+    total = 0
+
+    def masked(value: Any, name: str = "") -> Any:
+        nonlocal total
+        if isinstance(value, str):
+            text, count = mask(value, name)
+            total += count
+            return text
+        if isinstance(value, Mapping):
+            found: dict[Any, Any] = {}
+            for key, child in value.items():
+                shown = masked(key)
+                # Two keys may become equal: neither may replace the other.
+                while shown in found or (shown != key and shown in value):
+                    shown = f"{shown}'"
+                found[shown] = masked(child, str(key))
+            return found
+        if isinstance(value, (list, tuple)):
+            return [masked(child, name) for child in value]
+        if isinstance(value, bytes):
+            text = masked(value.decode("utf-8", "surrogateescape"))
+            return text.encode("utf-8", "surrogateescape")
+        return value
+
+    shown = masked(value)
+    return (shown if total else value), total
 
 
 class Masking:
@@ -342,10 +318,6 @@ def _as_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
-
-
-def _as_text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
 
 
 # ---- where they stand ---------------------------------------------------------------------------

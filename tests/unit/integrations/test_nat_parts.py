@@ -23,8 +23,7 @@ from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit
 from limpet.nat_trace import trace_of
 from limpet.run.api import aevaluate
-from limpet.secrets.in_configs import masked, without_secrets
-from limpet.secrets.in_yaml import masked_text
+from limpet.secrets.in_configs import masked, masked_text, without_secrets
 from limpet.types import Item
 
 

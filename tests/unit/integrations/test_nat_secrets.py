@@ -11,8 +11,7 @@ from limpet.config.yaml_file import read_tree
 from limpet.integrations.nat import Flags, load_nat_config
 from limpet.integrations.nat.finishing import write_config_files
 from limpet.integrations.nat.loading import apply_override
-from limpet.secrets.in_configs import masked
-from limpet.secrets.in_yaml import masked_text
+from limpet.secrets.in_configs import masked, masked_text
 
 MASK = "[redacted]"
 

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 from typing import Any
 
 from limpet.fingerprints.code import syntax
@@ -127,14 +128,7 @@ class Parsed:
         """Return whether the module uses a name that it imports."""
         if name == "*":  # unknown names
             return True
-        at, count = self.text.find(name), 0
-        while at >= 0 and count < 2:  # noqa: PLR2004 - the import and one use
-            end = at + len(name)
-            before, after = self.text[at - 1 : at], self.text[end : end + 1]
-            part_of_another = before == "_" or after == "_" or before.isalnum() or after.isalnum()
-            count += not part_of_another
-            at = self.text.find(name, end)
-        return count > 1
+        return len(re.findall(rf"\b{re.escape(name)}\b", self.text)) > 1  # the import and a use
 
     @functools.cached_property
     def imports(self) -> list[ast.Import | ast.ImportFrom]:

@@ -24,12 +24,7 @@ _READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS
 _BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
-_READERS = {
-    "environs",
-    "decouple",
-    "environ",
-    "dynaconf",
-}  # packages that only read the environment
+_READERS = {"environs", "decouple", "environ", "dynaconf"}  # they only read the environment
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
 _OF_THE_MACHINE |= {"HOSTNAME", "SHELL", "TERM", "LANG", "LC_ALL", "SHLVL", "EDITOR", "DISPLAY"}

@@ -172,8 +172,8 @@ def _add_defaults(walk: Walk, label: str, function: FunctionType, node: Definiti
     written = _written_defaults(node) if defaults and node is not None else {}
     for name, value in defaults:
         place = f"{label}({name})"
-        if name in written and volatile.is_default(
-            walk, written[name], value, function.__globals__
+        if name in written and volatile.is_by_source(
+            walk, value, [written[name]], function.__globals__, data=False
         ):
             walk.leave_out_volatile(place)
         else:
@@ -292,7 +292,9 @@ def read_class(walk: Walk, label: str, cls: type) -> None:
         if issubclass(cls, Enum) and any(base is cls for base in mro_of(type(member))):
             held = walk.form(f"{place}.value", member.__dict__["_value_"])
             walk.add_form(place, [member.__dict__["_name_"], held])
-        elif volatile.is_member(walk, name, member, assigned.get(name, []), scope):
+        elif volatile.is_by_source(
+            walk, member, assigned.get(name, []), scope
+        ) and not volatile.times_set(walk, name):
             walk.leave_out_volatile(place)
         else:
             walk.add(place, member, documented=False, holder=cls)

@@ -201,7 +201,7 @@ def _add_locals(
         place = f"{label}: {first}"
         if len(chain) > 1 and is_a(own[first], *import_effects.SPACES):
             walk.add(f"{place}.{chain[1]}", vars(own[first]).get(chain[1]))
-        elif volatile.is_local(walk, own[first], assigned.get(first, []), scope):
+        elif volatile.is_by_source(walk, own[first], assigned.get(first, []), scope):
             walk.leave_out_volatile(place)
         else:
             walk.add(place, own[first])

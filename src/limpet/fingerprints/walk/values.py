@@ -161,25 +161,16 @@ def contents_of(value: Any) -> list[Any] | None:
     The elements of a dict are pairs. Subclasses of containers count too.
     """
     kind = type(value)
-    if issubclass(kind, (list, tuple, collections.deque)):
-        return list(_base_iter(value, kind))
+    for base in (list, tuple, collections.deque, set, frozenset):
+        if issubclass(kind, base):  # the base's iterator: a subclass may run any code
+            return list(base.__iter__(value))
     if issubclass(kind, dict):
         return [[key, element] for key, element in dict.items(value)]
-    if issubclass(kind, (set, frozenset)):
-        return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
     if is_a(value, *_VIEWS):
         return list(value)
     if kind is MappingProxyType:
         return [[key, element] for key, element in value.items()]
     return None
-
-
-def _base_iter(value: Any, kind: type) -> Any:
-    # The base class's iterator: a subclass may run any code.
-    for base in (list, tuple, collections.deque):
-        if issubclass(kind, base):
-            return base.__iter__(value)
-    raise AssertionError(kind)
 
 
 _BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {

@@ -157,21 +157,11 @@ def _names_in_class(walk: Walk, cls: type) -> dict[str, bool]:
     return {name: name in passed_in for name in found}
 
 
-def is_member(walk: Walk, name: str, member: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Return whether an attribute of a class differs at every start."""
-    return (
-        is_plain(member) and code.is_volatile(assigned, scope, walk) and not times_set(walk, name)
-    )
-
-
-def is_local(walk: Walk, value: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Return whether a local of a running function differs at every start."""
-    return bool(assigned) and is_plain(value) and code.is_volatile(assigned, scope, walk)
-
-
-def is_default(walk: Walk, written: ast.expr, value: Any, scope: Scope) -> bool:
-    """Return whether the default of a parameter differs at every start."""
-    return is_plain(value) and code.is_volatile([written], scope, walk, data=False)
+def is_by_source(
+    walk: Walk, value: Any, assigned: list[ast.expr], scope: Scope, *, data: bool = True
+) -> bool:
+    """Return whether a value differs at every start, by the expressions that make it."""
+    return is_plain(value) and code.is_volatile(assigned, scope, walk, data=data)
 
 
 def is_closed_over(walk: Walk, function: FunctionType, name: str, value: Any) -> bool:

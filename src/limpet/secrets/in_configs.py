@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
-from limpet.json_values import dumps
 from limpet.secrets.known import is_common, is_secret_key, may_be_secret
-from limpet.secrets.masking import MASK, by_environment
+from limpet.secrets.masking import MASK, Mask, by_environment
 
 Hide = Callable[[str], str]
 """Takes a secret, and returns what to show instead."""
@@ -24,8 +23,7 @@ _TYPICAL += ["credentials"]
 _NEAR = 0.8
 
 _ADDRESS = re.compile(r"(?P<scheme>://)(?P<user>[^/\s]*)@")  # up to the last @, as URLs go
-_QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_QUERY_IN_TEXT = re.compile(r"[?&](?P<name>[\w.~-]+)=(?P<value>[^&#\s\"'<>]+)")
+_QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s\"'<>]+)")
 _ARGUMENT = re.compile(r"(?<!\S)--?(?P<name>[\w-]+)(?:=|[ \t]+)(?P<value>[^\s-]\S*)")
 _PAIR = re.compile(r"-{0,2}(?P<name>[\w-]+)\s*[=:]\s*(?P<value>\S.*)")
 _FLAG = re.compile(r"--?(?P<name>[\w-]+)")
@@ -72,7 +70,7 @@ def without_parts(text: str, hide: Hide = _mask) -> str:
 
     These are the user in a URL, `?api-key=…`, `--api-key …` and `API_KEY=…`.
     """
-    text = _hide_values(_QUERY_IN_TEXT, without_user(text, hide), may_be_secret, hide)
+    text = _hide_values(_QUERY, without_user(text, hide), may_be_secret, hide)
     if (pair := _PAIR.fullmatch(text)) and is_secret_key(pair["name"]):
         return text[: pair.start("value")] + hidden(pair["value"], hide)
     return _hide_values(_ARGUMENT, text, is_secret_key, hide)
@@ -202,8 +200,7 @@ class Literals:
         for value in data:
             each_word(value, self._learn)
         parts = {word for word in self._alone if len(word) >= _SHORTEST and not is_common(word)}
-        longest_first = sorted(parts, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._mask = Mask(parts)
 
     def _learn(self, value: Any, under: str) -> None:
         if under.lower().endswith("headers") and is_common(_SCHEME.sub("", str(value))):
@@ -240,76 +237,48 @@ class Literals:
 
     def text(self, text: str) -> str:
         """Return a string without secrets."""
-        return self._pattern.sub(MASK, without_parts(text))
+        return str(self._mask.data(without_parts(text))[0])
 
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
-# ---- How is a YAML file stored without its secrets, and otherwise unchanged? --------------------
+# ---- How is a YAML file stored without its secrets? ---------------------------------------------
+#
+# Letter by letter if it has none, as most have: they name variables. A file that has some is
+# written anew, without its comments: each way of quoting, folding or commenting out would need a
+# way of masking.
 
-_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#+(?P<indent>[ \t]*)(?P<comment>.*)$")
-_OPENS = re.compile(r"(?:- )?[\"']?(?P<name>[\w-]+)[\"']?\s*:\s*(?:[|>]\S*)?\s*")
-_ITEM = re.compile(r"(?:-\s+)?(?:[\"']?[\w-]+[\"']?\s*:\s+|-\s+)?[\"']?(?P<value>.*?)[\"' ]*")
-_TAG_AT_END = re.compile(r"(?<!\S)!\S*\s+(?=(?:&\S+\s+)?$)")
 _NO_STRING = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?P<comment>.*)$")
+_OPENS = re.compile(r"[#\s-]*[\"']?(?P<name>[\w-]+)[\"']?\s*:\s*(?:[|>]\S*)?\s*")
 
 
 def masked_text(text: str, *also: Any) -> str:
-    """Return the text of a YAML file without its secrets, however they are quoted.
+    """Return a YAML file without its secrets, and without those of `also`."""
+    yaml = import_module("yaml")  # slow to import, and not needed for `--help`
+    words = words_of(text)
+    literals = Literals(words, *also)
+    comments = [match["comment"] for match in _COMMENT.finditer(text)]
+    if masked(words, *also) == words and not any(_tells(comment, literals) for comment in comments):
+        return text
+    data = masked(yaml.safe_load(text), words, *also)
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
 
-    The result is YAML of the same shape: a string stays a string, and anchors stay in place. The
-    secrets of `also` are masked too.
-    """
-    data = words_of(text)
-    literals, ours = Literals(data, *also), by_environment().ours
-    by_end: dict[int, str] = {}  # of the scalars: an anchor comes before the value
 
-    def learn(word: Any, under: str) -> None:
-        if word and (under or word.end not in by_end):  # it may be a secret by one alias only
-            by_end[word.end] = ours.text(literals.masked(str(word), under))
-
-    def safe(part: str) -> str:
-        return ours.text(literals.text(part))
-
-    each_word(data, learn)
-    masked, done = "", 0
-    for token in _yaml().scan(text, Loader=_yaml().SafeLoader):
-        if token.id != "<scalar>":
-            continue
-        start, end = token.start_mark.index, token.end_mark.index
-        before, raw = _without_comments(text[done:start], safe), text[start:end]
-        shown = by_end.get(end) or safe(token.value)
-        if shown != token.value:
-            changed = safe(raw)
-            if token.style in ("|", ">") and changed.count(MASK) == shown.count(MASK) > 0:
-                raw = changed  # a prompt stays a block
-            else:  # a number becomes a string, so its tag goes
-                before = _TAG_AT_END.sub("", before)
-                raw = _quoted(shown) + raw[len(raw.rstrip()) :]
-        elif token.style in ("|", ">"):
-            head, line, body = raw.partition("\n")
-            raw = _without_comments(head, safe) + line + body
-        masked, done = masked + before + raw, end
-    return masked + _without_comments(text[done:], safe)
+def _tells(comment: str, literals: Literals) -> bool:
+    """Return whether a comment has a secret, or the name of one whose value may be below."""
+    opens = _OPENS.fullmatch(comment)
+    if (opens and is_secret_key(opens["name"])) or secret_start(comment) is not None:
+        return True
+    return by_environment().ours.text(literals.text(comment)) != comment
 
 
 def words_of(text: str) -> Any:
     """Return the data of a YAML file, each scalar as the string in the file."""
-    return _plain(_yaml().compose(text, Loader=_yaml().SafeLoader))
-
-
-class _Word(str):
-    """A scalar, and where it ends in the file."""
-
-    __slots__ = ("end",)
-    end: int
-
-    def __new__(cls, node: Any) -> Self:
-        word = super().__new__(cls, "" if node.tag in _NO_STRING else node.value)
-        word.end = node.end_mark.index
-        return word
+    yaml = import_module("yaml")
+    return _plain(yaml.compose(text, Loader=yaml.SafeLoader))
 
 
 def _plain(node: Any) -> Any:
@@ -321,36 +290,6 @@ def _plain(node: Any) -> Any:
             f"<<{at}" if key.value == "<<" else str(key.value): _plain(value)
             for at, (key, value) in pairs
         }
-    return [_plain(part) for part in node.value] if node.id == "sequence" else _Word(node)
-
-
-def _yaml() -> Any:
-    return import_module("yaml")  # slow to import, and not needed for `--help`
-
-
-def _without_comments(text: str, safe: Callable[[str], str]) -> str:
-    """Return the text between scalars, without the secrets in its comments."""
-    opened: int | None = None  # the indent of a secret key whose value is on the next lines
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal opened
-        comment, indent = safe(match["comment"]), len(match["indent"])
-        start = None
-        if opened is not None and indent > opened:
-            item = _ITEM.fullmatch(comment)
-            if item and hidden(item["value"]) != item["value"]:
-                start = item.start("value")
-        else:
-            opens = _OPENS.fullmatch(comment)
-            opened = indent if opens and is_secret_key(opens["name"]) else None
-            start = secret_start(comment) if opened is None else None
-        shown = comment if start is None else comment[:start].rstrip("\"'") + MASK
-        return match[0][: match.start("comment") - match.start()] + shown
-
-    return _COMMENT.sub(replace, text)
-
-
-def _quoted(text: str) -> str:
-    if text.isprintable():
-        return "'" + text.replace("'", "''") + "'"
-    return dumps(text, ensure_ascii=False)
+    if node.id == "sequence":
+        return [_plain(part) for part in node.value]
+    return "" if node.tag in _NO_STRING else node.value

@@ -6,7 +6,7 @@ this process counts, for this step and for every other step that uses it. A chan
 is an edit. If the process is killed before the second inspection, the first one alone counts.
 
 `walk/` collects everything that a step depends on, `code/` reads its source, `files/` records the
-files it reads, `explaining/` shows people what changed.
+files it reads, `shown.py` and `differences.py` show people what changed.
 """
 
 import gc

@@ -337,8 +337,10 @@ def _without_beginnings(text: str, form: str) -> tuple[str, int]:
     """Mask what a shortened string shows of a secret, like `sk-abc012…`."""
     total, begin = 0, text.find(form[:_ALONE])
     while begin >= 0:
-        end = begin + len(commonprefix([form, text[begin : begin + len(form)]]))  # noqa: RUF071 - of characters
-        if text.startswith(_CUTS, end):
+        same = len(commonprefix([form, text[begin : begin + len(form)]]))  # noqa: RUF071 - of characters
+        ends = (text.find(mark, begin + _ALONE, begin + same + len(mark)) for mark in _CUTS)
+        end = min((end for end in ends if end >= 0), default=None)
+        if end is not None:
             text, total = text[:begin] + MASK + text[end:], total + 1
         begin = text.find(form[:_ALONE], begin + 1)
     return text, total

@@ -22,6 +22,7 @@ COMPUTED = None
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
 _READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
+# `if name.startswith("APP_")` says which variables a loop over all of them reads.
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
 _READERS = {"environs", "decouple", "environ", "dynaconf"}  # they only read the environment

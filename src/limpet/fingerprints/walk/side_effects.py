@@ -132,9 +132,11 @@ def _root(name: str | None) -> str:
 # All of them, except those known not to.
 
 _US = __name__.partition(".")[0]
+# Of Python, also if the result is used: `old = locale.setlocale(…)`, `signal.set_wakeup_fd(…)`.
 _CHANGING = re.compile(
     r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
 )
+# `getcontext().prec = 3` of decimal sets what it returns.
 _CONTEXTS = {"getcontext", "localcontext"}
 _BUILTINS = {"setattr", "delattr", "exec", "eval", "__import__"}
 # Their calls do not affect answers, except by what they return.
@@ -152,10 +154,12 @@ _EXCEPTIONS |= {"wrapt": r"patch_|wrap_|register", "csv": r"register_|field_size
 _EXCEPTIONS |= dict.fromkeys(
     ["mlflow", "wandb", "sentry_sdk", "weave", "opentelemetry", _US], r"(?!)"
 )
+# Of Python, those whose calls leave nothing behind that an answer depends on.
 _STANDARD = {"argparse", "logging", "warnings", "time", "shutil", "pathlib", "json", "csv", "gc"}
 _STANDARD |= {"asyncio", "atexit", "faulthandler", "tracemalloc", "pprint", "textwrap", "typing"}
 _STANDARD |= {"_io", "io", "builtins", "collections", "dataclasses", "enum", "posixpath"}
 _STANDARD |= {"_thread", "_asyncio", "_collections", "signal", "multiprocessing"}
+# Of its other modules: `os.makedirs`, `sys.exit`, `sys.stdout.reconfigure`.
 _HARMLESS = {"makedirs", "mkdir", "exit", "sleep", "flush", "reconfigure"}
 
 
@@ -182,6 +186,7 @@ def has_side_effects(package: str, name: str, *, dropped: bool) -> bool:
 
 # ---- Does code that runs once, at import or before a run, change objects that are not its own?
 
+# Methods of an argument of unknown type that most likely is the script's own: a list, a parser.
 _OF_CONTAINERS = {"append", "extend", "add", "update", "insert", "pop", "clear", "remove", "sort"}
 _OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "info", "debug"}
 # They call their arguments.

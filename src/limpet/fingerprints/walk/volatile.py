@@ -35,12 +35,13 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 _RANDOM_KINDS = (object, random.Random, random.SystemRandom)
 _PLAIN = {id(kind) for kind in (*_LEAVES, *_RANDOM_KINDS)}
 _MADE = {1, 4, 6, 7}  # versions of UUIDs that are random or based on time
+# `run-3f2a9c04`, a UUID: hexadecimal with a digit, after a short prefix.
 _ID = re.compile(
     r"(?i)[\w.:-]{0,20}?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{8,})"
 )
 _A_CONSTANT = {ast.Constant}
-_STARTED = time.time() - 60
+_STARTED = time.time() - 60  # a process may take a minute to import us
 _DATE = len("2026-11-15")
 _MOST = 1_000
 _SHORTEST = 8

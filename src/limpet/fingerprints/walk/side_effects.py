@@ -132,7 +132,7 @@ def _root(name: str | None) -> str:
 # All of them, except those known not to.
 
 _US = __name__.partition(".")[0]
-# Of Python, also if the result is used: `old = locale.setlocale(…)`, `signal.set_wakeup_fd(…)`.
+# Of Python, also if the result is used: `old = locale.setlocale(…)`, `ok = random.seed(1)`.
 _CHANGING = re.compile(
     r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
 )

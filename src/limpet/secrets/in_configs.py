@@ -121,19 +121,19 @@ def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
     """Return what may be shown of the value given for a path; it may be YAML."""
     parts = ["", *(part.strip() for part in path.split("."))]
     is_secret = any(is_secret_key(part, above) for above, part in pairwise(parts))
-    if is_secret or secret_start(value) is not None:
+    if is_secret or _has_secret(value):
         return hidden(value, hide)
     return without_parts(value, hide)
 
 
-def secret_start(text: str) -> int | None:
-    """Return where the first literal under the name of a secret begins; None: there is none."""
-    for word in _WORD.finditer(text):
-        if (word["flag"] or word["sign"]) and is_secret_key(word["name"]):
-            literal = _LITERAL.match(text, word.end())
-            if literal:
-                return literal.end() - 1
-    return None
+def _has_secret(text: str) -> bool:
+    """Return whether a text has a literal under the name of a secret."""
+    return any(
+        (word["flag"] or word["sign"])
+        and is_secret_key(word["name"])
+        and _LITERAL.match(text, word.end())
+        for word in _WORD.finditer(text)
+    )
 
 
 # ---- plain data ---------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def masked_text(text: str, *also: Any) -> str:
 def _tells(comment: str, literals: Literals) -> bool:
     """Return whether a comment has a secret, or the name of one whose value may be below."""
     opens = _OPENS.fullmatch(comment)
-    if (opens and is_secret_key(opens["name"])) or secret_start(comment) is not None:
+    if (opens and is_secret_key(opens["name"])) or _has_secret(comment):
         return True
     return by_environment().ours.text(literals.text(comment)) != comment
 

@@ -235,8 +235,7 @@ def _in_url(value: str) -> list[str]:
 
 def _parts_of(value: str) -> Iterator[str]:
     """Yield the parts that are secrets themselves: of a URL, of JSON, of a key with many lines."""
-    parts: list[str] = []
-    parts += _in_url(value)
+    parts = _in_url(value)
     if value.startswith(("{", "[")):
         with contextlib.suppress(ValueError, RecursionError):
             parts += _strings_in(json.loads(value))

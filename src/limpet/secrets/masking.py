@@ -41,33 +41,31 @@ _QUOTE = r"\\*['\"]"
 _NOT_YET = rf"(?!{re.escape(MASK)}|…)"
 _UNTIL_END = r"[^\s'\"\\,;&)}\]>]"
 _BEGINS = r"(?:[spr]k[-_]|hf_|xai-|gsk_|nvapi-|glpat-|gh[a-z]_|github_pat_|AKIA|AIza|xox[a-z]-|eyJ)"
-# Each pattern keeps what its group matches.
+# Each pattern keeps what its group matches. (`re` compiles and caches them at the first message.)
 KEYS = (
     # in prose: "use api key: 81aa…", "the password is hunter2"
-    re.compile(
+    (
         rf"(?i)((?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
         r"(?=[^\s\"',;)(\[\]{}]*[0-9])[^\s\"',;)(\[\]{}.]{6,}+(?![(\[])"
     ),
     # the password in a URL, after the user
-    re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)"),
+    rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)",
     # what says by how it begins that it is a key
-    re.compile(rf"\b(){_BEGINS}(?=[\w.-]*[0-9])[\w.-]{{12,}}"),
-    re.compile(r"\b((?:Bearer|Basic)\s+)(?=\S*[0-9=])[\w.~+/=-]{8,}"),
-    re.compile(
-        r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
-    ),
+    rf"\b(){_BEGINS}(?=[\w.-]*[0-9])[\w.-]{{12,}}",
+    r"\b((?:Bearer|Basic)\s+)(?=\S*[0-9=])[\w.~+/=-]{8,}",
+    r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
 )
 """What is a key by its form, also in code and in files."""
 _PATTERNS = (
     *KEYS,
     # a header: `'Authorization': 'Bearer …'`
-    re.compile(
+    (
         rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
         rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
         rf"{_NOT_YET}{_UNTIL_END}+"
     ),
     # a parameter of a URL or of a call: `?key=…`, `Client(api_key='…')`
-    re.compile(
+    (
         rf"(?i)((?:[?&]|\b)(?:{PHRASE}|signature|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?)"
         rf"{_NOT_YET}{_UNTIL_END}{{8,}}"
     ),
@@ -78,14 +76,12 @@ _SIGNS += ["://", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "hf_", "xai-", "gsk_
 _SIGNS += ["gh", "akia", "aiza", "xox", "eyj"]
 
 
-def without_credentials(
-    text: str, patterns: tuple[re.Pattern[str], ...] = _PATTERNS
-) -> tuple[str, int]:
+def without_credentials(text: str, patterns: tuple[str, ...] = _PATTERNS) -> tuple[str, int]:
     """Return a text with its credentials hidden, and how many there were."""
     lower, total = text.lower(), 0
     if any(sign in lower for sign in _SIGNS):
         for pattern in patterns:
-            text, found = pattern.subn(rf"\1{MASK}", text)
+            text, found = re.subn(pattern, rf"\1{MASK}", text)
             total += found
     return text, total
 

@@ -29,6 +29,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from limpet.types import Difference
+
 E = TypeVar("E", bound=Exception)
 _NOT_SHOWN = object()
 _LONGEST = 300
@@ -175,7 +177,7 @@ class FunctionChangedError(LimpetError):
     took: str = ""
     before: Mapping[str, str] = MappingProxyType({})
     files: Sequence[str] = ()
-    differences: Sequence[Any] = ()
+    differences: Sequence[Difference] = ()
 
 
 class JournalError(LimpetError):

@@ -217,3 +217,23 @@ def _checked_range(given: Any) -> tuple[float, float]:
     if not (low < high and math.isfinite(low) and math.isfinite(high - low)):
         raise ValueError(f"range={given!r}: {must}")
     return low, high
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of a step's code or settings that differs between two runs.
+
+    Attributes:
+        name: Its name in plain words.
+        change: "changed", "new" or "no longer used".
+        kind: Its kind: function, class, value, file: see `fingerprints.shown`.
+        lines: The difference, like a unified diff: each line begins with "-", "+" or a space; "…"
+            marks omitted lines.
+        why_no_lines: Why there are no lines, if there are none.
+    """
+
+    name: str
+    change: str
+    kind: str
+    lines: tuple[str, ...] = ()
+    why_no_lines: str = ""

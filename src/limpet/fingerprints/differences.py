@@ -9,22 +9,27 @@ import io
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 
 from limpet.fingerprints.identity import in_words, own_name
 from limpet.fingerprints.shown import MOST_TEXT, Shown
 from limpet.secrets.masking import MASK
+from limpet.types import Difference
 
 Line = tuple[str, str]
 """A line for comparison, and the line as written."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Place = tuple[int, int]
+
+
+_SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+_SILENT |= {tokenize.ENDMARKER}
 
 
 def compared_lines(old: str, new: str) -> tuple[list[Line], list[Line]]:
     """Return the lines that count, for two versions of some code."""
-    a, b = _Piece(old), _Piece(new)
+    a, b = _Version(old), _Version(new)
     gone = [name for name in a.locals if name not in b.names]
     came = [name for name in b.locals if name not in a.names]
     # Equal numbers mean renamed locals. Otherwise the lines differ anyway.
@@ -32,17 +37,19 @@ def compared_lines(old: str, new: str) -> tuple[list[Line], list[Line]]:
     return a.compared({}), b.compared(renamed)
 
 
-class _Piece:
+class _Version:
+    """Some code: its tokens, the spans that do not count, and its names."""
+
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
-        self._cuts: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-        self._docstring_lines: set[int] = set()
-        self._places: list[tuple[str, int, int]] = []
+        self._tokens: list[tokenize.TokenInfo] = []
+        self._spans: list[tuple[_Place, _Place]] = []
+        self._places: set[_Place] = set()
         self.names: set[str] = set()
         self.locals: list[str] = []
         try:
-            self._cut_comments(text)
             tree = ast.parse(text)
+            self._tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
         except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
             return  # part of a statement
         self._read(tree)
@@ -53,25 +60,21 @@ class _Piece:
         Args:
             renamed: The old name of each renamed local.
         """
-        cuts = {at: list(in_line) for at, in_line in self._cuts.items()}
-        for name, at, column in self._places:
-            if name in renamed:
-                cut = (column, column + len(name), renamed[name])
-                cuts.setdefault(at, []).append(cut)
-        lines = []
-        for at, line in enumerate(self._lines, 1):
-            bare = line
-            for begin, end, replacement in sorted(cuts.get(at, ()), reverse=True):
-                bare = bare[:begin] + replacement + bare[end:]
-            if bare.strip() and at not in self._docstring_lines:
-                lines.append((bare.rstrip(), line))
-        return lines
-
-    def _cut_comments(self, text: str) -> None:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.COMMENT:
-                line, column = token.start
-                self._cuts[line].append((column, len(self._lines[line - 1]), ""))
+        if not self._tokens:
+            return [(line.rstrip(), line) for line in self._lines if line.strip()]
+        bare: dict[int, list[str]] = defaultdict(list)
+        for token in self._tokens:
+            counts = token.type not in _SILENT and token.string != "->"
+            if counts and not any(begin <= token.start < end for begin, end in self._spans):
+                is_local = token.start in self._places
+                text = renamed.get(token.string, token.string) if is_local else token.string
+                for row, part in enumerate(text.split("\n"), token.start[0]):
+                    bare[row].append(part)
+        return [
+            (line[: len(line) - len(line.lstrip())] + " ".join(bare[row]), line)
+            for row, line in enumerate(self._lines, 1)
+            if any(bare[row])
+        ]
 
     def _read(self, tree: ast.AST) -> None:
         kept: set[str] = set()
@@ -82,6 +85,7 @@ class _Piece:
                     kept.add(node.name)
                 case ast.arg(arg=name):
                     kept.add(name)  # callers may use the name
+                    self._hint((node.lineno, self._column(node) + len(name)), node.annotation)
                 case ast.Global(names=names) | ast.Nonlocal(names=names):
                     kept |= {*names}
                 case ast.ClassDef():
@@ -89,47 +93,34 @@ class _Piece:
                     kept |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
                 case ast.Name(id=name):
                     self.names.add(name)
-                    self._places.append((name, node.lineno, self._column(node)))
+                    self._places.add((node.lineno, self._column(node)))
         self.names |= kept
-        stored = {name: None for name in _stored(tree) if name not in kept}
-        self.locals = list(stored)
+        self.locals = [name for name in dict.fromkeys(_stored(tree)) if name not in kept]
 
     def _function(self, node: _Function) -> None:
         if len(node.body) > 1:
             self._docstring(node.body)
-        args = node.args
-        for parameter in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
-            if parameter is not None and parameter.annotation is not None:
-                self._cut(parameter.annotation, ":", of_argument=True)
         if node.returns is not None:
-            self._cut(node.returns, "->")
+            self._hint((node.returns.lineno, self._column(node.returns)), node.returns)
         for inner in ast.walk(node):
             if isinstance(inner, ast.AnnAssign) and inner.value is not None:
-                self._cut(inner.annotation, ":")
+                self._hint(self._end(inner.target), inner.annotation)
 
     def _docstring(self, body: list[ast.stmt]) -> None:
         match body:
             case [ast.Expr(value=ast.Constant(value=str())) as text, *_]:
-                self._docstring_lines |= {*range(text.lineno, (text.end_lineno or text.lineno) + 1)}
+                self._spans.append(((text.lineno, 0), self._end(text)))
 
-    def _cut(self, hint: ast.expr, sign: str, *, of_argument: bool = False) -> None:
-        """Cut a hint and the sign before it, if the hint is on one line."""
-        line = self._lines[hint.lineno - 1]
-        begin = line.rfind(sign, 0, self._column(hint))
-        if hint.end_lineno != hint.lineno or begin < 0:
-            return
-        begin = len(line[:begin].rstrip())
-        end = len(line.encode()[: hint.end_col_offset].decode())
-        rest = line[end:].lstrip()
-        if of_argument and rest.startswith("="):  # `q: str = "a"` is `q="a"` without it
-            cut = (begin, len(line) - len(rest[1:].lstrip()), "=")
-        else:
-            cut = (begin, end, "")
-        if cut not in self._cuts[hint.lineno]:
-            self._cuts[hint.lineno].append(cut)
+    def _hint(self, begin: _Place, hint: ast.expr | None) -> None:
+        if hint is not None:
+            self._spans.append((begin, self._end(hint)))
 
-    def _column(self, node: ast.expr) -> int:
+    def _column(self, node: ast.expr | ast.arg) -> int:
         return len(self._lines[node.lineno - 1].encode()[: node.col_offset].decode())
+
+    def _end(self, node: ast.expr | ast.stmt) -> _Place:
+        row = node.end_lineno or node.lineno
+        return row, len(self._lines[row - 1].encode()[: node.end_col_offset].decode())
 
 
 def _stored(tree: ast.AST) -> Iterator[str]:
@@ -155,26 +146,6 @@ _CODE = ("function", "class", "module")
 _AROUND = 1
 _MOST_LINES = 2_000
 _WIDE, _BEFORE = 72, 24
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A part that differs.
-
-    Attributes:
-        name: Its name in plain words.
-        change: "changed", "new" or "no longer used".
-        kind: Its kind: see `Shown`.
-        lines: The difference, like a unified diff: each line begins with "-", "+" or a space; "…"
-            marks omitted lines.
-        why_no_lines: Why there are no lines, if there are none.
-    """
-
-    name: str
-    change: str
-    kind: str
-    lines: tuple[str, ...] = ()
-    why_no_lines: str = ""
 
 
 def differences(

@@ -6,7 +6,7 @@ this process counts, for this step and for every other step that uses it. A chan
 is an edit. If the process is killed before the second inspection, the first one alone counts.
 
 `walk/` collects everything that a step depends on, `code/` reads its source, `files/` records the
-files it reads, `explaining/` shows people what changed.
+files it reads, `shown.py` and `differences.py` show people what changed.
 """
 
 import gc
@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.fingerprints.shown import Shown, ShownParts, shown_parts
+from limpet.fingerprints.walk.collector import Collector
 from limpet.fingerprints.walk.result import WalkResult, digest_of
 from limpet.fingerprints.walk.safe_access import module_name
-from limpet.fingerprints.walk.walk import Walk
-from limpet.secrets.known import certain_secrets, is_secret_name
+from limpet.secrets.known import certain_secrets
 
 # ---- What did the runs of this process leave behind, and in which objects? ----------------------
 #
@@ -158,20 +158,14 @@ _known_secrets: set[str] = set()
 _counted: dict[str, set[str]] = defaultdict(set)
 
 
-def identity_of(
-    thing: Any,
-    *,
-    is_secret: Callable[[str], bool] = is_secret_name,
-    secrets: Iterable[str] = (),
-) -> Identity:
+def identity_of(thing: Any, *, secrets: Iterable[str] = ()) -> Identity:
     """Return the identity of a step as it is now.
 
     Args:
         thing: A function, a class or an instance.
-        is_secret: Whether a name is the name of a secret.
         secrets: Secret values that do not count, in addition to those in the environment.
     """
-    result, home = _inspect(thing, is_secret, secrets), module_name(thing)
+    result, home = _inspect(thing, secrets), module_name(thing)
     parts, state = dict(result.parts), []
     for name, now in result.parts.items():
         place = _absolute(name, home)
@@ -197,7 +191,7 @@ def identity_of(
 
 def parts_for_worker(thing: Any) -> dict[str, str]:
     """Return the parts that a worker must have, though it does not do what the script did."""
-    return _inspect(thing, is_secret_name, (), for_worker=True).parts
+    return _inspect(thing, (), for_worker=True).parts
 
 
 def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:
@@ -207,25 +201,18 @@ def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:
     return shown
 
 
-def note_end(
-    thing: Any,
-    planned: Identity,
-    *,
-    is_secret: Callable[[str], bool] = is_secret_name,
-    secrets: Iterable[str] = (),
-) -> tuple[str, ...]:
+def note_end(thing: Any, planned: Identity, *, secrets: Iterable[str] = ()) -> tuple[str, ...]:
     """Inspect a step again after a run, and note what is state.
 
     Args:
         thing: The same object as in `identity_of`.
         planned: Its identity when the run was planned.
-        is_secret: The same as in `identity_of`.
         secrets: The same as in `identity_of`.
 
     Returns:
         The names of the parts that are state.
     """
-    result = _inspect(thing, is_secret, secrets)
+    result = _inspect(thing, secrets)
     state = set(planned.state)
     for name in result.parts.keys() | planned.found.keys():
         now = result.parts.get(name)
@@ -280,19 +267,13 @@ def in_words(name: str) -> str:
     return words
 
 
-def _inspect(
-    thing: Any,
-    is_secret: Callable[[str], bool],
-    secrets: Iterable[str],
-    *,
-    for_worker: bool = False,
-) -> WalkResult:
+def _inspect(thing: Any, secrets: Iterable[str], *, for_worker: bool = False) -> WalkResult:
     _known_secrets.update(certain_secrets(os.environ), secrets)
     hidden = frozenset(_known_secrets)
     for remaining in reversed(range(_TRIES)):
         try:
             with _paused_collector():
-                walk = Walk(is_secret, hidden, for_worker=for_worker)
+                walk = Collector(hidden, for_worker=for_worker)
                 result = walk.collect(thing)
                 result.parts  # noqa: B018 - computed before the walk is cleared
                 vars(walk).clear()  # else the garbage collector traverses every syntax tree

@@ -200,7 +200,7 @@ def _content(kind: Any, value: Any, level: int) -> Any:
     if isinstance(value, timedelta):  # its seconds, as a float, are not exact
         return [value.days, value.seconds, value.microseconds]
     if dataclasses.is_dataclass(kind):
-        names = (field.name for field in _fields(kind))
+        names = [field.name for field in dataclasses.fields(kind)]
         return {name: with_types(getattr(value, name), level + 1) for name in names}
     if hasattr(kind, "model_fields"):  # not model_dump, which drops excluded fields
         every = vars(value) | (getattr(value, "__pydantic_extra__", None) or {})
@@ -208,7 +208,3 @@ def _content(kind: Any, value: Any, level: int) -> Any:
     plain = to_plain(value, level + 1)
     # Arrays of another type or shape may have the same elements.
     return [str(value.dtype), *value.shape, plain] if hasattr(value, "dtype") else plain
-
-
-def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)

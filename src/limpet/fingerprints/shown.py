@@ -25,8 +25,6 @@ from limpet.secrets.masking import MASK
 
 _NARROW = 56
 _DEEPEST = 40
-_HELD = {"Path": "Path", "PosixPath": "Path", "WindowsPath": "Path", "Template": "Template"}
-_HELD |= {"PurePosixPath": "Path", "PureWindowsPath": "Path"}
 _PACKED = {"bytes", "bytearray"}
 _INNER = {"partial", "method", "staticmethod", "classmethod", "property", "ContextVar", "UnionType"}
 
@@ -80,8 +78,9 @@ class _Writer:
                 return self._object(what, more, name, deep)
             case "member", [what, str() as member, *_]:
                 return f"{self.text(what, '', deep + 1)}.{member}"
-            case _, [str() as held] if kind in _HELD:
-                return f"{_HELD[kind]}({self._string(held, name)})"
+            case _, [str() as held] if kind == "Template" or kind.endswith("Path"):
+                kind = kind if kind == "Template" else "Path"  # PosixPath, PureWindowsPath
+                return f"{kind}({self._string(held, name)})"
             case _, [str() as held] if kind in _PACKED:
                 return self._packed(kind, held, name)
             case "Pattern", [str() as held, *_]:

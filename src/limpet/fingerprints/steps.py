@@ -81,7 +81,7 @@ class DependsOn:
             version = _version(package)
             parts[f"package {package}"] = digest_of(version)
             shown[f"package {package}"] = shown_text("package", version)
-        return Identity(parts, left_out, shown=ShownParts(lambda: shown))
+        return Identity(parts, left_out, found=parts, shown=ShownParts(lambda: shown))
 
 
 def as_declared(depends_on: Any) -> DependsOn | None:
@@ -278,31 +278,23 @@ class Inspection:
             (prefix, thing, identity_of(thing, secrets=self._secrets))
             for prefix, thing in code_of(step).items()
         ]
-        parts = dict(stated_by(step))
-        stated = list(parts)
-        found = dict(parts)
-        declared_shown: list[ShownParts] = []
+        declared = [given for given in (declared_of(step), depends_on) if given is not None]
+        identities = [(prefix, identity) for prefix, _, identity in self._inspected]
+        identities += [("", dependencies.identity()) for dependencies in declared]
+        stated = stated_by(step)
+        parts, found = dict(stated), dict(stated)
         left_out: dict[str, str] = {}
         state: list[str] = []
-        for prefix, _, identity in self._inspected:
+        for prefix, identity in identities:
             parts |= {prefix + name: digest for name, digest in identity.parts.items()}
             found |= {prefix + name: digest for name, digest in identity.found.items()}
             left_out |= {prefix + name: why for name, why in identity.left_out.items()}
             state += [prefix + name for name in identity.state]
-        for declared in (declared_of(step), depends_on):
-            if declared is not None:
-                more = declared.identity()
-                parts |= more.parts
-                found |= more.parts
-                left_out |= more.left_out
-                declared_shown.append(more.shown)
 
         def show() -> dict[str, Shown]:
             shown = {name: Shown("setting") for name in stated} | shown_data(described_by(step))
-            for prefix, _, identity in self._inspected:
+            for prefix, identity in identities:
                 shown |= {prefix + name: part for name, part in identity.shown.parts.items()}
-            for content in declared_shown:
-                shown |= content.parts
             return shown
 
         self.identity = Identity(
@@ -310,9 +302,9 @@ class Inspection:
             left_out,
             tuple(state),
             found,
-            modules=frozenset().union(*(identity.modules for _, _, identity in self._inspected)),
-            code=frozenset().union(*(identity.code for _, _, identity in self._inspected)),
-            sources=frozenset().union(*(identity.sources for _, _, identity in self._inspected)),
+            modules=frozenset().union(*(identity.modules for _, identity in identities)),
+            code=frozenset().union(*(identity.code for _, identity in identities)),
+            sources=frozenset().union(*(identity.sources for _, identity in identities)),
             shown=ShownParts(show),
         )
 

@@ -17,7 +17,7 @@ from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema, with_instruction
 from limpet.pacing import observe, signals
 from limpet.pacing.registry import endpoint, endpoint_for
-from limpet.secrets.in_headers import Secrets
+from limpet.secrets.masking import Secrets
 from limpet.text import one_line, text_of
 from limpet.transport.address import Address
 from limpet.transport.parsing import parse_json

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.text import Text
 
-from limpet.fingerprints.differences import Difference
 from limpet.fingerprints.identity import in_words, own_name
 from limpet.fingerprints.shown import Shown
 from limpet.report.words import moment
 from limpet.run.planning.changes import heading
 from limpet.run.planning.why import ItemStory, StepWhy, Why
 from limpet.text import count, harmless, one_line
+from limpet.types import Difference
 
 _GROUPS = {
     "function": "functions",

@@ -5,32 +5,18 @@ not contain them, whether or not they are in the environment. Hiding too much co
 hiding too little costs a key.
 """
 
-import ast
+import contextlib
 import io
 import re
 import tokenize
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import PurePath
 
-from limpet.secrets.known import PHRASE, WORDS, Rating, is_secret_name, may_be_secret, rated
-from limpet.secrets.masking import MASK
+from limpet.secrets.known import Rating, is_secret_name, may_be_secret, rated
+from limpet.secrets.masking import KEYS, MASK, without_credentials
 
 # For a name that is often not a secret (`answer_key`, `signature`), the value decides.
 _SHORTEST_DOUBTFUL = 6
-_TELLING = re.compile("(?i)" + "|".join(WORDS))
-# Keys under any name.
-_KEYS = re.compile(
-    r"\b(?:sk[-_]|pk[-_]|rk[-_]|nvapi-|hf[-_]|xai-|gsk_)[A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
-    r"|\bglpat-[\w-]{16,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bxox[abprs]-[\w-]{10,}"
-    r"|\beyJ[\w-]{10,}\.[\w-]+\.[\w-]*|(?<=Bearer )[\w.~+/=-]{8,}|(?<=Basic )[\w+/=]{8,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.DOTALL,
-)
-_PASSWORD_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
-_SIGNS = ["sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "nvapi", "hf-", "hf_", "xai-", "gsk_", "ghp_"]
-_SIGNS += ["gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "AKIA", "AIza", "xox", "eyJ"]
-_SIGNS += ["Bearer ", "Basic ", "PRIVATE KEY", "://"]
 # What may be a key without a known prefix: long, and not made of words.
 _LONG = re.compile(r"(?<![\w+/-])[\w+/-]{20,}={0,2}", re.ASCII)
 _BETWEEN = re.compile(r"[\W_]+")
@@ -39,14 +25,9 @@ _NO_WORD = re.compile(
     r"(?i)[^aeiouy]{5}|[aeiou]{4}|^[^aeiouy]*$|^[aeiou]{3}|[jqvxz][^aeiouy]|q[^u]"
 )
 _SHORTEST_UNKNOWN, _FEWEST_LETTERS = 20, 3
-# In prose: "use api_key: 81aa…".
-_SAID = re.compile(
-    rf"(?i)\b((?:[\w-]*[_-])?(?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?"
-    r"(?:[ ]?[:=][ ]?|[ ]is[ ]))"
-    r"(?=[^\s\"',;)(\[\]{}]*[0-9])([^\s\"',;)(\[\]{}.]{6,}+)(?![(\[])"
-)
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _STRING = re.compile(r"(?s)(\"\"\"|''').*?\1|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
+_QUOTED = f'"{MASK}"'
 _SET_IN_COMMENT = re.compile(r"([\w-]+)[\"']?\s*[:=]")
 _SETTING = re.compile(
     r"(?m)^([ \t]*(?:export[ \t]+|-[ \t]+)?[\"']?([\w.-]+)[\"']?[ \t]*[:=][ \t]*)([^\s#][^\n]*)"
@@ -56,18 +37,15 @@ _SECRET_FILES = re.compile(
     r"(?i)\.env(?:\..*)?|.*\.(?:pem|key|p12|pfx|jks|keystore)|id_[a-z0-9]+|\.?netrc|\.pgpass"
     r"|.*(?:secret|credential|passw).*"
 )
-_QUOTED = f'"{MASK}"'
 
 
-def is_hidden(name: str, literal: str | bytes) -> bool:
+def is_hidden(name: str, literal: str) -> bool:
     """Return whether a literal under this name must be hidden."""
     rating = rated(name)
-    if rating >= Rating.MENTIONED:
+    if rating >= Rating.USUAL:
         return bool(literal)
-    if rating < Rating.DOUBTFUL or len(literal) < _SHORTEST_DOUBTFUL:
-        return False
-    spaces = (b" ", b"\n") if isinstance(literal, bytes) else (" ", "\n")
-    return not any(space in literal for space in spaces)  # type: ignore[operator]
+    has_spaces = " " in literal or "\n" in literal
+    return rating is Rating.DOUBTFUL and len(literal) >= _SHORTEST_DOUBTFUL and not has_spaces
 
 
 def is_secret_file(path: PurePath) -> bool:
@@ -77,11 +55,7 @@ def is_secret_file(path: PurePath) -> bool:
 
 def without_keys(text: str) -> str:
     """Return a string without what looks like a key, and without passwords in URLs."""
-    if any(sign in text for sign in _SIGNS):  # much faster than the pattern
-        text = _PASSWORD_IN_URL.sub(rf"\1{MASK}", _KEYS.sub(MASK, text))
-    if _TELLING.search(text):
-        text = _SAID.sub(rf"\1{MASK}", text)
-    return _LONG.sub(_unless_words, text)
+    return _LONG.sub(_unless_words, without_credentials(text, KEYS)[0])
 
 
 def _unless_words(match: re.Match[str]) -> str:
@@ -108,132 +82,83 @@ def without_settings(text: str) -> str:
         bare = value.strip().strip(",").strip("\"'")
         return begin + MASK if is_hidden(name, bare) and not bare.startswith("$") else match[0]
 
-    return without_keys(_SETTING.sub(hide, text) if _TELLING.search(text) else text)
+    return without_keys(_SETTING.sub(hide, text))
 
 
 def without_literals(code: str) -> str:
-    """Return Python code without the literals under names of secrets."""
-    lower = code.lower()
-    if not any(word in lower for word in WORDS):
-        return without_keys(code)
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # Part of a statement, like the line of a lambda: which name has which value is unknown.
-        code = _STRING.sub(_QUOTED, code)
-    else:
-        code = _replaced(code, list(_hidden_in(tree)))
-    return without_keys(_without_comments(code) if "#" in code else code)
+    """Return Python code without the literals under names of secrets.
 
-
-def _without_comments(code: str) -> str:
-    """Return code without comments that give a value to the name of a secret."""
+    A literal is under the last such name before it, in the same statement and between the same
+    commas: `api_key="…"`, `{"token": "…"}`, `password == "…"`, `setdefault("token", "…")`.
+    """
     lines = code.splitlines(keepends=True)
-    try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
-    except (tokenize.TokenError, SyntaxError):  # part of a statement
-        return "".join(_without_end(line, line.find("#")) for line in lines)
-    for token in tokens:
-        if token.type == tokenize.COMMENT:
-            at, column = token.start
-            lines[at - 1] = _without_end(lines[at - 1], column)
-    return "".join(lines)
+    tokens: list[tokenize.TokenInfo] = []
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):  # part of a statement
+        tokens.extend(tokenize.generate_tokens(io.StringIO(code).readline))
+    # Where the tokens end early, nothing is known of the strings behind them.
+    row, column = tokens[-1].end if tokens else (1, 0)
+    rest = "".join(lines[row - 1 :])[column:]
+    lines[row - 1 :] = ["".join(lines[row - 1 : row])[:column] + _STRING.sub(_QUOTED, rest)]
+    for token, shown in reversed([*_hidden_in(tokens)]):
+        (first, begin), (last, end) = token.start, token.end
+        lines[first - 1 : last] = [lines[first - 1][:begin] + shown + lines[last - 1][end:]]
+    return without_keys("".join(lines))
 
 
-def _without_end(line: str, begin: int) -> str:
-    names = _SET_IN_COMMENT.findall(line[begin:]) if begin >= 0 else []
-    is_hiding = any(map(may_be_secret, names))
-    return f"{line[:begin]}# {MASK}\n" if is_hiding else line
+def _hidden_in(  # noqa: C901 - a case each
+    tokens: list[tokenize.TokenInfo],
+) -> Iterator[tuple[tokenize.TokenInfo, str]]:
+    """Yield the tokens to hide, and what to show instead."""
+    under = [("", "")]  # the open brackets, each with the name of a secret in it
+    for at, token in enumerate(tokens):
+        kind, text, (bracket, name) = token.type, token.string, under[-1]
+        if kind == tokenize.NEWLINE:
+            under = [("", "")]
+        elif kind == tokenize.COMMENT:
+            if any(map(may_be_secret, _SET_IN_COMMENT.findall(text))):
+                yield token, f"# {MASK}"
+        elif text in ("(", "[", "{"):
+            under.append((text, name))
+        elif text in (")", "]", "}") and len(under) > 1:
+            under.pop()
+            if text == "]" and name:  # `config["token"] = …`
+                under[-1] = (under[-1][0], name)
+        elif text == ",":
+            if len(under) > 1 and (bracket != "(" or not _name_in(tokens[at - 1])):
+                under[-1] = (bracket, under[-2][1])
+        elif _is_literal(token, name, bracket):
+            is_part = kind not in (tokenize.STRING, tokenize.NUMBER)  # of an f-string
+            yield token, MASK if is_part else _QUOTED
+        elif (found := _name_in(token)) and not _is_called(tokens, at):
+            under[-1] = (bracket, found)
+            # `"…" == password`
+            is_compared = at > 1 and tokens[at - 1].string in ("==", "!=")
+            if is_compared and _is_literal(tokens[at - 2], found, bracket):
+                yield tokens[at - 2], _QUOTED
 
 
-def _replaced(code: str, nodes: list[ast.expr]) -> str:
-    if not nodes:
-        return code
-    lines = [line.encode() for line in code.splitlines(keepends=True)]
-    done: tuple[int, int] = (len(lines) + 1, 0)
-    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        if (node.end_lineno or 0, node.end_col_offset or 0) > done:
-            continue  # inside another
-        tail = lines[last][node.end_col_offset or 0 :]
-        lines[first : last + 1] = [lines[first][: node.col_offset] + _QUOTED.encode() + tail]
-        done = (node.lineno, node.col_offset)
-    return b"".join(lines).decode(errors="replace")
+def _is_literal(token: tokenize.TokenInfo, name: str, bracket: str) -> bool:
+    """Return whether a token is a literal that must be hidden under a name."""
+    if token.type == tokenize.NUMBER:
+        return is_secret_name(name) and bracket != "["
+    if token.type == getattr(tokenize, "FSTRING_MIDDLE", None):  # since Python 3.12
+        return is_hidden(name, "a" * _SHORTEST_DOUBTFUL)
+    literal = token.string.lstrip("rRbBuUfF").strip("\"'")
+    # `os.environ["OPENAI_API_KEY"]` is the name of a variable.
+    return (
+        token.type == tokenize.STRING
+        and is_hidden(name, literal)
+        and not _VARIABLE.fullmatch(literal)
+    )
 
 
-def _hidden_in(tree: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
-        for name, value in _given(node):
-            yield from _literals(name, value)
+def _is_called(tokens: list[tokenize.TokenInfo], at: int) -> bool:
+    return at + 1 < len(tokens) and tokens[at + 1].string == "("
 
 
-def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:  # noqa: C901, PLR0912 - a case each
-    """Yield the names that a node gives values to, with the values."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                yield from ((name, value) for name in _names(target))
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield from ((name, value) for name in _names(target))
-        case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
-            yield from ((name, value) for name in _names(target))
-        case ast.keyword(arg=str() as name, value=value):
-            yield name, value
-        case ast.Dict(keys=keys, values=values):
-            for key, value in zip(keys, values, strict=True):
-                yield from ((name, value) for name in _names(key))
-        case ast.Compare(left=left, comparators=others):
-            yield from ((name, other) for name in _names(left) for other in others)
-            yield from ((name, left) for other in others for name in _names(other))
-        case ast.Call(args=args) | ast.Tuple(elts=args):  # setdefault("token", "…")
-            for first, value in pairwise(args):
-                if isinstance(first, ast.Constant):
-                    yield from ((name, value) for name in _names(first))
-        case ast.arguments():
-            by_place = [*node.posonlyargs, *node.args]
-            last = by_place[len(by_place) - len(node.defaults) :]
-            yield from zip((argument.arg for argument in last), node.defaults, strict=True)
-            for given, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
-                if default is not None:
-                    yield given.arg, default
-
-
-def _names(target: ast.expr | None) -> Iterator[str]:
-    match target:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            yield name
-        case (
-            ast.Constant(value=str() as name)
-            | ast.Subscript(slice=ast.Constant(value=str() as name))
-        ):
-            yield name
-        case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for part in targets:
-                yield from _names(part)
-
-
-def _literals(  # noqa: C901, PLR0912 - a case each
-    name: str, value: ast.AST, *, within: bool = False
-) -> Iterator[ast.expr]:
-    match value:
-        case ast.Constant(value=str() | bytes() as literal):
-            is_variable = within and isinstance(literal, str) and _VARIABLE.fullmatch(literal)
-            if is_hidden(name, literal) and not is_variable:
-                yield value
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            if is_secret_name(name):
-                yield value
-        case ast.JoinedStr():
-            if is_hidden(name, "a" * _SHORTEST_DOUBTFUL):
-                yield value
-        case ast.Call(args=args, keywords=keywords):
-            for argument in (*args, *(keyword.value for keyword in keywords)):
-                yield from _literals(name, argument, within=True)
-        case ast.Subscript() | ast.Lambda() | ast.Compare():
-            return
-        case ast.Dict(values=values):
-            for part in values:
-                yield from _literals(name, part)
-        case ast.expr():
-            for child in ast.iter_child_nodes(value):
-                yield from _literals(name, child, within=within)
+def _name_in(token: tokenize.TokenInfo) -> str:
+    """Return the name of a secret: of a variable, or in a string."""
+    if token.type not in (tokenize.NAME, tokenize.STRING):
+        return ""
+    name = token.string.strip("\"'")
+    return name if rated(name) >= Rating.DOUBTFUL else ""

@@ -8,30 +8,22 @@ the name of a secret. `${NAME}` is not a secret, and is stored as the file has i
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from limpet.secrets.known import is_secret_key, may_be_secret
-from limpet.secrets.masking import MASK, by_environment
+from limpet.secrets.known import is_common, is_secret_key, may_be_secret
+from limpet.secrets.masking import MASK, Mask, by_environment
 
 Hide = Callable[[str], str]
 """Takes a secret, and returns what to show instead."""
 
-_TYPICAL = (
-    "key",
-    "api_key",
-    "headers",
-    "password",
-    "secret",
-    "authorization",
-    "credentials",
-    "token",
-)
+_TYPICAL = ["key", "api_key", "headers", "password", "secret", "authorization", "token"]
+_TYPICAL += ["credentials"]
 _NEAR = 0.8
 
 _ADDRESS = re.compile(r"(?P<scheme>://)(?P<user>[^/\s]*)@")  # up to the last @, as URLs go
-_QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_QUERY_IN_TEXT = re.compile(r"[?&](?P<name>[\w.~-]+)=(?P<value>[^&#\s\"'<>]+)")
+_QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s\"'<>]+)")
 _ARGUMENT = re.compile(r"(?<!\S)--?(?P<name>[\w-]+)(?:=|[ \t]+)(?P<value>[^\s-]\S*)")
 _PAIR = re.compile(r"-{0,2}(?P<name>[\w-]+)\s*[=:]\s*(?P<value>\S.*)")
 _FLAG = re.compile(r"--?(?P<name>[\w-]+)")
@@ -43,8 +35,7 @@ _DEFAULT = re.compile(r"(?P<start>\$\{[^}:]*:-)(?P<value>[^}]+)\}")
 _SCHEMES = re.compile(r"(?i)\s*(bearer|basic|token|apikey|key)?\s*")
 _SCHEME = re.compile(r"(?i)^\s*(?:bearer|basic|token|apikey|key)\s+")
 
-# Words, numbers and content types occur in many places, and are secrets only under their names.
-_COMMON = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[\d.,:+-]+|(?i:application|text)/\S+|\w+://\S*")
+# Shorter ones and common words are secrets only under their names.
 _SHORTEST = 6
 _SHORTEST_ALONE = 4
 _SHORTEST_NUMBER = 8
@@ -79,7 +70,7 @@ def without_parts(text: str, hide: Hide = _mask) -> str:
 
     These are the user in a URL, `?api-key=…`, `--api-key …` and `API_KEY=…`.
     """
-    text = _hide_values(_QUERY_IN_TEXT, without_user(text, hide), may_be_secret, hide)
+    text = _hide_values(_QUERY, without_user(text, hide), may_be_secret, hide)
     if (pair := _PAIR.fullmatch(text)) and is_secret_key(pair["name"]):
         return text[: pair.start("value")] + hidden(pair["value"], hide)
     return _hide_values(_ARGUMENT, text, is_secret_key, hide)
@@ -130,19 +121,19 @@ def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
     """Return what may be shown of the value given for a path; it may be YAML."""
     parts = ["", *(part.strip() for part in path.split("."))]
     is_secret = any(is_secret_key(part, above) for above, part in pairwise(parts))
-    if is_secret or secret_start(value) is not None:
+    if is_secret or _has_secret(value):
         return hidden(value, hide)
     return without_parts(value, hide)
 
 
-def secret_start(text: str) -> int | None:
-    """Return where the first literal under the name of a secret begins; None: there is none."""
-    for word in _WORD.finditer(text):
-        if (word["flag"] or word["sign"]) and is_secret_key(word["name"]):
-            literal = _LITERAL.match(text, word.end())
-            if literal:
-                return literal.end() - 1
-    return None
+def _has_secret(text: str) -> bool:
+    """Return whether a text has a literal under the name of a secret."""
+    return any(
+        (word["flag"] or word["sign"])
+        and is_secret_key(word["name"])
+        and _LITERAL.match(text, word.end())
+        for word in _WORD.finditer(text)
+    )
 
 
 # ---- plain data ---------------------------------------------------------------------------------
@@ -208,12 +199,11 @@ class Literals:
         self._alone: set[str] = set()
         for value in data:
             each_word(value, self._learn)
-        parts = {word for word in self._alone if len(word) >= _SHORTEST and not _is_common(word)}
-        longest_first = sorted(parts, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        parts = {word for word in self._alone if len(word) >= _SHORTEST and not is_common(word)}
+        self._mask = Mask(parts)
 
     def _learn(self, value: Any, under: str) -> None:
-        if under.lower().endswith("headers") and _is_common(_SCHEME.sub("", str(value))):
+        if under.lower().endswith("headers") and is_common(_SCHEME.sub("", str(value))):
             return  # `X-Role: user` does not hide every `user`
         if under and _is_word(value):
             hidden(str(value), self._keep)
@@ -247,12 +237,59 @@ class Literals:
 
     def text(self, text: str) -> str:
         """Return a string without secrets."""
-        return self._pattern.sub(MASK, without_parts(text))
+        return str(self._mask.data(without_parts(text))[0])
 
 
 def _is_word(value: Any) -> bool:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
-def _is_common(text: str) -> bool:
-    return _COMMON.fullmatch(text) is not None or len(text.split()) > 1
+# ---- How is a YAML file stored without its secrets? ---------------------------------------------
+#
+# Letter by letter if it has none, as most have: they name variables. A file that has some is
+# written anew, without its comments: each way of quoting, folding or commenting out would need a
+# way of masking.
+
+_NO_STRING = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?P<comment>.*)$")
+_OPENS = re.compile(r"[#\s-]*[\"']?(?P<name>[\w-]+)[\"']?\s*:\s*(?:[|>]\S*)?\s*")
+
+
+def masked_text(text: str, *also: Any) -> str:
+    """Return a YAML file without its secrets, and without those of `also`."""
+    yaml = import_module("yaml")  # slow to import, and not needed for `--help`
+    words = words_of(text)
+    literals = Literals(words, *also)
+    comments = [match["comment"] for match in _COMMENT.finditer(text)]
+    if masked(words, *also) == words and not any(_tells(comment, literals) for comment in comments):
+        return text
+    data = masked(yaml.safe_load(text), words, *also)
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+
+
+def _tells(comment: str, literals: Literals) -> bool:
+    """Return whether a comment has a secret, or the name of one whose value may be below."""
+    opens = _OPENS.fullmatch(comment)
+    if (opens and is_secret_key(opens["name"])) or _has_secret(comment):
+        return True
+    return by_environment().ours.text(literals.text(comment)) != comment
+
+
+def words_of(text: str) -> Any:
+    """Return the data of a YAML file, each scalar as the string in the file."""
+    yaml = import_module("yaml")
+    return _plain(yaml.compose(text, Loader=yaml.SafeLoader))
+
+
+def _plain(node: Any) -> Any:
+    if node is None:
+        return None
+    if node.id == "mapping":
+        pairs = enumerate(node.value)  # `<<` may occur more than once
+        return {
+            f"<<{at}" if key.value == "<<" else str(key.value): _plain(value)
+            for at, (key, value) in pairs
+        }
+    if node.id == "sequence":
+        return [_plain(part) for part in node.value]
+    return "" if node.tag in _NO_STRING else node.value

@@ -29,9 +29,6 @@ from urllib.parse import parse_qsl, urlsplit
 #   `ANSWER_KEY`.
 # - Headers, query values, and what we print ourselves: every possible name.
 
-WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
-         "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
-"""Text without any of these contains no name of a secret."""
 PHRASE = (
     r"api_?key|passw(?:or)?d|passphrase|secret|credentials?|authorization"
     r"|(?:access|private|auth|signing)_?(?:key|token)"
@@ -45,9 +42,8 @@ class Rating(IntEnum):
     NO = 0
     POSSIBLE = 1
     DOUBTFUL = 2
-    MENTIONED = 3
-    USUAL = 4
-    CERTAIN = 5
+    USUAL = 3
+    CERTAIN = 4
 
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -83,7 +79,7 @@ _TABLE = (
     (Rating.CERTAIN, rf"(?:(?:^|_)(?:{_KEYS}|{_TOKENS}|secret|credentials?)|{_WHOLE}){_WHICH}"),
     (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}){_WHICH}"),
     (Rating.POSSIBLE, rf"(?:{PHRASE}|key|token)_(?:{_ABOUT})$"),
-    (Rating.MENTIONED, rf"{PHRASE}|_pat{_WHICH}"),
+    (Rating.DOUBTFUL, PHRASE),
     (Rating.DOUBTFUL, rf"(?:(?:key|token|auth|signature)s?|(?:^|_)(?:sig|pass|pat|jwt)){_WHICH}"),
     (Rating.POSSIBLE, rf"{_WITHIN}|(?:^|_)(?:pass|sig|jwt)_"),
 )
@@ -164,6 +160,8 @@ _PATH = re.compile(
 )
 _PLACEHOLDER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_LONGEST_WORD = 20
+_CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart|\*)/\S")
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 
 
@@ -206,6 +204,14 @@ def looks_secret(value: str) -> bool:
     return not os.path.exists(value)  # noqa: PTH110 - Path raises if a value is long
 
 
+def is_common(text: str) -> bool:
+    """Return whether a text may be in any answer: words, a number, a content type, a plain URL."""
+    is_word = len(text) <= _LONGEST_WORD and text.isalpha()
+    if is_word or len(text.split()) > 1 or NUMBER.fullmatch(text) or _CONTENT_TYPE.match(text):
+        return True
+    return URL.fullmatch(text) is not None and not secrets_of_url(text)
+
+
 def _is_mixed(value: str) -> bool:
     return sum(kind.search(value) is not None for kind in _KINDS) > 1
 
@@ -229,8 +235,7 @@ def _in_url(value: str) -> list[str]:
 
 def _parts_of(value: str) -> Iterator[str]:
     """Yield the parts that are secrets themselves: of a URL, of JSON, of a key with many lines."""
-    parts: list[str] = []
-    parts += _in_url(value)
+    parts = _in_url(value)
     if value.startswith(("{", "[")):
         with contextlib.suppress(ValueError, RecursionError):
             parts += _strings_in(json.loads(value))

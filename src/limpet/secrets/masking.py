@@ -1,22 +1,30 @@
 """How are secrets masked in what we write?
 
-A secret is searched for literally, and as it looks inside JSON, a `repr`, a URL or base64. One
-pattern finds them all in one pass. It is a tree of their characters: with plain alternatives, `re`
-would try thousands one after the other at each position.
+A secret is searched for literally, and as it looks inside JSON, a `repr`, a URL or base64.
 """
 
+import binascii
+import contextlib
 import functools
 import logging
 import os
 import re
-from base64 import b64encode
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import dumps
+from os.path import commonprefix
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from limpet.secrets.known import certain_secrets, declared, possible_secrets
+from limpet.secrets.known import (
+    PHRASE,
+    certain_secrets,
+    declared,
+    is_common,
+    looks_secret,
+    may_be_secret,
+    possible_secrets,
+)
 from limpet.text import one_line
 
 # ---- What in a text or a trace looks like credentials, whoever they belong to? ------------------
@@ -26,93 +34,67 @@ from limpet.text import one_line
 # stand: in a header, in a URL, after `api_key=`. What merely follows a word like `key` is left
 # alone: messages are full of such.
 
-HIDDEN = "[redacted]"
+MASK = "[redacted]"
 _HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
 _SCHEMES = r"(?:(?:bearer|basic|digest|token|apikey|negotiate)\s+)?+"  # never taken for the key
 _QUOTE = r"\\*['\"]"
-_NOT_YET = rf"(?!{re.escape(HIDDEN)}|…)"
-IN_URL = re.compile(rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)")
-"""The password in a URL, after the user."""
-KEYS = re.compile(
-    r"\b()(?:(?:sk|pk|xox[a-z])-|(?:gh[a-z]|hf)_|AKIA|AIza)[\w-]{16,}"
-    r"|\b(Bearer\s+)[\w.~+/=-]{16,}",
-    re.IGNORECASE,
+_NOT_YET = rf"(?!{re.escape(MASK)}|…)"
+_UNTIL_END = r"[^\s'\"\\,;&)}\]>]"
+_BEGINS = r"(?:[spr]k[-_]|hf_|xai-|gsk_|nvapi-|glpat-|gh[a-z]_|github_pat_|AKIA|AIza|xox[a-z]-|eyJ)"
+# Each pattern keeps what its group matches. (`re` compiles and caches them at the first message.)
+KEYS = (
+    # in prose: "use api key: 81aa…", "the password is hunter2"
+    (
+        rf"(?i)((?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
+        r"(?=[^\s\"',;)(\[\]{}]*[0-9])[^\s\"',;)(\[\]{}.]{6,}+(?![(\[])"
+    ),
+    # the password in a URL, after the user
+    rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)",
+    # what says by how it begins that it is a key
+    rf"\b(){_BEGINS}(?=[\w.-]*[0-9])[\w.-]{{12,}}",
+    r"\b((?:Bearer|Basic)\s+)(?=\S*[0-9=])[\w.~+/=-]{8,}",
+    r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
 )
-"""Keys that say what they are by how they begin."""
-_IN_HEADERS = re.compile(
-    rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
-    rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
-    rf"{_NOT_YET}[^\s'\"\\,;&)}}\]>]+"
+"""What is a key by its form, also in code and in files."""
+_PATTERNS = (
+    *KEYS,
+    # a header: `'Authorization': 'Bearer …'`
+    (
+        rf"(?i)((?:authorization|\bapi-key)(?:{_QUOTE})?\s*"
+        rf"(?:[:=]\s*(?:[bfru]{{0,2}}{_QUOTE})?|,\s*[bfru]{{0,2}}{_QUOTE}){_SCHEMES})"
+        rf"{_NOT_YET}{_UNTIL_END}+"
+    ),
+    # a parameter of a URL or of a call: `?key=…`, `Client(api_key='…')`
+    (
+        rf"(?i)((?:[?&]|\b)(?:{PHRASE}|signature|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?)"
+        rf"{_NOT_YET}{_UNTIL_END}{{8,}}"
+    ),
 )
-_IN_QUERY = re.compile(
-    rf"(?i)((?:[?&]|\b)(?:api_?key|access_?token|auth_?token|client_?secret|password|signature"
-    rf"|(?<=[?&])(?:key|token|sig))=(?:{_QUOTE})?){_NOT_YET}[^\s'\"\\,;&)}}\]>]{{8,}}"
-)
-"""A key among the parameters of a URL or of a call, by its name."""
-_PATTERNS = (_IN_HEADERS, _IN_QUERY, IN_URL, KEYS)
 # Most texts have none of these, which is fast to check.
-_SIGNS = ["authorization", "api-key", "bearer", "sk-", "pk-", "xox", "gh", "hf_", "akia", "aiza"]
-_SIGNS += ["key=", "token=", "secret=", "password=", "signature=", "sig="]
+_SIGNS = ["key", "token", "secret", "pass", "pwd", "credential", "sig", "auth", "bearer", "basic"]
+_SIGNS += ["://", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "hf_", "xai-", "gsk_", "nvapi", "glpat"]
+_SIGNS += ["gh", "akia", "aiza", "xox", "eyj"]
 
 
-def without_credentials(text: str) -> tuple[str, int]:
+def without_credentials(text: str, patterns: tuple[str, ...] = _PATTERNS) -> tuple[str, int]:
     """Return a text with its credentials hidden, and how many there were."""
-    if not _may_have(text):
-        return text, 0
-    total = 0
-    for pattern in _PATTERNS:
-        text, found = pattern.subn(_hidden, text)
-        total += found
+    lower, total = text.lower(), 0
+    if any(sign in lower for sign in _SIGNS):
+        for pattern in patterns:
+            text, found = re.subn(pattern, rf"\1{MASK}", text)
+            total += found
     return text, total
-
-
-def _may_have(text: str) -> bool:
-    if "://" in text and "@" in text:
-        return True
-    lower = text.lower()
-    return any(sign in lower for sign in _SIGNS)
-
-
-def _hidden(match: re.Match[str]) -> str:
-    before = next((group for group in match.groups() if group), "")
-    return before + HIDDEN
-
-
-def trace_without_credentials(value: Any) -> tuple[Any, int]:
-    """Return plain data with its credentials hidden, and how many there were.
-
-    The same object if there were none.
-    """
-    if isinstance(value, str):
-        return without_credentials(value)
-    if isinstance(value, Mapping):
-        parts = {name: _under(name, part) for name, part in value.items()}
-        total = sum(found for _, found in parts.values())
-        return ({name: part for name, (part, _) in parts.items()} if total else value), total
-    if isinstance(value, (list, tuple)):
-        listed = [trace_without_credentials(part) for part in value]
-        total = sum(found for _, found in listed)
-        return ([part for part, _ in listed] if total else value), total
-    return value, 0
-
-
-def _under(name: Any, value: Any) -> tuple[Any, int]:
-    if isinstance(name, str) and name.lower() in _HEADERS and isinstance(value, str) and value:
-        return HIDDEN, int(value != HIDDEN)
-    return trace_without_credentials(value)
 
 
 # ---- How are secrets masked in what we write? ---------------------------------------------------
 
-MASK = HIDDEN
 _ALONE = 8  # shorter ones are masked only as whole words
 _WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postgresql`
 _SHORTEST_PACKED = 12
 _CUTS = ("…", "...")
-_NO_TEXT = frozenset({int, float, bool, type(None)})
 # Where a word may begin: also after the escapes of JSON and URLs.
-_BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-_ENDS = r"(?![^\W_])"
+_WORD_BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
+_WORD_ENDS = r"(?![^\W_])"
 
 
 class Mask:
@@ -123,25 +105,19 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        secrets = {secret for secret in secrets if secret}
-        forms = {form for secret in secrets for form in _forms(secret)}
-        short = {form for form in forms if len(form) < _ALONE or _is_word(form)}
-        self._patterns = [
-            *([re.compile(_tree(forms - short))] if forms - short else []),
-            *([re.compile("|".join(map(_alone, _longest_first(short))))] if short else []),
-        ]
-        # A shortened string may show the beginning of a secret.
-        self._long = sorted(forms - short)
-        self._longest = max(map(len, self._long), default=0)
-        heads = {form[:_ALONE] for form in self._long}
-        self._heads = re.compile(_tree(heads)) if heads else None
+        forms = {form for secret in secrets if secret for form in _forms(secret)}
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        alone = [form for form in longest_first if len(form) < _ALONE or _is_word(form)]
+        self._long = [form for form in longest_first if form not in alone]
+        self._alone = re.compile("|".join(map(_alone, alone)) or "(?!)")
         # Most strings have no word that is long enough, which is fast to check.
         self._shortest = min((max(map(len, form.split()), default=0) for form in forms), default=0)
-        # A list as JSON may contain a secret that none of its strings contains.
-        self._across = any('"' in secret for secret in secrets)
+        self._is_empty = not forms
+        # A list as JSON may contain a secret that none of its strings contains: `a","b`.
+        self._is_across = any('","' in form or '":"' in form for form in forms)
 
     def __bool__(self) -> bool:
-        return bool(self._patterns)
+        return not self._is_empty
 
     def text(self, text: str) -> str:
         """Return a message with its secrets masked, and what looks like credentials."""
@@ -155,9 +131,12 @@ class Mask:
 
     def trace(self, value: Any) -> tuple[Any, int]:
         """Do what `data` does, and mask what looks like credentials."""
-        value, known = self.data(value)
-        value, found = trace_without_credentials(value)
-        return value, known + found
+        return _in_each_text(value, self._in_trace)
+
+    def _in_trace(self, text: str, name: str) -> tuple[str, int]:
+        if name.lower() in _HEADERS and text:
+            return MASK, int(text != MASK)
+        return self.message(text)
 
     def shown(self, value: object) -> str:
         """Return any value for a message: on one line, shortened, without secrets."""
@@ -168,87 +147,32 @@ class Mask:
 
         The same object if there were none. Other objects stay unchanged.
         """
-        if not self._patterns or not value:
+        if self._is_empty or not value:
             return value, 0
-        if type(value) is str:  # the usual answer: this runs for each one
-            return self._text(value) if self._is_in_text(value) else (value, 0)
-        total = [0]
-        if self._is_in(value):
-            value = self._masked(value, total)
-        if self._across and not isinstance(value, str):
-            whole, count = self._text(_as_json(value))
-            if count:
-                return whole, total[0] + count
-        return value, total[0]
+        masked, total = _in_each_text(value, lambda text, _: self._text(text))
+        if self._is_across and not isinstance(value, str):
+            with contextlib.suppress(TypeError, ValueError):  # it has no JSON form
+                written = dumps(masked, ensure_ascii=False, separators=(",", ":"), default=str)
+                whole, count = self._text(written)
+                if count:
+                    return whole, total + count
+        return masked, total
 
     def _text(self, text: str) -> tuple[str, int]:
         total = 0
-        for pattern in self._patterns:
-            text, count = pattern.subn(MASK, text)
+        if max(map(len, text.split()), default=0) >= self._shortest:
+            for form in self._long:
+                if form in text:
+                    total += text.count(form)
+                    text = text.replace(form, MASK)
+            text, count = self._alone.subn(MASK, text)
             total += count
-        for begin, end in reversed(list(self._beginnings(text))):
-            text = text[:begin] + MASK + text[end:]
-            total += 1
+        if "…" in text or "..." in text:
+            for form in self._long:
+                if form[:_ALONE] in text:
+                    text, count = _without_beginnings(text, form)
+                    total += count
         return text, total
-
-    def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where a shortened secret begins and ends, like `sk-abc012…`."""
-        if self._heads is None or not _is_cut(text):
-            return
-        for head in self._heads.finditer(text):
-            begin = head.start()
-            last = begin + self._longest + 1
-            ends = (text.find(mark, head.end(), last) for mark in _CUTS)
-            end = min((place for place in ends if place >= 0), default=-1)
-            at = bisect_left(self._long, text[begin:end]) if end >= 0 else len(self._long)
-            if at < len(self._long) and self._long[at].startswith(text[begin:end]):
-                yield begin, end
-
-    def _is_in(self, value: Any) -> bool:
-        todo = [value]
-        while todo:
-            child = todo.pop()
-            if type(child) in _NO_TEXT:
-                continue
-            if isinstance(child, str):
-                if self._is_in_text(child):
-                    return True
-            elif isinstance(child, Mapping):
-                todo += child.keys()
-                todo += child.values()
-            elif isinstance(child, (list, tuple)):
-                todo += child
-            elif isinstance(child, bytes):
-                todo.append(_as_text(child))
-        return False
-
-    def _is_in_text(self, text: str) -> bool:
-        is_long = len(text) >= self._shortest
-        if is_long and max(map(len, text.split()), default=0) >= self._shortest:
-            for pattern in self._patterns:
-                if pattern.search(text):
-                    return True
-        return _is_cut(text) and any(self._beginnings(text))
-
-    def _masked(self, value: Any, total: list[int]) -> Any:
-        if isinstance(value, str):
-            text, count = self._text(value)
-            total[0] += count
-            return text
-        if isinstance(value, Mapping):
-            masked: dict[Any, Any] = {}
-            for key, child in value.items():
-                name = self._masked(key, total)
-                # Two keys may become equal: neither may replace the other.
-                while name in masked or (name != key and name in value):
-                    name = f"{name}'"
-                masked[name] = self._masked(child, total)
-            return masked
-        if isinstance(value, (list, tuple)):
-            return [self._masked(child, total) for child in value]
-        if isinstance(value, bytes):
-            return self._masked(_as_text(value), total).encode("utf-8", "surrogateescape")
-        return value
 
 
 class NoMask(Mask):
@@ -259,6 +183,41 @@ class NoMask(Mask):
 
     def trace(self, value: Any) -> tuple[Any, int]:
         return value, 0
+
+
+def _in_each_text(value: Any, mask: Callable[[str, str], tuple[str, int]]) -> tuple[Any, int]:
+    """Return plain data with each string masked, and how many secrets there were.
+
+    Args:
+        value: The data; the same object is returned if there were none.
+        mask: Takes a string and the name that it is under.
+    """
+    total = 0
+
+    def masked(value: Any, name: str = "") -> Any:
+        nonlocal total
+        if isinstance(value, str):
+            text, count = mask(value, name)
+            total += count
+            return text
+        if isinstance(value, Mapping):
+            found: dict[Any, Any] = {}
+            for key, child in value.items():
+                shown = masked(key)
+                # Two keys may become equal: neither may replace the other.
+                while shown in found or (shown != key and shown in value):
+                    shown = f"{shown}'"
+                found[shown] = masked(child, str(key))
+            return found
+        if isinstance(value, (list, tuple)):
+            return [masked(child, name) for child in value]
+        if isinstance(value, bytes):
+            text = masked(value.decode("utf-8", "surrogateescape"))
+            return text.encode("utf-8", "surrogateescape")
+        return value
+
+    shown = masked(value)
+    return (shown if total else value), total
 
 
 class Masking:
@@ -357,63 +316,106 @@ def _as_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _as_text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def _as_json(value: Any) -> str:
-    try:
-        return dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (TypeError, ValueError):
-        return ""
-
-
-# ---- patterns -----------------------------------------------------------------------------------
+# ---- where they stand ---------------------------------------------------------------------------
 
 
 def _is_word(form: str) -> bool:
     return len(form) < _WORD_ALONE and (form.isalpha() or form.isdigit())
 
 
-def _longest_first(forms: Iterable[str]) -> list[str]:
-    return sorted(forms, key=lambda form: (-len(form), form))
-
-
 def _alone(form: str) -> str:
-    begins = _BEGINS if form[0].isalnum() else ""
-    ends = _ENDS if form[-1].isalnum() else ""
+    begins = _WORD_BEGINS if form[0].isalnum() else ""
+    ends = _WORD_ENDS if form[-1].isalnum() else ""
     return begins + re.escape(form) + ends
 
 
-def _tree(forms: Iterable[str]) -> str:
-    """Return a pattern that matches the longest of these strings, with common prefixes shared."""
-    return _fork(sorted(forms), 0)
+def _without_beginnings(text: str, form: str) -> tuple[str, int]:
+    """Mask what a shortened string shows of a secret, like `sk-abc012…`."""
+    total, begin = 0, text.find(form[:_ALONE])
+    while begin >= 0:
+        same = len(commonprefix([form, text[begin : begin + len(form)]]))  # noqa: RUF071 - of characters
+        ends = (text.find(mark, begin + _ALONE, begin + same + len(mark)) for mark in _CUTS)
+        end = min((end for end in ends if end >= 0), default=None)
+        if end is not None:
+            text, total = text[:begin] + MASK + text[end:], total + 1
+        begin = text.find(form[:_ALONE], begin + 1)
+    return text, total
 
 
-def _branch(forms: list[str], at: int) -> str:
-    """Return a pattern for sorted strings, from a position on."""
-    first, last = forms[0], forms[-1]
-    same = at
-    while same < len(first) and same < len(last) and first[same] == last[same]:
-        same += 1
-    head = re.escape(first[at:same])
-    if len(first) == same:  # the shortest of them ends here
-        rest = forms[1:]
-        return head if not rest else f"{head}(?:{_fork(rest, same)})?"
-    return f"{head}(?:{_fork(forms, same)})"
+# ---- Which of our secrets may a server repeat in its messages? ----------------------------------
+#
+# A key, the URL with its password, all headers, except values that many answers contain:
+# `X-Role: assistant`. A message in which every "1" is hidden says nothing.
+
+_SHORTEST = 3
+_HEADER_SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
 
 
-def _fork(forms: list[str], at: int) -> str:
-    parts, begin = [], 0
-    for end in range(1, len(forms) + 1):
-        if end == len(forms) or forms[end][at] != forms[begin][at]:
-            parts.append(_branch(forms[begin:end], at))
-            begin = end
-    return "|".join(parts)
+class Secrets:
+    """Values that must not be shown.
+
+    Args:
+        headers: Headers, whose values are secrets.
+        more: Other secrets, like those of a URL.
+        keys: Those of them that are keys, not user names.
+
+    Attributes:
+        declared: Those that must not appear in an answer either.
+    """
+
+    def __init__(
+        self, headers: Mapping[str, str], more: Iterable[str] = (), keys: Iterable[str] = ()
+    ) -> None:
+        self.declared: set[str] = set(keys)
+        self._known: set[str] = set()
+        self.add(more, headers)
+
+    def add(self, values: Iterable[str], headers: Mapping[str, str]) -> None:
+        """Hide these values too, and keep those of the headers out of answers."""
+        self.declared.update(_declared_in(headers))
+        self._known |= {value for value in (*values, *self.declared) if len(value) >= _SHORTEST}
+        self._mask = Mask(self._known)
+
+    def show(self, value: object) -> str:
+        """Return text of the server for a message: on one line, shortened, without secrets."""
+        return self._mask.shown(value)
 
 
-def _is_cut(text: str) -> bool:
-    return "…" in text or "..." in text
+def _declared_in(headers: Mapping[str, str]) -> Iterator[str]:
+    for name, whole in headers.items():
+        for value in _values_in(whole):
+            scheme, _, rest = value.partition(" ")
+            has_scheme = bool(rest) and scheme.lower() in _HEADER_SCHEMES
+            if has_scheme or may_be_secret(name) or not is_common(value):
+                yield value
+        if pair := _pair_in(whole):
+            whole_pair, user, password = pair
+            yield from (whole_pair, password)
+            if not password or looks_secret(user):  # else a user name, which is not a secret
+                yield user
+
+
+def _values_in(header: str) -> Iterator[str]:
+    """Yield a header's value and the values in it: `Bearer …`, `name=value; …`."""
+    yield header
+    for word in re.split(r"[\s;,]+", header):
+        if word.lower() in _HEADER_SCHEMES:
+            continue
+        yield word
+        yield word.partition("=")[2].strip('"')
+
+
+def _pair_in(header: str) -> tuple[str, str, str] | tuple[()]:
+    """Return what `Basic …` encodes: `user:password`, the user, the password."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ()
+    try:
+        pair = b64decode(encoded, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ()
+    user, _, password = pair.partition(":")
+    return pair, user, password
 
 
 # ---- How are secrets kept out of the log? -------------------------------------------------------

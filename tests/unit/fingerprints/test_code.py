@@ -13,7 +13,7 @@ import textwrap
 import pytest
 
 from limpet.fingerprints.identity import identity_of, note_end
-from limpet.fingerprints.walk import scopes
+from limpet.fingerprints.walk import modules
 
 
 def parts(thing):
@@ -241,7 +241,7 @@ def test_files_too_many_to_count_are_listed(tmp_path, monkeypatch):
     code = "import importlib\ndef answer(q):\n    return importlib.import_module(q)\n"
     (tmp_path / "many_plugins.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(scopes, "_MOST_FILES", 3)
+    monkeypatch.setattr(modules, "_MOST_FILES", 3)
     found = identity_of(importlib.import_module("many_plugins").answer)
     sys.modules.pop("many_plugins")
     assert found.left_out == {

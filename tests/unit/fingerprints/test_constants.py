@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet.fingerprints.walk import objects
+from limpet.fingerprints.walk.collector import Collector
 from limpet.fingerprints.walk.values import form_of_constant, is_constant
-from limpet.fingerprints.walk.walk import Walk
 
 LONG = tuple(f"word {number}" for number in range(10_000))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
@@ -19,12 +19,12 @@ CONSTANTS = st.recursive(
 
 
 def written(thing):
-    return len(json.dumps(Walk().collect(thing).forms))
+    return len(json.dumps(Collector().collect(thing).forms))
 
 
 @given(CONSTANTS)
 def test_a_constant_has_the_form_of_any_object_like_it(constant):
-    walk, path = Walk(), "X"
+    walk, path = Collector(), "X"
     form = form_of_constant(constant, walk.normalizer)
     if isinstance(constant, (tuple, frozenset)):
         assert form == objects.form_of_object(walk, path, constant, named=False, depth=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import limpet
-from limpet.secrets.masking import LOGGERS, Masking, trace_without_credentials, without_credentials
+from limpet.secrets.masking import LOGGERS, Mask, Masking, without_credentials
 
 KEY = "k9-Planted0123456789"
 FORMS = [
@@ -70,12 +70,12 @@ def test_the_password_in_the_url_of_any_variable_is_masked():
 def test_authorization_in_a_trace_is_masked_wherever_it_stands():
     request = {"headers": {"Authorization": f"Bearer {KEY}", "Accept": "*"}, "n": 1}
     trace = [{"kind": "tool", "input": request}, {"output": f"Authorization: Bearer {KEY}"}]
-    masked, count = trace_without_credentials(trace)
+    masked, count = Mask().trace(trace)
     assert "Planted" not in json.dumps(masked)
     assert count == 2
     assert masked[0]["input"] == {"headers": {"Authorization": "[redacted]", "Accept": "*"}, "n": 1}
     harmless = [{"kind": "tool", "input": {"headers": {"Accept": "*"}}}]
-    assert trace_without_credentials(harmless)[0] is harmless
+    assert Mask().trace(harmless)[0] is harmless
 
 
 @pytest.mark.parametrize("secrets", [None, False])

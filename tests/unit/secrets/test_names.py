@@ -28,12 +28,10 @@ RATED = {
     Rating.USUAL: """
         account_key AZURE_STORAGE_KEY master_key raw_key passwords secrets dsn SENTRY_DSN
         pwd MYSQL_PWD bearer Cookie Set-Cookie Authorization Proxy-Authorization""",
-    # A secret's name within a longer one.
-    Rating.MENTIONED: """
-        AWS_ACCESS_KEY_ID access_key_id SECRET_KEY_BASE password_hash secret_santa
-        GITHUB_PAT oauth_token Private-Token""",
     # In the environment, in a header and in an address; elsewhere what is given to them decides.
     Rating.DOUBTFUL: """
+        AWS_ACCESS_KEY_ID access_key_id SECRET_KEY_BASE password_hash secret_santa
+        GITHUB_PAT oauth_token Private-Token
         key keys token tokens GH_TOKEN GITHUB_TOKEN INPUT_TOKEN NPM_TOKEN HUGGING_FACE_HUB_TOKEN
         X-Vault-Token X-Amz-Security-Token X-Functions-Key COSMOS_PRIMARY_KEY primary_key public_key
         OPENAIKEY LANGFUSE_PUBLIC_KEY id_token input_key trajectory_key

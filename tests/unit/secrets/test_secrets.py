@@ -4,8 +4,7 @@ import pytest
 import yaml
 
 from limpet.integrations.nat.workflow import counted_blocks
-from limpet.secrets.in_configs import masked, without_query, without_user
-from limpet.secrets.in_yaml import masked_text
+from limpet.secrets.in_configs import masked, masked_text, without_query, without_user
 
 FILE = """
 llms:

@@ -8,6 +8,7 @@ names are locals is known at the end of their scope: until then their places in 
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -34,6 +35,7 @@ NOTICED |= dict.fromkeys(["stat", "lstat", "getmtime", "getsize", "readlink", "a
 """Names that show what code inspects."""
 
 
+@dataclass(slots=True, eq=False)
 class CodeSummary:
     """What one pass over code finds out.
 
@@ -49,28 +51,15 @@ class CodeSummary:
         free: The variables it closes over, numbered by first use.
     """
 
-    __slots__ = (
-        "chains",
-        "computes_names",
-        "environment",
-        "free",
-        "handed",
-        "imports",
-        "looked_up",
-        "notices",
-        "text",
-    )
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.chains: set[Chain] = set()
-        self.handed: set[Chain] = set()
-        self.imports: list[ast.AST] = []
-        self.looked_up: list[tuple[Chain, ast.expr]] = []
-        self.computes_names = False
-        self.notices: set[str] = set()
-        self.environment = 0
-        self.free: dict[str, int] = {}
+    text: str = ""
+    chains: set[Chain] = field(default_factory=set)
+    handed: set[Chain] = field(default_factory=set)
+    imports: list[ast.AST] = field(default_factory=list)
+    looked_up: list[tuple[Chain, ast.expr]] = field(default_factory=list)
+    computes_names: bool = False
+    notices: set[str] = field(default_factory=set)
+    environment: int = 0
+    free: dict[str, int] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -152,24 +141,21 @@ _Use = tuple[int, str, Chain | None, bool]
 """A name in the text: its token, the name, its attribute chain, and whether it is called."""
 
 
-_NO_NAMES: frozenset[str] = frozenset()
 _place, _named = operator.itemgetter(0), operator.itemgetter(1)
 
 
+@dataclass(slots=True, eq=False)
 class Scope:
     """The names of a function, class or comprehension. Which ones it binds is known at its end."""
 
-    __slots__ = ("bound", "defined", "fixed", "kind", "of_module", "outer", "parent", "uses")
-
-    def __init__(self, kind: str, parent: "Scope | None") -> None:
-        self.kind = kind
-        self.parent = parent
-        self.bound: set[str] = set()
-        self.fixed: set[str] = set()  # keeps its name: a parameter, an import
-        self.defined = _NO_NAMES  # bound by a def: keeps its name if it is passed on
-        self.of_module = _NO_NAMES  # declared global
-        self.outer = _NO_NAMES  # declared nonlocal
-        self.uses: list[_Use] = []
+    kind: str
+    parent: "Scope | None"
+    bound: set[str] = field(default_factory=set)
+    fixed: set[str] = field(default_factory=set)  # keeps its name: a parameter, an import
+    defined: frozenset[str] = frozenset()  # bound by a def: keeps its name if it is passed on
+    of_module: frozenset[str] = frozenset()  # declared global
+    outer: frozenset[str] = frozenset()  # declared nonlocal
+    uses: list[_Use] = field(default_factory=list)
 
 
 class Names:

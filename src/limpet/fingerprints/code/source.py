@@ -7,7 +7,6 @@ code in memory. Without such a text, the bytecode counts.
 import __future__
 
 import ast
-import contextlib
 import functools
 import importlib.util
 import linecache
@@ -47,14 +46,11 @@ class Unchanged:
 
     def __init__(self) -> None:
         self._began = _began()
-        self._files: dict[str, bool] = {}
-        self._folders: dict[str, bool] = {}
+        self._is_known = functools.cache(self._is_unchanged)
+        self._stays = functools.cache(self._is_the_same)
 
     def __contains__(self, file: str) -> bool:
-        known = self._files.get(file)
-        if known is None:
-            known = self._files[file] = self._is_unchanged(file)
-        return known
+        return self._is_known(file)
 
     def _is_unchanged(self, file: str) -> bool:
         if self._began is None or not os.path.isabs(file):  # noqa: PTH117 - a string
@@ -68,14 +64,8 @@ class Unchanged:
         except (OSError, ValueError):
             return False
 
-    def _stays(self, folder: str) -> bool:
-        """Return whether a folder and its parents are still the same folders."""
-        known = self._folders.get(folder)
-        if known is None:
-            known = self._folders[folder] = self._is_the_same(folder)
-        return known
-
     def _is_the_same(self, folder: str) -> bool:
+        """Return whether a folder and its parents are still the same folders."""
         assert self._began is not None
         found = os.lstat(folder)
         # Detects a replaced folder and a changed link. A new file in a folder changes both times.
@@ -128,7 +118,6 @@ _FUTURE = functools.reduce(
     0,
 )
 _MOST_KEPT = 10_000
-_COOKIE = 400  # characters: an encoding is declared in the first two lines
 # The text of each file that code in memory was compiled from. It stays valid if the file is edited
 # but not imported again.
 _believed: dict[str, str] = {}
@@ -206,20 +195,10 @@ class Sources:
         """Return a file as Python last read it, which may be older than the file."""
         if file not in self._as_read:
             is_new = file not in linecache.cache
-            found = self._as_read[file] = parsed(self._text_of_file(file))
+            found = self._as_read[file] = parsed(text_of_file(file))
             if is_new:  # it was read just now
                 self._current[file] = found
         return self._as_read[file]
-
-    def _text_of_file(self, file: str) -> str:
-        """Return the text of a file; `linecache` takes five times as long."""
-        if file in self._unchanged and file not in linecache.cache:
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                with open(file, "rb") as content:  # noqa: PTH123 - every file of a project
-                    text = content.read().decode()
-                if "\r" not in text and "coding" not in text[:_COOKIE] and text[:1] != "\ufeff":
-                    return text if text.endswith("\n") else text + "\n"
-        return text_of_file(file)
 
     def _believed(self, file: str) -> Parsed | None:
         return self._before(file, _believed.get(file, ""))
@@ -233,10 +212,6 @@ class Sources:
     def text_of(self, node: Definition) -> Callable[[], str]:
         """Return a callable that gives the source of a function, including comments."""
         return functools.partial(self._home[id(node)].text_between, *lines_of(node))
-
-    def release(self, node: Definition) -> None:
-        """Forget the syntax of a function, if it can be parsed again."""
-        self._home.pop(id(node)).release(lines_of(node)[0])
 
 
 def _fits(node: Definition, code: CodeType) -> bool:

@@ -35,29 +35,9 @@ def children(node: ast.AST) -> list[Any]:
     return [child for field in _BODIES for child in getattr(node, field, ())]
 
 
-def nodes_in(node: ast.AST) -> list[ast.AST]:
-    """Return the children of a node; twice as fast as `ast.iter_child_nodes`."""
-    found: list[ast.AST] = []
-    for field in node._fields:
-        value = getattr(node, field, None)
-        if type(value) is list:
-            found += [child for child in value if isinstance(child, ast.AST)]
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
-
-
 def names_in(node: ast.AST) -> set[str]:
     """Return all names in an expression."""
-    found: set[str] = set()
-    todo = [node]
-    while todo:
-        node = todo.pop()
-        if type(node) is ast.Name:
-            found.add(node.id)
-        elif type(node) is not ast.Constant:
-            todo += nodes_in(node)
-    return found
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def statements_in(node: ast.AST) -> Iterator[ast.AST]:
@@ -103,7 +83,7 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
         elif is_for_scripts(current):
             todo += current.orelse
         elif kind not in LEAVES:
-            todo += nodes_in(current)
+            todo += ast.iter_child_nodes(current)
 
 
 def registered_by(statement: ast.stmt) -> list[str]:
@@ -129,6 +109,13 @@ def may_have_effects(statement: Any) -> bool:
     if kind in _FUNCTIONS:
         args = statement.args
         return bool(statement.decorator_list or args.defaults or any(args.kw_defaults))
+    if kind is ast.ClassDef and not (
+        statement.bases or statement.keywords or statement.decorator_list
+    ):
+        # Its decorated methods belong to it: `@property`, the `register` of a singledispatchmethod.
+        return any(
+            may_have_effects(part) for part in statement.body if type(part) not in _FUNCTIONS
+        )
     return kind not in (ast.Pass, ast.Global)
 
 
@@ -151,9 +138,9 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
             if node.value is not None:
                 _note(found, node.target, node.value)
             if type(node) is not ast.NamedExpr:
-                todo += nodes_in(node)
+                todo += ast.iter_child_nodes(node)
         elif not isinstance(node, _WITHOUT_ASSIGNMENTS):
-            todo += nodes_in(node)
+            todo += ast.iter_child_nodes(node)
     return found
 
 

@@ -165,7 +165,15 @@ class Watch:
             _call.reset(token)
 
     def record(
-        self, path: str, call: Call | None, *, writes: bool, by: Readers, is_module: bool
+        self,
+        path: str,
+        call: Call | None,
+        *,
+        writes: bool,
+        by: Readers,
+        is_module: bool,
+        digest: str | None = None,
+        thread: object = None,
     ) -> None:
         """Record a file that is being opened.
 
@@ -175,42 +183,18 @@ class Watch:
             writes: Whether it is opened for writing.
             by: The functions that are running; None if unknown.
             is_module: Whether a library imports it for a call.
+            digest: The digest that another process saw; None: as it is now.
+            thread: The thread of another process that opens it; None: this thread.
         """
         name = self.project.name_of(path)
         if name is None:
             return
-        digest = self.project.digest_at(path)
-        if writes or digest is not None:
-            source = path if is_module else None
-            self._note(name, digest, call, writes=writes, by=by, source=source)
-
-    def replay(self, read: "ReadElsewhere", call: Call | None) -> None:
-        """Record a file that was opened in another process for this session."""
-        name = self.project.name_of(read.path)
-        if name is None:
-            return
-        digest = self.project.digest_at(read.path) if read.digest is None else read.digest
-        if read.writes or digest is not None:
-            by = None if read.by is None else frozenset(read.by)
-            source = read.path if read.is_module else None
-            self._note(
-                name, digest, call, writes=read.writes, by=by, source=source, thread=read.thread
-            )
-
-    def _note(
-        self,
-        name: str,
-        digest: str | None,
-        call: Call | None,
-        *,
-        writes: bool,
-        by: Readers,
-        source: str | None = None,
-        thread: object = None,
-    ) -> None:
-        if writes or digest is None:
+        digest = self.project.digest_at(path) if digest is None else digest
+        if writes:
             self.written.setdefault(name, digest or ABSENT)
+        if writes or digest is None:
             return
+        source = path if is_module else None
         if call is not None and not call.has_code(source):
             call.read(name, digest, thread)
         for step in self.steps.values():
@@ -319,8 +303,15 @@ def replay(reads: Iterable[ReadElsewhere]) -> None:
                 continue  # read by the same import here, where it counts for whom it concerns
             for listener in _listening:
                 if isinstance(listener, Watch):
-                    call = current[1] if current and current[0] is listener else None
-                    listener.replay(read, call)
+                    listener.record(
+                        read.path,
+                        current[1] if current and current[0] is listener else None,
+                        writes=read.writes,
+                        by=None if read.by is None else frozenset(read.by),
+                        is_module=read.is_module,
+                        digest=read.digest,
+                        thread=read.thread,
+                    )
 
 
 class unattributed:  # noqa: N801 - used like a function; a generator would take three times as long

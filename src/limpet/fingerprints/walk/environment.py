@@ -3,25 +3,18 @@
 Most code looks up a variable by a literal name. Otherwise (it passes the environment on, iterates
 over it, computes a name) every variable counts that is set and whose name appears in the code or
 values that count, or starts like the computed name.
-
-A class of pydantic-settings, `class Settings(BaseSettings)`, reads one variable per field.
 """
 
 import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.fingerprints.code.bytecode import nested
 from limpet.fingerprints.code.canonical_text import Chain, CodeSummary
-from limpet.fingerprints.walk.safe_access import class_dict, is_a, mro_of, text_at
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
-
+from limpet.fingerprints.walk.safe_access import text_at
 
 COMPUTED = None
 """Stands for a computed name."""
@@ -29,16 +22,11 @@ COMPUTED = None
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
 _READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
+# `if name.startswith("APP_")` says which variables a loop over all of them reads.
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
-_READERS = {
-    "environs",
-    "decouple",
-    "environ",
-    "dynaconf",
-}  # packages that only read the environment
+_READERS = {"environs", "decouple", "environ", "dynaconf"}  # they only read the environment
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_SETTINGS = "pydantic_settings"
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
 _OF_THE_MACHINE |= {"HOSTNAME", "SHELL", "TERM", "LANG", "LC_ALL", "SHLVL", "EDITOR", "DISPLAY"}
 _OF_THE_MACHINE |= {"VIRTUAL_ENV", "PYTHONPATH", "COLUMNS", "LINES", "TZ", "CI", "PYTHONHASHSEED"}
@@ -196,50 +184,3 @@ def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
     if value is os.environ:
         return not rest or (len(rest) == 1 and rest[0] in _METHODS)
     return value is os.getenv and not rest
-
-
-# ---- classes of pydantic-settings ---------------------------------------------------------------
-
-
-def add_settings(walk: "Walk", cls: type) -> None:
-    """Add the variables that a settings class reads, and their values in its `.env` file."""
-    bases = mro_of(cls)
-    if not any(
-        (text_at(base, "__module__") or "").partition(".")[0] == _SETTINGS for base in bases
-    ):
-        return
-    config: Mapping[str, Any] = class_dict(cls).get("model_config") or {}
-    by_file = {file: _values_in(file) for file in _files(config.get("env_file"))}
-    nested = str(config.get("env_nested_delimiter") or "\0").lower()
-    for field in _variables_of(cls, str(config.get("env_prefix") or "").lower()):
-        walk.add_variable(field.upper())
-        for name in [*os.environ]:
-            if name.lower() == field or name.lower().startswith(field + nested):
-                walk.add_variable(name)
-        for file, values in by_file.items():
-            for name, value in values.items():
-                if name.lower() == field or name.lower().startswith(field + nested):
-                    walk.add_setting(name, f"{name} in {Path(file).name}", value)
-
-
-def _variables_of(cls: type, prefix: str) -> Iterator[str]:
-    held = class_dict(cls)
-    fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
-    for name, field in fields.items():
-        alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
-        aliases = [choice for choice in getattr(alias, "choices", [alias]) if type(choice) is str]
-        yield from (choice.lower() for choice in aliases or [prefix + name])
-
-
-def _files(setting: Any) -> list[str]:
-    files = setting if is_a(setting, list, tuple) else [setting]
-    return [os.fspath(file) for file in files if is_a(file, str, Path)]
-
-
-def _values_in(file: str) -> dict[str, str]:
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return {}
-    parts = [line.removeprefix("export ").partition("=") for line in lines if line[:1] != "#"]
-    return {name.strip(): value.strip() for name, sign, value in parts if sign}

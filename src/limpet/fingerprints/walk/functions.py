@@ -3,8 +3,11 @@
 import ast
 import contextlib
 import functools
+import os
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from enum import Enum
+from pathlib import Path
 from types import (
     AsyncGeneratorType,
     CodeType,
@@ -16,27 +19,30 @@ from types import (
     MethodType,
     UnionType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.fingerprints.code import bytecode, syntax
 from limpet.fingerprints.code.bytecode import shape
-from limpet.fingerprints.code.canonical_text import FUNCTIONS, CodeSummary
+from limpet.fingerprints.code.canonical_text import (
+    DOCUMENTATION,
+    FUNCTIONS,
+    CodeSummary,
+    documentation_of,
+    fields_of,
+    hints_of,
+)
 from limpet.fingerprints.code.parsed import Definition, lines_of
 from limpet.fingerprints.code.statements import assignments
-from limpet.fingerprints.walk import environment, scopes, volatile
-from limpet.fingerprints.walk.environment import add_settings
-from limpet.fingerprints.walk.ownership import full_name, is_users, is_users_file
+from limpet.fingerprints.walk import environment, modules, scopes, volatile
+from limpet.fingerprints.walk.ownership import full_name, home_of, is_users, is_users_file
 from limpet.fingerprints.walk.safe_access import class_dict, is_a, mro_of, plain_name, text_at
 from limpet.fingerprints.walk.values import UNKNOWN
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
-
+from limpet.fingerprints.walk.walk import Walk
 
 GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 
-def read_function(walk: "Walk", label: str, function: FunctionType, *, documented: bool) -> None:
+def read_function(walk: Walk, label: str, function: FunctionType, *, documented: bool) -> None:
     """Add a function as a part."""
     code = function.__code__
     numbers: dict[str, int] = {}
@@ -48,8 +54,7 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         summary = read_code(walk, label, code, node, scope)
         if node is not None:
             may_be_read = documented or bool(getattr(node, "decorator_list", ()))
-            walk.introspection.document(walk, label, node, scope, counts=may_be_read)
-            walk.sources.release(node)
+            _document(walk, label, node, scope, counts=may_be_read)
         numbers = {} if summary is None else summary.free
     else:
         walk.add_form(label, ["library", full_name(function)])
@@ -69,7 +74,7 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         walk.add(f"{label}.{name}", value, holder=function)
 
 
-def _readable_name(walk: "Walk", label: str, function: FunctionType) -> str:
+def _readable_name(walk: Walk, label: str, function: FunctionType) -> str:
     """Return a readable name for a function; a wrapper has the name of what it wraps."""
     name = function.__qualname__
     if "<locals>" in name or "<lambda>" in name:
@@ -78,13 +83,13 @@ def _readable_name(walk: "Walk", label: str, function: FunctionType) -> str:
 
 
 def read_code(
-    walk: "Walk", label: str, code: CodeType, node: Definition | None, scope: dict[str, Any]
+    walk: Walk, label: str, code: CodeType, node: Definition | None, scope: dict[str, Any]
 ) -> CodeSummary | None:
     """Add the code of a function as a part: as syntax if possible, else as bytecode."""
     module = str(scope.get("__name__", ""))
     if node is None:
         walk.add_form(label, ["bytecode", shape(code)])
-        walk.introspection.notice_everything()
+        walk.notices.add(DOCUMENTATION)  # it may be read
         walk.follow(label, bytecode.read_bytecode(code), module, scope, code.co_filename)
         if environment.is_named_in(code, scope):
             known = [
@@ -98,13 +103,13 @@ def read_code(
     summary = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
     kept = walk.add_form(label, ["code", summary.digest])
     walk.result.written[kept] = (code.co_filename, (lines_of(node),))
-    walk.introspection.add_function(label, walk.sources.text_of(node), code)
+    walk.functions.append((label, walk.sources.text_of(node), code))
     _note_getter(walk, node, summary, scope)
     walk.follow(label, summary, module, scope, code.co_filename)
     return summary
 
 
-def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
+def form_of_generator(walk: Walk, path: str, value: Any) -> Any:
     """Return the form of a suspended generator: its code and its locals."""
     prefix = next(start for start in ("gi", "cr", "ag") if hasattr(value, f"{start}_code"))
     code, frame = getattr(value, f"{prefix}_code"), getattr(value, f"{prefix}_frame")
@@ -116,14 +121,14 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
         label = f"{path}.code"
         node = walk.sources.definition_of(code)
         if node is None:  # an expression
-            scopes.add_scope(walk, str(frame.f_globals.get("__name__")), frame.f_globals)
+            modules.add_scope(walk, str(frame.f_globals.get("__name__")), frame.f_globals)
         else:
             read_code(walk, label, code, node, frame.f_globals)
         form = ["generator", label, frame.f_lasti >= 0]
     return form + [walk.form(f"{path}.local", held) for held in frame.f_locals.values()]
 
 
-def form_of_wrapper(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+def form_of_wrapper(walk: Walk, path: str, value: Any, depth: int) -> Any:
     """Return the form of a method, property, partial or similar; UNKNOWN for any other value."""
     kind = type(value)
     if kind is functools.partial:
@@ -148,7 +153,7 @@ def form_of_wrapper(walk: "Walk", path: str, value: Any, depth: int) -> Any:
     return [kind.__name__, *forms]
 
 
-def _form_of_partial(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+def _form_of_partial(walk: Walk, path: str, value: Any, depth: int) -> Any:
     func = walk.form(f"{path}.func", value.func, depth=depth)
     args = walk.form(f"{path}.args", value.args, depth=depth)
     keywords = value.keywords  # each partial has its own dict: it holds no state
@@ -162,15 +167,13 @@ def _is_of_tenacity(function: FunctionType) -> bool:
     return (text_at(type(vars(function).get("retry")), "__module__") or "").startswith("tenacity")
 
 
-def _add_defaults(
-    walk: "Walk", label: str, function: FunctionType, node: Definition | None
-) -> None:
+def _add_defaults(walk: Walk, label: str, function: FunctionType, node: Definition | None) -> None:
     defaults = _defaults_of(function)
     written = _written_defaults(node) if defaults and node is not None else {}
     for name, value in defaults:
         place = f"{label}({name})"
-        if name in written and volatile.is_default(
-            walk, written[name], value, function.__globals__
+        if name in written and volatile.is_by_source(
+            walk, value, [written[name]], function.__globals__, data=False
         ):
             walk.leave_out_volatile(place)
         else:
@@ -195,9 +198,7 @@ def _written_defaults(node: Definition) -> dict[str, ast.expr]:
     return written
 
 
-def _note_getter(
-    walk: "Walk", node: Definition, summary: CodeSummary, scope: dict[str, Any]
-) -> None:
+def _note_getter(walk: Walk, node: Definition, summary: CodeSummary, scope: dict[str, Any]) -> None:
     """Note a function that reads the environment variable named by its argument."""
     if isinstance(node, ast.Lambda) or not summary.looked_up:
         return
@@ -213,8 +214,29 @@ def _note_getter(
         and environment.is_environment(chain, scope)
     ]
     if by_parameter:
-        walk.introspection.getters.add(node.name)
+        walk.getters.add(node.name)
         summary.looked_up = [lookup for lookup in summary.looked_up if lookup not in by_parameter]
+
+
+def _document(
+    walk: Walk, label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
+) -> None:
+    """Add a docstring and hints if they count; else remember them, as some code may read them."""
+    text, fields, hints = documentation_of(node), fields_of(node), hints_of(node)
+    if counts:  # the hints of a class are in the text of its body
+        walk.result.forms |= {} if text is None else {f"{label}.__doc__": text}
+        follow_hints(walk, hints, scope)
+        return
+    walk.documentation |= {} if text is None else {f"{label}.__doc__": text}
+    walk.documentation |= {f"{label}.__annotations__": fields} if fields else {}
+    walk.hints.append((hints, scope))
+
+
+def follow_hints(walk: Walk, hints: list[ast.expr], scope: Mapping[str, Any]) -> None:
+    """Follow what type hints name."""
+    if hints:
+        hinted = syntax.read_hints(hints)
+        scopes.add_chains(walk, str(scope.get("__name__", "")), scope, hinted.chains, set())
 
 
 # ---- Which parts does a class have: bases, body, methods, attributes? ---------------------------
@@ -243,9 +265,9 @@ _FIELDS = {"__annotations__", "__dataclass_fields__", "__pydantic_fields__", "mo
 _FIELDS |= {"__readonly_keys__", "__mutable_keys__"}
 
 
-def read_class(walk: "Walk", label: str, cls: type) -> None:
+def read_class(walk: Walk, label: str, cls: type) -> None:
     """Add a class as a part."""
-    scope, file = scopes.home_of(cls)
+    scope, file = home_of(cls)
     node = walk.sources.class_statement(cls, scope, file)
     form: list[Any] = [
         "class",
@@ -257,20 +279,22 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         summary = syntax.read_class_body(node)
         form.append(summary.digest)
         may_be_read = bool(node.decorator_list or node.bases or node.keywords)
-        walk.introspection.document(walk, label, node, scope, counts=may_be_read)
+        _document(walk, label, node, scope, counts=may_be_read)
         walk.follow(label, summary, text_at(cls, "__module__") or "", scope, str(file))
     kept = walk.add_form(label, form)
     if node is not None:
         walk.result.written[kept] = (str(file), _lines(node))
-    walk.introspection.add_class(label, cls)
-    add_settings(walk, cls)
+    walk.classes.append((label, cls))
+    _add_settings(walk, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"
         if issubclass(cls, Enum) and any(base is cls for base in mro_of(type(member))):
             held = walk.form(f"{place}.value", member.__dict__["_value_"])
             walk.add_form(place, [member.__dict__["_name_"], held])
-        elif volatile.is_member(walk, name, member, assigned.get(name, []), scope):
+        elif volatile.is_by_source(
+            walk, member, assigned.get(name, []), scope
+        ) and not volatile.times_set(walk, name):
             walk.leave_out_volatile(place)
         else:
             walk.add(place, member, documented=False, holder=cls)
@@ -307,3 +331,54 @@ def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
         and not (has_generated and name in _GENERATED and name not in written)
         and not is_a(member, MemberDescriptorType, GetSetDescriptorType)
     ]
+
+
+# ---- Which variables does a class of pydantic-settings read? ------------------------------------
+#
+# `class Settings(BaseSettings)` reads one for each field.
+
+_SETTINGS = "pydantic_settings"
+
+
+def _add_settings(walk: Walk, cls: type) -> None:
+    """Add the variables that a settings class reads, and their values in its `.env` file."""
+    bases = mro_of(cls)
+    if not any(
+        (text_at(base, "__module__") or "").partition(".")[0] == _SETTINGS for base in bases
+    ):
+        return
+    config: Mapping[str, Any] = class_dict(cls).get("model_config") or {}
+    by_file = {file: _values_in(file) for file in _files(config.get("env_file"))}
+    nested = str(config.get("env_nested_delimiter") or "\0").lower()
+    for field in _variables_of(cls, str(config.get("env_prefix") or "").lower()):
+        walk.add_variable(field.upper())
+        for name in [*os.environ]:
+            if name.lower() == field or name.lower().startswith(field + nested):
+                walk.add_variable(name)
+        for file, values in by_file.items():
+            for name, value in values.items():
+                if name.lower() == field or name.lower().startswith(field + nested):
+                    walk.add_setting(name, f"{name} in {Path(file).name}", value)
+
+
+def _variables_of(cls: type, prefix: str) -> Iterator[str]:
+    held = class_dict(cls)
+    fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
+    for name, field in fields.items():
+        alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
+        aliases = [choice for choice in getattr(alias, "choices", [alias]) if type(choice) is str]
+        yield from (choice.lower() for choice in aliases or [prefix + name])
+
+
+def _files(setting: Any) -> list[str]:
+    files = setting if is_a(setting, list, tuple) else [setting]
+    return [os.fspath(file) for file in files if is_a(file, str, Path)]
+
+
+def _values_in(file: str) -> dict[str, str]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    parts = [line.removeprefix("export ").partition("=") for line in lines if line[:1] != "#"]
+    return {name.strip(): value.strip() for name, sign, value in parts if sign}

@@ -7,12 +7,11 @@ those of the modules that it imports.
 
 import argparse
 import ast
-import functools
 import re
 import sys
 from collections.abc import Mapping
-from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from types import FrameType, FunctionType, SimpleNamespace
+from typing import Any
 
 from limpet.fingerprints.code import syntax
 from limpet.fingerprints.code.canonical_text import FUNCTIONS, CodeSummary
@@ -23,12 +22,10 @@ from limpet.fingerprints.code.statements import (
     may_have_effects,
     registered_by,
 )
-from limpet.fingerprints.walk import scopes
+from limpet.fingerprints.walk import modules
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
+from limpet.fingerprints.walk.walk import Walk
 
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
@@ -38,7 +35,7 @@ _LIMPET = __name__.partition(".")[0]
 _MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
 
 
-def reach(walk: "Walk", module: str, scope: Scope) -> None:
+def reach(walk: Walk, module: str, scope: Scope) -> None:
     """Add the side effects of importing a module."""
     if module in walk.reached:
         return
@@ -54,15 +51,15 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
     _reach_parent(walk, module)
 
 
-def _reach_parent(walk: "Walk", module: str) -> None:
+def _reach_parent(walk: Walk, module: str) -> None:
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
         reach(walk, above, module_dict(package))
 
 
-def _add_effects(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
-    at = walk.running.get(id(scope))
+def _add_effects(walk: Walk, module: str, scope: Scope, parsed: Parsed, file: str) -> None:
+    at = _line_that_runs(scope)
     done = [
         part
         for statement in parsed.effects
@@ -76,7 +73,7 @@ def _add_effects(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: 
 
 
 def add_code(
-    walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
+    walk: Walk, label: str, done: list[Any], module: str, scope: Scope, file: str
 ) -> CodeSummary:
     """Add code that ran before a run as a part, with everything it names."""
     summary = syntax.read(*done)
@@ -94,7 +91,7 @@ def add_code(
     return summary
 
 
-def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:
+def parts_that_change(walk: Walk, statement: ast.stmt, scope: Scope) -> list[ast.AST]:
     """Return the parts of a statement that change objects outside of the module.
 
     The module's own objects count where they are used. Statements that start a run are left out: a
@@ -156,28 +153,26 @@ def _belongs_to_library(registry: Any) -> bool:
     return not is_users(registry) and not is_users(type(registry))
 
 
-def lines_that_run() -> dict[int, int]:
-    """Return the current line of each module that is still running, by the id of its namespace.
+def _line_that_runs(scope: Scope) -> int | None:
+    """Return the current line of a module that is still running; None if it is done.
 
     A script that starts a run is still running. What it does later does not affect the results.
     """
-    found: dict[int, int] = {}
-    frames: list[Any] = list(sys._current_frames().values())  # noqa: SLF001 - all threads
-    while frames:
-        frame = frames.pop()
-        if frame.f_code.co_name == "<module>":
-            found.setdefault(id(frame.f_globals), frame.f_lineno)
-        if frame.f_back is not None:
-            frames.append(frame.f_back)
-        del frame  # it may be this frame, and would keep itself alive
-    return found
+    for innermost in sys._current_frames().values():  # noqa: SLF001 - all threads
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_code.co_name == "<module>" and frame.f_globals is scope:
+                return frame.f_lineno
+            frame = frame.f_back
+        del innermost  # it may be this frame, and would keep itself alive
+    return None
 
 
-def _add_library_attributes(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
+def _add_library_attributes(walk: Walk, scope: Scope, parsed: Parsed) -> None:
     """Add the attributes of libraries that the module sets: `openai.base_url = …`."""
     imported = {_bound(alias) for statement in parsed.imports for alias in statement.names}
     libraries = {name for name in imported if _is_library_module(scope.get(name))}
-    for name, attribute in _set_in(parsed.text, frozenset(libraries)):
+    for name, attribute in _set_in(parsed, libraries):
         library = scope[name]
         path, held = f"{text_at(library, '__name__')}.{attribute}", module_dict(library)
         if attribute in held:
@@ -190,28 +185,22 @@ def _is_library_module(thing: Any) -> bool:
     return is_module(thing) and not is_users_module(thing)
 
 
-@functools.lru_cache(maxsize=256)  # a script that starts several runs is read for each
-def _set_in(text: str, libraries: frozenset[str]) -> list[tuple[str, str]]:
+def _set_in(parsed: Parsed, libraries: set[str]) -> list[tuple[str, str]]:
     """Return the libraries and attributes that code assigns, as in `name.attribute = …`."""
-    named = [name for name in libraries if f"{name}." in text]
-    if not any(re.search(_MAY_SET % (name, name), text) for name in named):
-        return []
-    try:
-        nodes = ast.walk(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):  # edited since its import: assume all
-        found = {*re.findall(r"(\w+)\.(\w+)", text)}
-    else:
-        found = {
-            (node.value.id, node.attr)
-            for node in nodes
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-        }
+    named = [name for name in libraries if f"{name}." in parsed.text]
+    if not any(re.search(_MAY_SET % (name, name), parsed.text) for name in named):
+        return []  # in most files, without a look at each node
+    found = {
+        (node.value.id, node.attr)
+        for node in ast.walk(parsed.tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    }
     return sorted(pair for pair in found if pair[0] in libraries)
 
 
-def _follow_imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
+def _follow_imports(walk: Walk, scope: Scope, parsed: Parsed, file: str) -> None:
     for statement in parsed.imports:
         found = [*imports_in([statement], scope.get("__package__"))]
         users = [name for name in found if not _is_library(name)]
@@ -235,7 +224,7 @@ def _bound(alias: ast.alias) -> str:
     return (alias.asname or alias.name).partition(".")[0]
 
 
-def _add_file(walk: "Walk", name: str, importer: str) -> None:
+def _add_file(walk: Walk, name: str, importer: str) -> None:
     found = file_of_module(name, importer, walk.find_module)
     if found is not None:
-        walk.defer(scopes.add_file, walk, name, found)
+        walk.defer(modules.add_file, walk, name, found)

@@ -22,9 +22,8 @@ from types import (
     MemberDescriptorType,
     MethodType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from limpet.fingerprints.walk import values as hidden
 from limpet.fingerprints.walk import volatile
 from limpet.fingerprints.walk.ownership import full_name, is_users
 from limpet.fingerprints.walk.safe_access import (
@@ -36,13 +35,10 @@ from limpet.fingerprints.walk.safe_access import (
     text_at,
 )
 from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
+from limpet.fingerprints.walk.walk import ALL_SECRET, Walk
 from limpet.json_values import dumps
+from limpet.secrets.known import is_secret_name
 
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
-
-
-_DEEPEST_IN_LIBRARY, _MOST_IN_LIBRARY = 20, 5_000
 _DEEPEST_BRIEFLY = 4
 # Objects of the process that do not affect answers: an event loop refers to all running tasks, a
 # logger to every other logger.
@@ -64,27 +60,13 @@ _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 _STREAM: type = io.IOBase.__base__ or io.IOBase
 
 
-class Budget:
-    """How many more objects of libraries are visited for one part."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = _MOST_IN_LIBRARY
-
-    def has_room(self, depth: int) -> bool:
-        """Count an object; return whether there is room for it."""
-        self._left -= 1
-        return depth < _DEEPEST_IN_LIBRARY and self._left > 0
-
-
-def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: int) -> Any:
+def form_of_object(walk: Walk, path: str, value: Any, *, named: bool, depth: int) -> Any:
     """Return the form of an instance or a container."""
     kind = type(value)
     users = is_users(kind)
     home = text_at(kind, "__module__") or ""
     builtin = home in _PLAIN_HOMES
-    if not users and not builtin and not walk.budget.has_room(depth):
+    if not users and not builtin and not walk.has_room(depth):
         walk.leave_out(path, f"too large: counts by its class and strings, {full_name(kind)}")
         return _briefly(walk, path, value, 0)
     if not users and _is_of_process(kind):
@@ -124,7 +106,7 @@ def _is_of_process(kind: type) -> bool:
     return any(full_name(base) in _OF_THE_PROCESS for base in mro_of(kind))
 
 
-def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+def _briefly(walk: Walk, path: str, value: Any, depth: int) -> Any:
     """Return a short form when there is no room: plain values, and the user's objects."""
     kind = type(value)
     form = form_of_scalar(value, walk.normalizer)
@@ -143,17 +125,17 @@ def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
     held += sorted(attributes_of(value).items())
     forms = []
     for name, element in held:
-        if type(name) is str and walk.is_secret(name):
-            form = hidden.form_behind_secret(walk, f"{path}.{name}", element)
+        if type(name) is str and is_secret_name(name):
+            form = walk.form_behind_secret(f"{path}.{name}", element)
         else:
             form = _briefly(walk, path, element, depth + 1)
-        if form is not hidden.NOTHING:
+        if form is not ALL_SECRET:
             forms.append([name if type(name) is str else "…", form])
     return ["a", full_name(kind), forms]
 
 
 def _attributes(
-    walk: "Walk", path: str, value: Any, attributes: dict[str, Any], *, named: bool, depth: int
+    walk: Walk, path: str, value: Any, attributes: dict[str, Any], *, named: bool, depth: int
 ) -> list[Any]:
     kind = type(value)
     users = is_users(kind)
@@ -166,9 +148,9 @@ def _attributes(
         if name in _COPIED_HINTS and "__wrapped__" in attributes:
             continue
         at = f"{path}.{name}"
-        if walk.is_secret(name):
-            secret = hidden.form_behind_secret(walk, at, held)
-            form += [] if secret is hidden.NOTHING else [[name, secret]]
+        if is_secret_name(name):
+            secret = walk.form_behind_secret(at, held)
+            form += [] if secret is ALL_SECRET else [[name, secret]]
         elif name in differ or (users and volatile.is_in_class(walk, kind, name, held)):
             walk.leave_out_volatile(at)
         elif named:
@@ -203,7 +185,7 @@ def _builtin_state(value: Any) -> list[Any]:
     return state
 
 
-def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
+def _contents(walk: Walk, path: str, value: Any, content: list[Any], depth: int) -> Any:
     if issubclass(type(value), (set, frozenset)):
         return sorted(dumps(walk.form(f"{path}[…]", element, depth=depth)) for element in content)
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
@@ -233,13 +215,13 @@ def _without_environment(content: list[Any]) -> list[Any]:
     ]
 
 
-def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs: bool) -> Any:
+def _item(walk: Walk, path: str, key: Any, value: Any, depth: int, *, differs: bool) -> Any:
     if type(key) is not str:
         return walk.form(f"{path}[…]", value, depth=depth)
     at = f"{path}[{key!r}]"
-    if walk.is_secret(key):
-        secret = hidden.form_behind_secret(walk, at, value)
-        return None if secret is hidden.NOTHING else secret
+    if is_secret_name(key):
+        secret = walk.form_behind_secret(at, value)
+        return None if secret is ALL_SECRET else secret
     if not differs:
         return walk.form(at, value, depth=depth)
     walk.leave_out_volatile(at)
@@ -249,7 +231,7 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
 # ---- opaque objects -----------------------------------------------------------------------------
 
 
-def _form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth: int) -> Any:
+def _form_of_opaque(walk: Walk, path: str, value: Any, form: list[Any], depth: int) -> Any:
     """Return the form of an object that shows neither elements nor attributes."""
     kind = type(value)
     if kind is object:
@@ -316,7 +298,7 @@ _VARIABLES = {"TypeVar", "ParamSpec", "TypeVarTuple"}
 _OF_ALIASES = ("__origin__", "__args__", "__metadata__")
 
 
-def form_of_typing(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+def form_of_typing(walk: Walk, path: str, value: Any, depth: int) -> Any:
     """Return the form of an object of `typing`; UNKNOWN for any other value."""
     kind = type(value)
     if text_at(kind, "__module__") != "typing":

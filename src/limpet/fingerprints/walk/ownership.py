@@ -7,13 +7,19 @@ import functools
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
 from limpet.fingerprints.code.statements import file_of_module
-from limpet.fingerprints.walk.safe_access import module_dict, module_name, plain_name, text_at
+from limpet.fingerprints.walk.safe_access import (
+    class_dict,
+    module_dict,
+    module_name,
+    plain_name,
+    text_at,
+)
 
 _FOR_PACKAGES = {"site-packages", "dist-packages"}
 # Modules that are the same as another one.
@@ -125,6 +131,21 @@ def _pythons_own() -> tuple[str, ...]:
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     places.add(str(Path(__file__).parents[2]))
     return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with a trailing slash
+
+
+def home_of(cls: type) -> tuple[Mapping[str, Any], str | None]:
+    """Return the globals of the module that defines a class, and its file."""
+    home = text_at(cls, "__module__") or ""
+    module = sys.modules.get(home)
+    if module is not None and is_module(module):
+        file = module_dict(module).get("__file__")
+        return module_dict(module), file if isinstance(file, str) else _file_of_methods(cls)
+    return {}, _file_of_methods(cls) or file_of_module(home, "")
+
+
+def _file_of_methods(cls: type) -> str | None:
+    methods = (method for method in class_dict(cls).values() if type(method) is FunctionType)
+    return next((method.__code__.co_filename for method in methods), None)
 
 
 # ---- Which folder is the user's project? --------------------------------------------------------

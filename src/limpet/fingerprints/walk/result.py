@@ -13,7 +13,6 @@ UNSEEN_VARIABLE = "it is not seen which one"
 UNSEEN = frozenset({UNSEEN_NAME, UNSEEN_FILE, UNSEEN_VARIABLE})
 """Why something does not count that may matter: a plan says so."""
 
-_write_text = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -62,14 +61,4 @@ def libraries_in(form: Any) -> Iterator[str]:
 
 def digest_of(form: Any) -> str:
     """Return 32 hex digits that are equal for equal forms."""
-    return blake2b(_written(form).encode(), digest_size=16).hexdigest()
-
-
-def _written(form: Any) -> str:
-    """Return a form as JSON, in ASCII."""
-    if type(form) is list:
-        try:  # most forms are a few strings
-            return f"[{','.join(map(_write_text, form))}]"
-        except TypeError:
-            pass
-    return _encode(form)
+    return blake2b(_encode(form).encode(), digest_size=16).hexdigest()

@@ -20,18 +20,15 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.fingerprints.code.canonical_text import CodeSummary
 from limpet.fingerprints.code.statements import SIMPLE, assignments, children, imports_in
 from limpet.fingerprints.walk import import_effects, scopes, volatile
 from limpet.fingerprints.walk.ownership import is_module, is_users_file, is_users_module
 from limpet.fingerprints.walk.safe_access import is_a, module_dict
-from limpet.fingerprints.walk.scopes import Scope, resolved, scope_in
-from limpet.fingerprints.walk.side_effects import SideEffects
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
+from limpet.fingerprints.walk.side_effects import Scope, SideEffects, resolved, scope_in
+from limpet.fingerprints.walk.walk import Walk
 
 BEFORE_RUN = "script: what it does before the run"
 """How the names of such parts begin."""
@@ -39,7 +36,7 @@ _HEADERS = ("test", "iter", "items", "subject")
 _OF_PYTHON = {*sys.stdlib_module_names, "limpet"}
 
 
-def reach_script(walk: "Walk") -> None:
+def reach_script(walk: Walk) -> None:
     """Add the side effects of the script that started this process."""
     main = sys.modules.get("__main__")
     if not is_module(main) or scopes.is_limpet_command():
@@ -77,7 +74,7 @@ def _frames_of_script(scope: dict[str, Any]) -> list[FrameType]:
     return []
 
 
-def _add_before_run(walk: "Walk", frame: FrameType) -> None:
+def _add_before_run(walk: Walk, frame: FrameType) -> None:
     code, scope = frame.f_code, frame.f_globals
     own: dict[str, Any] = {}
     node: Any = None
@@ -103,7 +100,9 @@ def _add_before_run(walk: "Walk", frame: FrameType) -> None:
         ):
             done.append(part)
     if walk.for_worker:
-        effects = SideEffects(walk, functools.partial(_is_elsewhere, walk, _may_use_random(walk)))
+        effects = SideEffects(
+            walk.sources, functools.partial(_is_elsewhere, walk, _may_use_random(walk))
+        )
         done = [part for part in done if effects.changes(part, visible)]
     if not done:
         return
@@ -115,7 +114,7 @@ def _add_before_run(walk: "Walk", frame: FrameType) -> None:
     _add_locals(walk, label, summary, own, assignments(body), scope)
 
 
-def _may_use_random(walk: "Walk") -> bool:
+def _may_use_random(walk: Walk) -> bool:
     """Return whether a step may use `random`: by name, through a package, or by a computed name."""
     used = walk.packages() | {name.partition(".")[0] for name in walk.imported}
     # The name of a whole module is that of code that computes names in it.
@@ -129,7 +128,7 @@ def _may_use_random(walk: "Walk") -> bool:
 
 
 def _is_elsewhere(
-    walk: "Walk",
+    walk: Walk,
     may_use_random: bool,  # noqa: FBT001 - asked once
     chain: tuple[str, ...],
     scope: Scope,
@@ -179,7 +178,7 @@ def _evaluated_first(statement: Any) -> Iterator[ast.AST]:
         yield node
 
 
-def _follow_imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:
+def _follow_imports(walk: Walk, node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:
     for name in imports_in([node], scope.get("__package__")):
         loaded = sys.modules.get(name)
         if is_module(loaded) and is_users_module(loaded):
@@ -187,7 +186,7 @@ def _follow_imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict
 
 
 def _add_locals(
-    walk: "Walk",
+    walk: Walk,
     label: str,
     summary: CodeSummary,
     own: dict[str, Any],
@@ -202,7 +201,7 @@ def _add_locals(
         place = f"{label}: {first}"
         if len(chain) > 1 and is_a(own[first], *import_effects.SPACES):
             walk.add(f"{place}.{chain[1]}", vars(own[first]).get(chain[1]))
-        elif volatile.is_local(walk, own[first], assigned.get(first, []), scope):
+        elif volatile.is_by_source(walk, own[first], assigned.get(first, []), scope):
             walk.leave_out_volatile(place)
         else:
             walk.add(place, own[first])

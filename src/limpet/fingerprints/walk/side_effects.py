@@ -6,34 +6,125 @@ unless the object is discarded. The user's functions are checked line by line.
 """
 
 import ast
+import builtins
 import functools
 import re
 import sys
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.fingerprints.code.canonical_text import FUNCTIONS, chain_of
-from limpet.fingerprints.code.statements import executed
+from limpet.fingerprints.code.source import Sources
+from limpet.fingerprints.code.statements import executed, imports_in, statements_in
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
-from limpet.fingerprints.walk.safe_access import is_a
-from limpet.fingerprints.walk.scopes import (
-    NOTHING,
-    Scope,
-    in_class,
-    is_imported_in,
-    is_local,
-    is_users_function,
-    is_users_own,
-    package_of,
-    resolved,
-    scope_in,
+from limpet.fingerprints.walk.safe_access import (
+    attributes_of,
+    class_dict,
+    is_a,
+    module_dict,
+    module_name,
+    mro_of,
+    text_at,
 )
 from limpet.fingerprints.walk.values import contents_of
+from limpet.secrets.known import is_secret_name
 
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
+Scope = Mapping[str, Any]
+
+# ---- Which object does a name in code refer to, and which package owns it? ----------------------
+
+NOTHING: Any = object()
+"""The object of a name that is unknown."""
+
+
+def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
+    """Return the object that a chain refers to, and the package that owns it, if any."""
+    first, *rest = chain
+    value = scope.get(first, vars(builtins).get(first, NOTHING))
+    owner: str | None = None
+    for name in rest:
+        if value is NOTHING:
+            break
+        if is_module(value):
+            if not is_users_module(value):
+                owner = _root(text_at(value, "__name__"))
+            value = module_dict(value).get(name, NOTHING)
+        elif issubclass(type(value), type):
+            cls, owner = value, owner if is_users(value) else owner or package_of(value)
+            value = in_class(cls, name)
+            value = in_class(type(cls), name) if value is NOTHING else value
+        elif is_users(type(value)):
+            held = attributes_of(value)
+            value = held[name] if name in held else in_class(type(value), name)
+        else:
+            return NOTHING, owner or package_of(value)
+    if is_users_function(value):
+        owner = None
+    return value, owner
+
+
+def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a function imports when it is called: from libraries, and from the user."""
+    found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for statement in () if isinstance(function, ast.Lambda) else statements_in(function):
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            continue
+        within = (
+            next(imports_in([statement], package), "") if type(statement) is ast.ImportFrom else ""
+        )
+        for alias in statement.names:
+            path = within or (alias.name if alias.asname else alias.name.partition(".")[0])
+            module = sys.modules.get(path)
+            if is_module(module):
+                value = module_dict(module).get(alias.name, NOTHING) if within else module
+                bound = (alias.asname or alias.name).partition(".")[0]
+                found[is_users_module(module)][bound] = value
+    return found
+
+
+def is_local(name: str, scope: Scope) -> bool:
+    """Return whether a name is local to a function."""
+    return isinstance(scope, ChainMap) and any(name in names for names in scope.maps[:-1])
+
+
+def is_imported_in(name: str, scope: Scope) -> bool:
+    """Return whether a function imports a name from a library."""
+    return isinstance(scope, ChainMap) and name not in scope.maps[0] and name in scope.maps[1]
+
+
+def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, Any]:
+    """Return the names visible in a function: locals, its imports, globals."""
+    libraries, users = _imported_in(function, scope.get("__package__"))
+    own = {name: value for name, value in own.items() if name not in libraries}
+    return ChainMap(own, libraries, users, scope)  # type: ignore[arg-type]
+
+
+def in_class(cls: type, name: str) -> Any:
+    """Return an attribute from a class or its bases; NOTHING if they do not have it."""
+    return next(
+        (class_dict(base)[name] for base in mro_of(cls) if name in class_dict(base)), NOTHING
+    )
+
+
+def is_users_function(value: Any) -> bool:
+    """Return whether an object is a user's function."""
+    return type(value) is FunctionType and is_users(value)
+
+
+def is_users_own(value: Any) -> bool:
+    """Return whether an object or its class is the user's."""
+    return is_users(value) or is_users(type(value))
+
+
+def package_of(value: Any) -> str:
+    """Return the top-level package of an object."""
+    return _root(text_at(value, "__name__") if is_module(value) else module_name(value))
+
+
+def _root(name: str | None) -> str:
+    return (name or "builtins").partition(".")[0]
 
 
 # ---- Which calls of libraries may have side effects that change later answers? ------------------
@@ -41,9 +132,11 @@ if TYPE_CHECKING:
 # All of them, except those known not to.
 
 _US = __name__.partition(".")[0]
+# Of Python, also if the result is used: `old = locale.setlocale(…)`, `ok = random.seed(1)`.
 _CHANGING = re.compile(
     r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
 )
+# `getcontext().prec = 3` of decimal sets what it returns.
 _CONTEXTS = {"getcontext", "localcontext"}
 _BUILTINS = {"setattr", "delattr", "exec", "eval", "__import__"}
 # Their calls do not affect answers, except by what they return.
@@ -61,10 +154,12 @@ _EXCEPTIONS |= {"wrapt": r"patch_|wrap_|register", "csv": r"register_|field_size
 _EXCEPTIONS |= dict.fromkeys(
     ["mlflow", "wandb", "sentry_sdk", "weave", "opentelemetry", _US], r"(?!)"
 )
+# Of Python, those whose calls leave nothing behind that an answer depends on.
 _STANDARD = {"argparse", "logging", "warnings", "time", "shutil", "pathlib", "json", "csv", "gc"}
 _STANDARD |= {"asyncio", "atexit", "faulthandler", "tracemalloc", "pprint", "textwrap", "typing"}
 _STANDARD |= {"_io", "io", "builtins", "collections", "dataclasses", "enum", "posixpath"}
 _STANDARD |= {"_thread", "_asyncio", "_collections", "signal", "multiprocessing"}
+# Of its other modules: `os.makedirs`, `sys.exit`, `sys.stdout.reconfigure`.
 _HARMLESS = {"makedirs", "mkdir", "exit", "sleep", "flush", "reconfigure"}
 
 
@@ -91,6 +186,7 @@ def has_side_effects(package: str, name: str, *, dropped: bool) -> bool:
 
 # ---- Does code that runs once, at import or before a run, change objects that are not its own?
 
+# Methods of an argument of unknown type that most likely is the script's own: a list, a parser.
 _OF_CONTAINERS = {"append", "extend", "add", "update", "insert", "pop", "clear", "remove", "sort"}
 _OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "info", "debug"}
 # They call their arguments.
@@ -104,15 +200,15 @@ class SideEffects:
     """Knows which code changes objects that are not its own.
 
     Args:
-        walk: The walk it belongs to.
+        sources: The source files.
         is_elsewhere: Whether what a chain of names stands for may be changed by other means, or
             does not matter; None: nothing may.
     """
 
     def __init__(
-        self, walk: "Walk", is_elsewhere: Callable[[tuple[str, ...], Scope], bool] | None = None
+        self, sources: Sources, is_elsewhere: Callable[[tuple[str, ...], Scope], bool] | None = None
     ) -> None:
-        self._walk = walk
+        self._sources = sources
         self._is_elsewhere = is_elsewhere
         self._functions: dict[int, bool] = {}
 
@@ -151,7 +247,7 @@ class SideEffects:
             return False  # modules imported from there count
         given_to = [*call.args, *(keyword.value for keyword in call.keywords)]
         texts = {text for argument in given_to if (text := _text_in(argument))}
-        if chain[-1] == "setdefault" and any(map(self._walk.is_secret, texts)):
+        if chain[-1] == "setdefault" and any(map(is_secret_name, texts)):
             return False
         if dropped and "error" in texts:
             return True  # may turn warnings into errors
@@ -264,7 +360,7 @@ class SideEffects:
         code = function.__code__
         if id(code) not in self._functions:
             self._functions[id(code)] = False  # until it is checked, for recursion
-            node = self._walk.sources.definition_of(code)
+            node = self._sources.definition_of(code)
             # Generated, as by dataclasses.
             is_generated = node is None and code.co_filename.startswith("<")
             self._functions[id(code)] = not is_generated and (
@@ -274,7 +370,7 @@ class SideEffects:
 
     def _returns_effectful(self, function: FunctionType) -> bool:
         """Return whether a function returns an inner function that has side effects."""
-        node = self._walk.sources.definition_of(function.__code__)
+        node = self._sources.definition_of(function.__code__)
         body: list[Any] = [] if node is None or isinstance(node, ast.Lambda) else node.body
         returned = {statement.value.id for statement in body if _returns_a_name(statement)}
         inner = [node for node in body if isinstance(node, FUNCTIONS) and node.name in returned]
@@ -295,7 +391,7 @@ class SideEffects:
         return False
 
     def _store_has_effects(self, target: ast.Attribute | ast.Subscript, scope: Scope) -> bool:
-        if self._walk.is_secret(
+        if is_secret_name(
             target.attr if isinstance(target, ast.Attribute) else _text_in(target.slice)
         ):
             return False
@@ -334,7 +430,7 @@ class SideEffects:
         module = scope
         while isinstance(module, ChainMap):
             module = module.maps[-1]
-        parsed = self._walk.sources.module(module)
+        parsed = self._sources.module(module)
         if parsed is None:
             return False
         for assigned in parsed.assignments.get(name, ()):

@@ -7,31 +7,22 @@ NumPy arrays. The walk handles everything else.
 import array
 import collections
 import datetime as dt
-import functools
 import ipaddress
 import re
 import string
 import uuid
 import zoneinfo
-from collections import deque
 from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, MappingProxyType
+from typing import Any
 
-from limpet.fingerprints.walk.ownership import full_name, is_module, is_users
-from limpet.fingerprints.walk.result import UNSEEN_NAME, digest_of
-from limpet.fingerprints.walk.safe_access import attributes_of, class_dict, is_a, mro_of, text_at
+from limpet.fingerprints.walk.safe_access import attributes_of, is_a, text_at
 from limpet.json_values import dumps
-from limpet.secrets.known import looks_secret
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
-
 
 _LONGEST_INT = 8_000
 _LONG = 8
@@ -170,25 +161,16 @@ def contents_of(value: Any) -> list[Any] | None:
     The elements of a dict are pairs. Subclasses of containers count too.
     """
     kind = type(value)
-    if issubclass(kind, (list, tuple, collections.deque)):
-        return list(_base_iter(value, kind))
+    for base in (list, tuple, collections.deque, set, frozenset):
+        if issubclass(kind, base):  # the base's iterator: a subclass may run any code
+            return list(base.__iter__(value))
     if issubclass(kind, dict):
         return [[key, element] for key, element in dict.items(value)]
-    if issubclass(kind, (set, frozenset)):
-        return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
     if is_a(value, *_VIEWS):
         return list(value)
     if kind is MappingProxyType:
         return [[key, element] for key, element in value.items()]
     return None
-
-
-def _base_iter(value: Any, kind: type) -> Any:
-    # The base class's iterator: a subclass may run any code.
-    for base in (list, tuple, collections.deque):
-        if issubclass(kind, base):
-            return base.__iter__(value)
-    raise AssertionError(kind)
 
 
 _BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {
@@ -208,84 +190,3 @@ _BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {
 _FORMS = {id(kind): make for kind, make in _BY_TYPE.items()}
 _MUTABLE = (bytearray, memoryview, array.array, string.Template)
 _IMMUTABLE = {id(kind) for kind in _BY_TYPE if kind not in _MUTABLE}
-
-
-# ---- What counts of a value under a secret's name? ----------------------------------------------
-#
-# A string without white space does not count: it is the secret. If it does not look like a key,
-# the plan names it. A string with white space, or with letters beyond ASCII, is prose, like a
-# prompt about passwords: it counts by its digest, and is not shown. Anything else counts:
-# `guess_password` is a function, `secret` may be a puzzle. The same holds for strings in containers
-# and in objects of libraries.
-
-_TEXT = (str, bytes, bytearray)
-_CODE: tuple[type, ...] = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
-_CODE += (staticmethod, classmethod, property)
-_CONTAINERS = (list, tuple, set, frozenset, dict, deque, MappingProxyType)
-_DEEPEST, _DEEPEST_IN_LIBRARIES = 20, 4
-NOTHING: Any = object()
-"""The value does not count at all."""
-
-
-def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> Any:
-    """Return the form of a value under a secret's name; NOTHING if all of it is secret."""
-    kind = type(value)
-    if value is None:  # a key that is not set
-        return NOTHING
-    if is_a(value, *_TEXT):
-        return form_of_text(walk, path, value)
-    if _is_walked(walk, value):
-        return walk.form(path, value)
-    is_container = is_a(value, *_CONTAINERS)
-    if depth >= (_DEEPEST if is_container else _DEEPEST_IN_LIBRARIES):
-        return NOTHING
-    if is_container:
-        held: list[tuple[str, Any]] = [
-            (f"{path}[…]", part)
-            for element in contents_of(value) or ()
-            for part in (element[1:] if is_a(value, dict, MappingProxyType) else [element])
-        ]
-    else:
-        held = [
-            (f"{path}.{name}", held_value)
-            for name, held_value in sorted(attributes_of(value).items())
-        ]
-    forms = [form_behind_secret(walk, at, held_value, depth + 1) for at, held_value in held]
-    # Keys are names; a digest shows none that is a secret all the same.
-    pairs = contents_of(value) if is_a(value, dict, MappingProxyType) else ()
-    keys = [pair[0] for pair in pairs or () if is_a(pair[0], str) and not looks_secret(pair[0])]
-    named = sorted(map(digest_of, keys))
-    return [full_name(kind), named, *(form for form in forms if form is not NOTHING)]
-
-
-def form_of_text(walk: "Walk", path: str, value: Any) -> Any:
-    """Return the form of a text under a secret's name; NOTHING if it is the secret."""
-    text = str.__str__(value) if is_a(value, str) else bytes(value).decode("latin-1")
-    if is_prose(text):
-        return ["text", digest_of(walk.normalizer.string(text))]
-    is_known = not text or looks_secret(text) or walk.normalizer.string(text) != text
-    walk.leave_out(path, "a secret" if is_known else UNSEEN_NAME)
-    return NOTHING
-
-
-def is_prose(text: str) -> bool:
-    """Return whether a text under a secret's name is no secret: it has white space.
-
-    A private key has lines, too, and says what it is. A text that is not ASCII is no key either:
-    some languages have no white space.
-    """
-    is_private_key = text.lstrip().startswith("-----BEGIN ")
-    return (len(text.split()) > 1 and not is_private_key) or not text.isascii()
-
-
-def _is_walked(walk: "Walk", value: Any) -> bool:
-    """Return whether a value counts as under any other name."""
-    kind = type(value)
-    if is_a(value, *_CODE) or issubclass(kind, type) or is_module(value) or is_users(kind):
-        return True
-    if form_of_scalar(value, walk.normalizer) is not UNKNOWN:
-        return True
-    # An object that acts as a function: a cache around it, a tool.
-    return any(
-        name in class_dict(base) for base in mro_of(kind) for name in ("__call__", "__get__")
-    )

@@ -18,32 +18,30 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from limpet.fingerprints.code import syntax
 from limpet.fingerprints.code.canonical_text import chain_of
 from limpet.fingerprints.code.parsed import Parsed
 from limpet.fingerprints.code.statements import assignments
-from limpet.fingerprints.walk import scopes
 from limpet.fingerprints.walk import volatile_code as code
-from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk.ownership import home_of, is_users
 from limpet.fingerprints.walk.safe_access import attributes_of, is_a, mro_of, text_at
 from limpet.fingerprints.walk.values import contents_of
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
+from limpet.fingerprints.walk.walk import Walk
 
 _LEAVES = (str, bytes, int, float, uuid.UUID, dt.datetime, dt.date, dt.time, dt.timedelta)
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _RANDOM_KINDS = (object, random.Random, random.SystemRandom)
 _PLAIN = {id(kind) for kind in (*_LEAVES, *_RANDOM_KINDS)}
 _MADE = {1, 4, 6, 7}  # versions of UUIDs that are random or based on time
+# `run-3f2a9c04`, a UUID: hexadecimal with a digit, after a short prefix.
 _ID = re.compile(
     r"(?i)[\w.:-]{0,20}?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{8,})"
 )
 _A_CONSTANT = {ast.Constant}
-_STARTED = time.time() - 60
+_STARTED = time.time() - 60  # a process may take a minute to import us
 _DATE = len("2026-11-15")
 _MOST = 1_000
 _SHORTEST = 8
@@ -51,7 +49,7 @@ _NEVER = (FunctionType, ModuleType, bool, type(None))
 Scope = Mapping[str, Any]
 
 
-def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
+def is_global(walk: Walk, module: str, scope: Scope, name: str) -> bool:
     """Return whether a global differs at every start, and add its source if so."""
     value = scope.get(name)
     if is_a(value, *_NEVER) or issubclass(type(value), type):
@@ -81,7 +79,7 @@ def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     return True
 
 
-def _note_places(walk: "Walk", value: Any, parsed: Parsed, name: str, scope: Scope) -> None:
+def _note_places(walk: Walk, value: Any, parsed: Parsed, name: str, scope: Scope) -> None:
     """Note which elements and attributes of a global differ at every start."""
     for place, assigned in parsed.places.get(name, {}).items():
         if code.is_volatile(assigned, scope, walk) and (times_set(walk, place) == len(assigned)):
@@ -93,7 +91,7 @@ def _note_places(walk: "Walk", value: Any, parsed: Parsed, name: str, scope: Sco
             _note_arguments(walk, value, expression, scope)
 
 
-def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Scope) -> None:
+def _note_elements(walk: Walk, value: Any, node: ast.Dict, scope: Scope) -> None:
     if type(value) is not dict:
         return
     for key, element in zip(node.keys, node.values, strict=True):
@@ -109,14 +107,14 @@ def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Scope) -> No
             walk.volatile.setdefault(id(value), set()).add(key.value)
 
 
-def _note_arguments(walk: "Walk", value: Any, node: ast.Call, scope: Scope) -> None:
+def _note_arguments(walk: Walk, value: Any, node: ast.Call, scope: Scope) -> None:
     """Note arguments that differ at every start: `Agent(run=uuid4().hex)`."""
     named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
     if type(value) is functools.partial:
         held: dict[str, Any] = value.keywords
     elif is_users(type(value)):
         held = attributes_of(value)
-        cls = walk.sources.class_statement(type(value), *scopes.home_of(type(value)))
+        cls = walk.sources.class_statement(type(value), *home_of(type(value)))
         names = [] if cls is None else code.kept_parameters(cls)
         named |= dict(zip(names, node.args, strict=False))
     else:
@@ -131,7 +129,7 @@ def _note_arguments(walk: "Walk", value: Any, node: ast.Call, scope: Scope) -> N
             walk.volatile.setdefault(id(where), set()).add(name)
 
 
-def is_in_class(walk: "Walk", cls: type, name: str, value: Any) -> bool:
+def is_in_class(walk: Walk, cls: type, name: str, value: Any) -> bool:
     """Return whether a class sets an attribute that differs at every start."""
     known = walk.volatile_in_classes.get(id(cls))
     if known is None:
@@ -142,13 +140,13 @@ def is_in_class(walk: "Walk", cls: type, name: str, value: Any) -> bool:
     return is_created(walk, value) if may_be_passed else not times_set(walk, name)
 
 
-def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
+def _names_in_class(walk: Walk, cls: type) -> dict[str, bool]:
     """Return the volatile attributes of a class, and whether each may be passed in."""
     found: dict[str, bool] = {}
     passed_in: set[str] = set()
     for base in mro_of(cls):
         if is_users(base):
-            scope, file = scopes.home_of(base)
+            scope, file = home_of(base)
             node = walk.sources.class_statement(base, scope, file)
             if node is None:
                 continue
@@ -160,24 +158,14 @@ def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
     return {name: name in passed_in for name in found}
 
 
-def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Return whether an attribute of a class differs at every start."""
-    return (
-        is_plain(member) and code.is_volatile(assigned, scope, walk) and not times_set(walk, name)
-    )
+def is_by_source(
+    walk: Walk, value: Any, assigned: list[ast.expr], scope: Scope, *, data: bool = True
+) -> bool:
+    """Return whether a value differs at every start, by the expressions that make it."""
+    return is_plain(value) and code.is_volatile(assigned, scope, walk, data=data)
 
 
-def is_local(walk: "Walk", value: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Return whether a local of a running function differs at every start."""
-    return bool(assigned) and is_plain(value) and code.is_volatile(assigned, scope, walk)
-
-
-def is_default(walk: "Walk", written: ast.expr, value: Any, scope: Scope) -> bool:
-    """Return whether the default of a parameter differs at every start."""
-    return is_plain(value) and code.is_volatile([written], scope, walk, data=False)
-
-
-def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) -> bool:
+def is_closed_over(walk: Walk, function: FunctionType, name: str, value: Any) -> bool:
     """Return whether a variable that a function closes over differs at every start."""
     parsed = walk.sources.module(function.__globals__)
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
@@ -210,7 +198,7 @@ def _functions_in(function: FunctionType) -> list[FunctionType]:
     return found
 
 
-def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> bool:
+def _is_given_to_decorator(walk: Walk, function: FunctionType, name: str) -> bool:
     """Return whether a decorator of a function gets an argument that differs at every start."""
     node = walk.sources.definition_of(function.__code__)
     for decorator in getattr(node, "decorator_list", ()):
@@ -246,7 +234,7 @@ def is_plain(value: Any, room: int = _MOST) -> bool:
     return (text_at(kind, "__module__") or "") == "tempfile"
 
 
-def is_created(walk: "Walk", value: Any) -> bool:
+def is_created(walk: Walk, value: Any) -> bool:
     """Return whether the process created a value: an id, or a time since it started."""
     kind = type(value)
     if kind is uuid.UUID:
@@ -275,12 +263,12 @@ def _is_since_start(seconds: float) -> bool:
     return _STARTED <= seconds <= time.time()
 
 
-def _is_in_source(walk: "Walk", texts: Iterable[str]) -> bool:
+def _is_in_source(walk: Walk, texts: Iterable[str]) -> bool:
     outside = [*sys.argv, *os.environ.values(), *walk.users_texts]
     return any(text in place for text in texts for place in outside)
 
 
-def times_set(walk: "Walk", name: str) -> int:
+def times_set(walk: Walk, name: str) -> int:
     """Count where the user's code sets a name, except by `self.name = …`."""
     found = re.compile(
         rf"(?<!\bself)\.{re.escape(name)}\s*(?::[^=\n]+)?[-+*/|&%]?=(?!=)"

@@ -8,22 +8,24 @@ the value itself counts.
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from pathlib import PurePath
+from random import Random
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import UUID
 
 from limpet.fingerprints.code.canonical_text import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.code.statements import (
     LEAVES,
     assignments,
     names_in,
-    nodes_in,
     statements_in,
 )
 from limpet.fingerprints.walk.ownership import is_users
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.walk.walk import Walk
+from limpet.fingerprints.walk.walk import Walk
 
 _VOLATILE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
 _VOLATILE: set[Chain] = {("os", name) for name in ("getpid", "getppid", "urandom")}
@@ -38,28 +40,16 @@ _PURE |= {("posixpath", name) for name in ("join", "basename", "dirname", "normp
 _PURE |= {("pathlib", name) for name in ("Path", "PurePath", "PosixPath", "PurePosixPath")}
 _PURE |= {("uuid", name) for name in ("UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_URL")}
 _PURE |= {("time", name) for name in ("strptime", "mktime")}
-_PURE |= {
-    ("dataclasses", "field"),
-    ("pydantic.fields", "Field"),
-    ("pydantic.fields", "PrivateAttr"),
-}
-_PURE |= {("pydantic", "Field"), ("pydantic", "PrivateAttr")}
+_PURE |= {("dataclasses", "field"), ("pydantic", "Field"), ("pydantic", "PrivateAttr")}
+_PURE |= {("pydantic.fields", "Field"), ("pydantic.fields", "PrivateAttr")}
 _PURE |= {("attr._next_gen", "field"), ("attr._make", "attrib"), ("attr._make", "Factory")}
 _BUILTIN = {"str", "int", "float", "bool", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 _BUILTIN |= {"len", "min", "max", "sum", "abs", "round", "repr", "format", "hex", "oct", "bin"}
 _BUILTIN |= {"ord", "chr", "sorted", "reversed", "range", "zip", "enumerate", "divmod", "pow"}
 _PURE |= {("builtins", name) for name in _BUILTIN}
-# Attributes and methods that only read or compute.
-_READ = {"hex", "int", "bytes", "bytes_le", "urn", "fields", "time_low", "node", "isoformat"}
-_READ |= {"strftime", "timestamp", "timetuple", "date", "time", "replace", "astimezone"}
-_READ |= {"utctimetuple", "year", "month", "day", "hour", "minute", "second", "microsecond"}
-_READ |= {"weekday", "isoweekday", "total_seconds", "days", "seconds", "upper", "lower", "strip"}
-_READ |= {"lstrip", "rstrip", "split", "rsplit", "join", "format", "encode", "decode", "zfill"}
-_READ |= {"title", "capitalize", "removeprefix", "removesuffix", "partition", "rpartition"}
-_READ |= {"hexdigest", "digest", "name", "stem", "suffix", "parent", "with_suffix", "with_name"}
-_READ |= {"joinpath", "as_posix", "bit_length", "sample", "random", "choice", "choices", "randint"}
-_READ |= {"randrange", "uniform", "gauss", "shuffle", "getrandbits", "rjust", "ljust"}
-_READ |= {"is_integer", "to_bytes", "count", "index"}
+# Attributes and methods that only read or compute: those of immutable types, and of `random`.
+_IMMUTABLE = (str, bytes, int, float, UUID, datetime, timedelta, PurePath, type(blake2b()), Random)
+_READ = {name for kind in _IMMUTABLE for name in dir(kind)} - {"seed", "setstate", "update"}
 _DATA = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
 _COMPUTES: tuple[type[ast.AST], ...] = (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.BinOp)
 _COMPUTES += (ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set)
@@ -77,7 +67,7 @@ Locals = Mapping[str, Sequence[ast.expr]]
 def is_volatile(
     expressions: list[ast.expr],
     scope: Mapping[str, Any],
-    walk: "Walk",
+    walk: Walk,
     names: Locals | None = None,
     *,
     data: bool = True,
@@ -110,12 +100,12 @@ def _may_differ(expressions: list[ast.expr], names: Locals) -> bool:
         if type(node) is ast.Call or (type(node) is ast.Name and node.id in names):
             return True
         if type(node) not in LEAVES:
-            todo += nodes_in(node)
+            todo += ast.iter_child_nodes(node)
     return False
 
 
 class _Check:
-    def __init__(self, walk: "Walk", *, data: bool) -> None:
+    def __init__(self, walk: Walk, *, data: bool) -> None:
         self._walk = walk
         self._data = data
         self.volatile = self.unknown = self.random = False
@@ -148,7 +138,7 @@ class _Check:
                 part for generator in node.generators for part in (generator.iter, *generator.ifs)
             ]
         elif isinstance(node, _COMPUTES):
-            inner = nodes_in(node)
+            inner = [*ast.iter_child_nodes(node)]
         else:
             self.unknown = True
         for child in inner:

@@ -1,75 +1,51 @@
-"""What do the results of a step depend on?
+"""What has a walk found so far, and what does each part of it need?
 
-Never mixing results of different code requires knowing what the code of a workflow is: not only the
-text of one function, but everything the function can reach.
-
-Comparing names in the source is not enough: two instances of a class or two closures of a factory
-look the same, and an edit in anything that cannot be read goes unnoticed.
-
-So `Walk` follows the objects in memory, starting at the step: code, closures, defaults, the globals
-and attributes that the code names, classes with all their bases, instances by class and state,
-containers by their elements. Each object is visited once, and later only named: that two parts
-share a list counts. Constants like `()` are shared by accident, so they are written out each time.
-What cannot be followed (a computed name, a module that is passed around) counts as a whole. What
-has no stable form counts by its class, and is listed in `left_out`.
-
-A name from an installed package counts as a name: `openai.AsyncOpenAI`, regardless of its version.
-Objects of packages count by class and state, to a limited depth; the user's functions in them are
-followed. Not covered: what C code holds and does not expose.
+`Collector` follows the objects; the other files of this room add what they find to a `Walk`.
 """
 
+import ast
 import functools
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 from limpet.fingerprints.code.canonical_text import CodeSummary
 from limpet.fingerprints.code.source import Sources, text_of_file
 from limpet.fingerprints.code.statements import find_module
-from limpet.fingerprints.walk import (
-    environment,
-    functions,
-    import_effects,
-    objects,
-    scopes,
-    script_effects,
+from limpet.fingerprints.walk.environment import EnvironmentUse, is_of_the_machine
+from limpet.fingerprints.walk.ownership import full_name, is_module, is_users, is_users_module
+from limpet.fingerprints.walk.result import UNSEEN_NAME, WalkResult, digest_of, libraries_in
+from limpet.fingerprints.walk.safe_access import (
+    attributes_of,
+    class_dict,
+    is_a,
+    module_dict,
+    mro_of,
 )
-from limpet.fingerprints.walk import values as hidden
-from limpet.fingerprints.walk.introspection import Introspection
-from limpet.fingerprints.walk.ownership import (
-    folders_of,
-    full_name,
-    is_module,
-    is_users,
-    is_users_module,
-)
-from limpet.fingerprints.walk.result import WalkResult, libraries_in
-from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, plain_name, text_at
-from limpet.fingerprints.walk.scopes import package_of
-from limpet.fingerprints.walk.side_effects import SideEffects
-from limpet.fingerprints.walk.values import (
-    UNKNOWN,
-    Normalizer,
-    form_of_constant,
-    form_of_scalar,
-    is_constant,
-    is_plain_member,
-)
+from limpet.fingerprints.walk.side_effects import SideEffects, package_of
+from limpet.fingerprints.walk.values import UNKNOWN, Normalizer, contents_of, form_of_scalar
+from limpet.secrets.known import is_secret_name, looks_secret
 
-_DEEPEST = 60
 _LONGEST_PATH = 160
 _SHORTEST_SECRET = 8
+_DEEPEST_IN_LIBRARY, _MOST_IN_LIBRARY = 20, 5_000
+_TEXT = (str, bytes, bytearray)
+_CODE: tuple[type, ...] = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
+_CODE += (staticmethod, classmethod, property)
+_CONTAINERS = (list, tuple, set, frozenset, dict, deque, MappingProxyType)
+_DEEPEST_SECRET, _DEEPEST_SECRET_IN_LIBRARIES = 20, 4
+ALL_SECRET: Any = object()
+"""The form of a value that does not count: all of it is a secret."""
 
 
-class Walk:
+class Walk(ABC):
     """A walk from one object to everything it reaches.
 
     Args:
-        is_secret: Whether a name is the name of a secret.
         secrets: Secret values.
         for_worker: Leave out what a script did before the run and a worker gets anyway, or the
             step cannot reach.
@@ -78,7 +54,14 @@ class Walk:
         result: What counts so far.
         normalizer: Normalizes strings.
         volatile: Attributes and keys that differ at every start, by the id of their object.
-        introspection: What the visited code inspects: docstrings, source, frames, the environment.
+        environment: How the visited code uses the environment.
+        getters: Names of functions that read the environment variable named by their argument.
+        calls: Calls with a literal argument: the last name of the function, and the argument.
+        notices: What the visited code inspects: docstrings, source, frames, subclasses.
+        documentation: Docstrings and hints, which count if any visited code reads them.
+        hints: Type hints with the globals of their module, for the same case.
+        functions: The visited functions: label, a callable that gives the source, code.
+        classes: The visited classes, by label.
         sources: The source files.
         find_module: Finds modules; each once, as one import may be in a thousand files.
         side_effects: Knows which code changes objects that are not its own.
@@ -87,80 +70,71 @@ class Walk:
         of_python: Names that code uses and no module defines: builtins, or not defined yet.
         imported: Names of modules that functions import when they are called.
         volatile_in_classes: Attributes that differ at every start, by the id of their class.
-        budget: How many more objects of libraries are visited.
         held: The mutable objects that the current value consists of.
     """
 
-    def __init__(
-        self,
-        is_secret: Callable[[str], bool] = lambda _: False,
-        secrets: frozenset[str] = frozenset(),
-        *,
-        for_worker: bool = False,
-    ) -> None:
+    def __init__(self, secrets: frozenset[str] = frozenset(), *, for_worker: bool = False) -> None:
         self.for_worker = for_worker
         self.result = WalkResult()
-        self.is_secret = functools.cache(is_secret)
         self._secrets = secrets | {
             value
             for name, value in os.environ.items()
-            if len(value) >= _SHORTEST_SECRET and is_secret(name) and not hidden.is_prose(value)
+            if len(value) >= _SHORTEST_SECRET and is_secret_name(name) and not _is_prose(value)
         }
         self.normalizer = Normalizer((), self._secrets)
         self.volatile: dict[int, set[str]] = {}
-        self.introspection = Introspection()
+        self.environment = EnvironmentUse()
+        self.getters: set[str] = set()
+        self.calls: set[tuple[str, str]] = set()
+        self.notices: set[str] = set()
+        self.documentation: dict[str, Any] = {}
+        self.hints: list[tuple[list[ast.expr], Mapping[str, Any]]] = []
+        self.functions: list[tuple[str, Callable[[], str], CodeType]] = []
+        self.classes: list[tuple[str, type]] = []
         self.sources = Sources()
         self.find_module = functools.cache(find_module)
-        self.side_effects = SideEffects(self)
+        self.side_effects = SideEffects(self.sources)
         self.reached: set[str] = set()
         self.files: set[tuple[str, str]] = set()
         self.of_python: set[str] = set()
         self.imported: set[str] = set()
         self.volatile_in_classes: dict[int, dict[str, bool]] = {}
-        self.budget = objects.Budget()
         self.held: list[Any] = []
         self._home = ""
+        self._room = _MOST_IN_LIBRARY
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is reused
         self._label_counts: dict[str, int] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self._nesting = 0
 
-    def collect(self, root: Any) -> WalkResult:
-        """Return everything that counts for a function, a class or an instance."""
-        self._home = module_name(root)
-        home = sys.modules.get(self._home)
-        file = module_dict(home).get("__file__") if is_module(home) else None
-        folder = Path(os.path.abspath(file)).parent if file else Path.cwd()  # noqa: PTH100 - links stay
-        self.normalizer = Normalizer(tuple(map(str, folders_of([folder]))), self._secrets)
-        self.result.forms["function"] = ["function", full_name(root)]
-        path = plain_name(root)
-        form = self.form(path, root, documented=False, named=True)
-        if form != ["see", path]:
-            self.add_form(path, form)
-        script_effects.reach_script(self)
-        self.finish()
-        self.result.modules = frozenset(self.reached)
-        self.result.sources = frozenset(os.path.abspath(file) for _, file in self.files)  # noqa: PTH100 - strings
-        self.result.visited = frozenset(self._labels)
-        return self.result
+    @abstractmethod
+    def form(
+        self, path: str, value: Any, *, documented: bool = True, named: bool = False, depth: int = 0
+    ) -> Any:
+        """Return the form of a value: plain data that refers to other parts by name.
 
+        Args:
+            path: The name of the value.
+            value: Any object.
+            documented: Whether other code may read its docstring and hints.
+            named: Whether its attributes become parts of their own.
+            depth: How many objects of libraries it is nested in.
+        """
+
+    @abstractmethod
+    def follow(
+        self, label: str, summary: CodeSummary, module: str, scope: Mapping[str, Any], file: str
+    ) -> None:
+        """Follow everything that some code names."""
+
+    @abstractmethod
     def finish(self) -> None:
         """Follow everything that was deferred."""
-        while self._todo:
-            self._todo.popleft()()
-            if not self._todo:
-                self.introspection.finish(self)
 
-    def has_visited(self, value: Any) -> bool:
-        """Return whether an object was visited."""
-        return id(value) in self._labels
-
-    def packages(self) -> set[str]:
-        """Return the packages of all objects that were visited, and of all names of libraries."""
-        kinds = {type(value) for value in self._alive}
-        named = {name.partition(".")[0] for name in libraries_in(list(self.result.forms.values()))}
-        return {package_of(kind) for kind in kinds if not is_users(kind)} | named
+    def defer(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Call a function after the current step of the walk."""
+        self._todo.append(functools.partial(function, *args, **kwargs))
 
     # ---- adding parts ---------------------------------------------------------------------------
 
@@ -175,20 +149,20 @@ class Walk:
         """
         # `answer(api_key)` is the name of a default.
         name = path[path.rfind("(") + 1 : -1] if path[-1:] == ")" else path.rpartition(".")[2]
-        is_secret = self.is_secret(name)
+        is_secret = is_secret_name(name)
         form = UNKNOWN if is_secret else form_of_scalar(value, self.normalizer)
         if form is not UNKNOWN:  # it holds nothing else
             self.result.holders.setdefault(self.add_form(path, form), (holder,))
             return
         if not self._nesting:
-            self.budget = objects.Budget()
+            self._room = _MOST_IN_LIBRARY
         outer, self.held = self.held, []
         if is_secret:
-            form = hidden.form_behind_secret(self, path, value)
+            form = self.form_behind_secret(path, value)
         else:
             form = self.form(path, value, documented=documented, named=True)
         held, self.held = self.held, outer
-        if form is not hidden.NOTHING and form != ["see", path]:
+        if form is not ALL_SECRET and form != ["see", path]:
             self.result.holders.setdefault(self.add_form(path, form), (holder, *held))
 
     def add_form(self, path: str, form: Any) -> str:
@@ -209,98 +183,71 @@ class Walk:
 
     def add_variable(self, name: str) -> None:
         """Add an environment variable as a part."""
-        if environment.is_of_the_machine(name):
+        if is_of_the_machine(name):
             self.leave_out(f"variable {name}", "describes the machine")
         else:
             self.add_setting(name, f"variable {name}", os.environ.get(name))
 
     def add_setting(self, name: str, path: str, value: str | None) -> None:
         """Add the value of a variable, in the environment or in a file; None: it is not set."""
-        if not self.is_secret(name):
+        if not is_secret_name(name):
             form = None if value is None else self.normalizer.string(value)
         else:
-            form = hidden.NOTHING if value is None else hidden.form_of_text(self, path, value)
-        if form is not hidden.NOTHING:
+            form = ALL_SECRET if value is None else self._form_of_text(path, value)
+        if form is not ALL_SECRET:
             self.result.forms[path] = form
 
-    # ---- values ---------------------------------------------------------------------------------
+    # ---- values under a secret's name -----------------------------------------------------------
+    #
+    # A string without white space does not count: it is the secret. If it does not look like a
+    # key, the plan names it. A string with white space, or with letters beyond ASCII, is prose,
+    # like a prompt about passwords: it counts by its digest, and is not shown. Anything else
+    # counts: `guess_password` is a function, `secret` may be a puzzle. The same holds for strings
+    # in containers and in objects of libraries.
 
-    def form(
-        self, path: str, value: Any, *, documented: bool = True, named: bool = False, depth: int = 0
-    ) -> Any:
-        """Return the form of a value: plain data that refers to other parts by name.
+    def form_behind_secret(self, path: str, value: Any, depth: int = 0) -> Any:
+        """Return the form of a value under a secret's name; ALL_SECRET if nothing of it counts."""
+        if value is None:  # a key that is not set
+            return ALL_SECRET
+        if is_a(value, *_TEXT):
+            return self._form_of_text(path, value)
+        if self._is_walked(value):
+            return self.form(path, value)
+        is_container, is_dict = is_a(value, *_CONTAINERS), is_a(value, dict, MappingProxyType)
+        if depth >= (_DEEPEST_SECRET if is_container else _DEEPEST_SECRET_IN_LIBRARIES):
+            return ALL_SECRET
+        content = contents_of(value) if is_container else None
+        if content is None:
+            held = [(f"{path}.{name}", part) for name, part in sorted(attributes_of(value).items())]
+        else:
+            held = [(f"{path}[…]", part[1] if is_dict else part) for part in content]
+        forms = [self.form_behind_secret(at, part, depth + 1) for at, part in held]
+        # Keys are names; a digest shows none that is a secret all the same.
+        keys = [pair[0] for pair in content or () if is_dict and is_a(pair[0], str)]
+        named = sorted(digest_of(key) for key in keys if not looks_secret(key))
+        return [full_name(type(value)), named, *(form for form in forms if form is not ALL_SECRET)]
 
-        Args:
-            path: The name of the value.
-            value: Any object.
-            documented: Whether other code may read its docstring and hints.
-            named: Whether its attributes become parts of their own.
-            depth: How many objects of libraries it is nested in.
-        """
-        form = form_of_scalar(value, self.normalizer)
-        if form is not UNKNOWN:
-            return form
-        known = self._labels.get(id(value))
-        if known is not None:
-            return ["see", known]
+    def _form_of_text(self, path: str, value: Any) -> Any:
+        text = str.__str__(value) if is_a(value, str) else bytes(value).decode("latin-1")
+        if _is_prose(text):
+            return ["text", digest_of(self.normalizer.string(text))]
+        is_known = not text or looks_secret(text) or self.normalizer.string(text) != text
+        self.leave_out(path, "a secret" if is_known else UNSEEN_NAME)
+        return ALL_SECRET
+
+    def _is_walked(self, value: Any) -> bool:
+        """Return whether a value counts as under any other name."""
         kind = type(value)
-        if (kind is tuple or kind is frozenset) and is_constant(value):
-            return form_of_constant(value, self.normalizer)
-        if environment.is_handed(value):
-            self.introspection.environment.indirect = True
-        if kind is FunctionType:
-            return self._queue(path, value, functions.read_function, documented=documented)
-        if issubclass(kind, type):
-            return self._queue(path, value, functions.read_class)
-        if is_module(value):
-            return scopes.add_module(self, value)
-        if kind is BuiltinFunctionType:
-            return self._builtin(path, value)
-        return self._object(path, value, named=named, depth=depth)
+        if is_a(value, *_CODE) or issubclass(kind, type) or is_module(value) or is_users(kind):
+            return True
+        if form_of_scalar(value, self.normalizer) is not UNKNOWN:
+            return True
+        # An object that acts as a function: a cache around it, a tool.
+        return any(
+            name in class_dict(base) for base in mro_of(kind) for name in ("__call__", "__get__")
+        )
 
-    def _object(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
-        if not is_plain_member(value):
-            label = self.label(path, value)
-            if self._nesting > _DEEPEST:  # stay below the recursion limit
-                self._todo.append(functools.partial(self._deeper, label, value, depth))
-                return ["see", label]
-        self._nesting += 1
-        try:
-            return self._guarded(path, value, named=named and self._nesting <= 3, depth=depth)  # noqa: PLR2004
-        finally:
-            self._nesting -= 1
-
-    def _deeper(self, label: str, value: Any, depth: int) -> None:
-        self.add_form(label, self._guarded(label, value, named=False, depth=depth))
-
-    def _guarded(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
-        try:
-            return self._compound(path, value, named=named, depth=depth)
-        except RuntimeError:  # a thread changed an object during the walk: the walk starts over
-            raise
-        except Exception as error:  # noqa: BLE001 - a foreign object must not end a run
-            name = full_name(type(value))
-            why = f"{type(error).__name__} while reading it: counts by its class, {name}"
-            self.leave_out(path, why)
-            return ["a", name]
-
-    def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
-        if is_a(value, *functions.GENERATORS):
-            return functions.form_of_generator(self, path, value)
-        form = functions.form_of_wrapper(self, path, value, depth)
-        if form is UNKNOWN:
-            form = objects.form_of_typing(self, path, value, depth)
-        if form is not UNKNOWN:
-            return form
-        return objects.form_of_object(self, path, value, named=named, depth=depth)
-
-    def _builtin(self, path: str, value: Any) -> Any:
-        bound = value.__self__
-        if bound is None or is_module(bound):
-            return ["library", full_name(value)]
-        return ["method", value.__name__, self.form(f"{path}.__self__", bound)]
-
-    # ---- labels and the queue -------------------------------------------------------------------
+    # ---- objects --------------------------------------------------------------------------------
 
     def label(self, path: str, value: Any) -> str:
         """Give an object its name; return the name."""
@@ -315,31 +262,24 @@ class Walk:
         self._alive.append(value)
         return label
 
-    def _queue(self, path: str, value: Any, read: Callable[..., None], **how: Any) -> Any:
-        if not is_users(value) and type(value) is not FunctionType:
-            return ["library", full_name(value)]  # a name, wherever it is used
-        own = self.short(module_name(value), text_at(value, "__qualname__") or path)
-        if "<lambda>" in own or "<locals>" in own:
-            own = path
-        label = self.label(own, value)
-        self.defer(read, self, label, value, **how)
-        return ["see", label]
+    def has_visited(self, value: Any) -> bool:
+        """Return whether an object was visited."""
+        return id(value) in self._labels
 
-    def defer(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """Call a function after the current step of the walk."""
-        self._todo.append(functools.partial(function, *args, **kwargs))
+    def has_room(self, depth: int) -> bool:
+        """Count an object of a library; return whether there is room for it in this part."""
+        self._room -= 1
+        return depth < _DEEPEST_IN_LIBRARY and self._room > 0
 
-    def follow(
-        self, label: str, summary: CodeSummary, module: str, scope: Mapping[str, Any], file: str
-    ) -> None:
-        """Follow everything that some code names."""
-        self.introspection.note(summary)
-        scopes.follow(self, label, summary, module, scope, file)
+    def packages(self) -> set[str]:
+        """Return the packages of all objects that were visited, and of all names of libraries."""
+        kinds = {type(value) for value in self._alive}
+        named = {name.partition(".")[0] for name in libraries_in(list(self.result.forms.values()))}
+        return {package_of(kind) for kind in kinds if not is_users(kind)} | named
 
-    @functools.cached_property
-    def running(self) -> dict[int, int]:
-        """The current line of each module that is still running, by the id of its namespace."""
-        return import_effects.lines_that_run()
+    def short(self, module: str, name: str) -> str:
+        """Return the name of a part, without the module if it is the step's own."""
+        return name if module == self._home else f"{module}.{name}"
 
     @functools.cached_property
     def users_texts(self) -> list[str]:
@@ -355,6 +295,12 @@ class Walk:
         """Whether the user's code seeds `random`: then its numbers are reproducible."""
         return any("seed(" in text for text in self.users_texts)
 
-    def short(self, module: str, name: str) -> str:
-        """Return the name of a part, without the module if it is the step's own."""
-        return name if module == self._home else f"{module}.{name}"
+
+def _is_prose(text: str) -> bool:
+    """Return whether a text under a secret's name is no secret: it has white space.
+
+    A private key has lines, too, and says what it is. A text that is not ASCII is no key either:
+    some languages have no white space.
+    """
+    is_private_key = text.lstrip().startswith("-----BEGIN ")
+    return (len(text.split()) > 1 and not is_private_key) or not text.isascii()

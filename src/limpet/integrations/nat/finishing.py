@@ -28,8 +28,7 @@ from limpet.integrations.nat.toolkit import Toolkit, is_installed, toolkit_steps
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
 from limpet.run.results.item_result import ItemResult
-from limpet.secrets.in_configs import masked, shown_value
-from limpet.secrets.in_yaml import masked_text, words_of
+from limpet.secrets.in_configs import masked, masked_text, shown_value, words_of
 from limpet.text import one_line, text_of
 
 # ---- What is read and written through the toolkit's own code, where it is installed? ------------

@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from limpet.errors import FunctionChangedError, JournalError
-from limpet.fingerprints.differences import Difference
 from limpet.fingerprints.differences import differences as compare
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import Identity, changed_parts
@@ -41,6 +40,7 @@ from limpet.run.planning.versions import (
     note_latest,
 )
 from limpet.run.run_file import OnChange, RunFile
+from limpet.types import Difference
 
 # ---- What changed, in a few lines, for a plan and for the question what to do about it. ---------
 

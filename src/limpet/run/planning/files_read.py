@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from limpet.errors import JournalError
-from limpet.fingerprints.differences import Difference, differences
+from limpet.fingerprints.differences import differences
 from limpet.fingerprints.files.file_reads import Read
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.shown import Shown
@@ -22,6 +22,7 @@ from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line, is_whole
 from limpet.secrets.in_code import without_settings
+from limpet.types import Difference
 
 FILES, SHARED = "files", "shared"
 """Facts about a record: what its call read, and which lines of `files.jsonl` precede it."""

@@ -3,13 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from limpet.text import money, table_html
-from limpet.types import Scale
-
-if TYPE_CHECKING:  # slow to import
-    from limpet.fingerprints.differences import Difference
+from limpet.types import Difference, Scale
 
 EarlierRedo = Literal["", "unfinished", "cancelled"]
 """What becomes of the redos of earlier sessions that are not done; empty: there are none."""
@@ -79,7 +76,7 @@ class StepPlan:
     asks: int | None = None
     replies_each: int = 1
     forced: int = 0
-    differences: "tuple[Difference, ...]" = ()
+    differences: tuple[Difference, ...] = ()
     made_again: Effort | None = None
     tokens_each: float | None = None
     cost_each: float | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from limpet.evaluators.protocol import Evaluator
-from limpet.fingerprints.differences import Difference, differences
+from limpet.fingerprints.differences import differences
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.lines import Entry
@@ -22,6 +22,7 @@ from limpet.run.reading.items import WholeItem
 from limpet.run.record_fields import METADATA, fields_of
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
+from limpet.types import Difference
 
 # ---- Why would this item be run again, or kept? -------------------------------------------------
 

@@ -153,7 +153,8 @@ class SessionResults:
         """
         summary = numbers.summary()
         if reader is not None:
-            add_calibrations(summary, reader, None)
+            if self._layout.people.exists():
+                add_calibrations(summary, reader, None)
             reader.add_earlier(summary)
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))

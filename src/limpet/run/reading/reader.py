@@ -251,7 +251,8 @@ class RunReader(RunResults):
             summary = numbers.summary(self._in_flight())
         else:
             summary = noted.summary
-        add_calibrations(summary, self, inputs)
+        if self.layout.people.exists():
+            add_calibrations(summary, self, inputs)
         self.add_earlier(summary)
         return summary
 

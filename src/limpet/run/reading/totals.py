@@ -15,10 +15,10 @@ from limpet.run.reading.facts_reader import FactsReader, Failed, NewLines, facts
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, facts_and_record, outputs_of, plain_scores
 from limpet.run.record_fields import MASKED, OUTPUT, SAW_MASKED
+from limpet.run.results.costs import mean
 from limpet.run.results.score_numbers import VersionCounts
 from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
-from limpet.run.results.table import mean
 from limpet.run.watcher import ScoreSoFar, score_so_far
 
 

@@ -9,6 +9,8 @@ import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
+from fractions import Fraction
+from math import fsum
 from typing import Any
 
 from limpet.text import one_line
@@ -329,3 +331,13 @@ class Counts:
             except OverflowError:
                 totals[name] = math.inf
         return {name: total for name, total in totals.items() if is_bounded(total)}
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean, exactly; None if there are no values."""
+    if not values:
+        return None
+    try:
+        return fsum(values) / len(values)
+    except OverflowError:  # the sum is beyond 1e308, and the mean is not
+        return float(sum(map(Fraction, values)) / len(values))

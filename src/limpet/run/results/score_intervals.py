@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from limpet import stats
 from limpet.errors import ScoresError
+from limpet.run.results.costs import mean
 from limpet.run.results.score_words import range_words
-from limpet.run.results.table import mean
 from limpet.text import count
 from limpet.types import Scale
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from limpet.json_values import encode_canonical
 from limpet.run.record_fields import SAW_MASKED
-from limpet.run.results.costs import Used
+from limpet.run.results.costs import Used, mean
 from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import counted, values_of
-from limpet.run.results.table import mean
 from limpet.text import count
 from limpet.types import Scale
 

@@ -14,16 +14,14 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from fractions import Fraction
 from importlib import import_module
-from math import fsum
 from pathlib import Path
 from typing import Any, Protocol
 
 from limpet.errors import LimpetError
 from limpet.journal.files import file_chunks, replace_file
 from limpet.json_values import encode
-from limpet.run.results.costs import is_bounded
+from limpet.run.results.costs import is_bounded, mean
 from limpet.run.results.item_result import ItemResult
 from limpet.run.results.score_words import agreement_of
 from limpet.text import one_line
@@ -335,13 +333,3 @@ def _means(key: Key, values: Sequence[Any]) -> Iterator[tuple[Key, Any]]:
         key[0] == "fact" and str(key[-1]).startswith("usage.")
     ):
         yield key, mean(numbers)
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """Return the mean, exactly; None if there are no values."""
-    if not values:
-        return None
-    try:
-        return fsum(values) / len(values)
-    except OverflowError:  # the sum is beyond 1e308, and the mean is not
-        return float(sum(map(Fraction, values)) / len(values))

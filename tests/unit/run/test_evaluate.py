@@ -344,6 +344,16 @@ def test_a_slow_judge_does_not_hold_the_workflow(tmp_path):
     assert asyncio.run(main()).summary["evaluators"]["judge"]["completed"] == 6
 
 
+def test_copies_that_are_no_longer_asked_for_are_said_to_be_old(tmp_path, caplog):
+    answering, copies = Answering(), tmp_path / "run" / "workflow_output.json"
+    answering.evaluate(ROWS[:2], tmp_path / "run", files={"nat_files": True})
+    before = copies.read_bytes()
+    assert not caplog.messages
+    answering.evaluate(ROWS, tmp_path / "run")
+    assert copies.read_bytes() == before
+    assert "workflow_output.json is of an earlier session" in caplog.text
+
+
 def test_run_false_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = Answering().evaluate(ROWS, False, [exact_match()])

@@ -106,6 +106,7 @@ class SessionResults:
                 rows = self._request.rows
                 write_outputs(self._layout, reader.items(), self._evaluators, rows, summary)
             else:
+                self._warn_of_copies()
                 write_summary(self._layout, summary)
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
@@ -116,6 +117,16 @@ class SessionResults:
             logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
             return failure
         return None
+
+    def _warn_of_copies(self) -> None:
+        """Say that an earlier session's copies of the answers stay as they were."""
+        copies = self._layout.home / "workflow_output.json"
+        if copies.exists():
+            logger.warning(
+                "%s is of an earlier session: ask for it with `output: {nat: true}`, or make it "
+                "with `limpet export --to nat`",
+                copies,
+            )
 
     def read(
         self, reader: RunReader, reason: Exception | None, summary: dict[str, Any]

@@ -42,8 +42,8 @@ class CallQueue:
         return len(self._ready) + len(self._waiting) + len(self._held) + len(self._last)
 
     def put(self, call: Call) -> None:
-        """Run the call as soon as its priority allows."""
-        heappush(self._ready, (call.priority, call.index, call))
+        """Run the call as soon as its priority allows: a timeout does not change it."""
+        heappush(self._ready, (-call.retries, call.index, call))
 
     def put_later(self, call: Call, wait_s: float) -> None:
         """Run the call after a wait, during which it holds no slot."""
@@ -165,12 +165,6 @@ class Gate:
         self._progress = progress
         self.waiting: Call | None = None
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def target(self) -> int:
-        """How many calls may be in flight now."""
-        controller = self._settings.controller
-        return self._settings.concurrency if controller is None else controller.target_concurrency
 
     @property
     def blocked(self) -> bool:

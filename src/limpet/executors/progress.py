@@ -170,10 +170,7 @@ class HookRunner:
         self._hooks = hooks
         self._progress = progress
         self._on_done = on_done
-        self._running: set[asyncio.Future[None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._running)
+        self.running: set[asyncio.Future[None]] = set()
 
     def started(self, attempt: Attempt) -> None:
         if self._hooks.on_attempt_start is not None:
@@ -183,22 +180,17 @@ class HookRunner:
         if self._hooks.on_attempt_end is not None:
             self._call(self._hooks.on_attempt_end, attempt)
 
-    def completed(self, finished: Finished[Any, Any], then: Callable[[], None]) -> None:
-        """An input is done. When its hook has returned, the bar advances and `then` is called."""
-
-        def end() -> None:
-            self._progress.advance()
-            then()
-
-        hook = self._hooks.on_complete
-        if hook is None or not self._call(hook, finished, end):
-            end()
+    def completed(self, finished: Finished[Any, Any], then: Callable[[int], None]) -> None:
+        """An input is done. When its hook has returned, `then` is called with its index."""
+        hook, index = self._hooks.on_complete, finished.index
+        if hook is None or not self._call(hook, finished, lambda: then(index)):
+            then(index)
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for running async hooks, then cancel and log those that are late."""
-        if not self._running:
+        if not self.running:
             return
-        late = await countdown.wait(self._running, timeout_s)
+        late = await countdown.wait(self.running, timeout_s)
         for task in late:
             task.cancel()
         if late:
@@ -222,7 +214,7 @@ class HookRunner:
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(event).__name__)
             return False
-        self._running.add(running)
+        self.running.add(running)
         # Not in the task itself: an eager task ends before it is added.
         running.add_done_callback(functools.partial(self._done, hook, then))
         return True
@@ -230,7 +222,7 @@ class HookRunner:
     def _done(
         self, hook: Any, then: Callable[[], None] | None, ended: asyncio.Future[None]
     ) -> None:
-        self._running.discard(ended)
+        self.running.discard(ended)
         if ended.cancelled():
             late = asyncio.CancelledError()
             self._progress.log_fault(late, "the hook %s was cancelled before it ended", hook)

@@ -53,6 +53,11 @@ class ConcurrencyController:
         collapse_window_seconds: Time span in which errors cause a collapse.
         collapse_error_threshold: Number of errors that cause a collapse.
 
+    Attributes:
+        target_concurrency: How many calls may be in flight now.
+        smoothed_latency_seconds: The exponentially weighted latency of successes; None before the
+            first.
+
     Raises:
         ValueError: An argument is out of range.
     """
@@ -85,7 +90,8 @@ class ConcurrencyController:
             1, collapse_error_threshold=collapse_error_threshold
         )
         self._target = self._clamped(positive_number(initial_target=initial_target))
-        self._smoothed_latency: float | None = None
+        self.target_concurrency = int(self._target)
+        self.smoothed_latency_seconds: float | None = None
         self._listeners: list[Callable[[], None]] = []
         self.start()
 
@@ -99,23 +105,13 @@ class ConcurrencyController:
         self._trouble = False
         self._errors: deque[float] = deque(maxlen=self.collapse_error_threshold)
 
-    @property
-    def target_concurrency(self) -> int:
-        """How many calls may be in flight now."""
-        return int(self._target)
-
-    @property
-    def smoothed_latency_seconds(self) -> float | None:
-        """The exponentially weighted latency of successes; None before the first."""
-        return self._smoothed_latency
-
     def record_success(self, latency_seconds: float) -> None:
         """Record a successful call and its latency."""
-        if self._smoothed_latency is None:
-            self._smoothed_latency = float(latency_seconds)
+        if self.smoothed_latency_seconds is None:
+            self.smoothed_latency_seconds = float(latency_seconds)
         else:
-            gap = latency_seconds - self._smoothed_latency
-            self._smoothed_latency += self.smoothing_factor * gap
+            gap = latency_seconds - self.smoothed_latency_seconds
+            self.smoothed_latency_seconds += self.smoothing_factor * gap
         self._end_window_if_due(now())
 
     def record_timeout(self) -> None:
@@ -149,11 +145,11 @@ class ConcurrencyController:
         self._trouble = False
 
     def _move_to(self, target: float) -> None:
-        before = self.target_concurrency
         # Clamped when stored, not when read: a target that had grown far beyond the maximum would
         # absorb the next decreases without effect.
         self._target = self._clamped(target)
-        if self.target_concurrency != before:
+        if self.target_concurrency != int(self._target):
+            self.target_concurrency = int(self._target)
             for listener in list(self._listeners):
                 listener()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.pacing.pacer import Cost, Pacer
 from limpet.pacing.signals import Signal, classify
-from limpet.pacing.ticket import Observation, Ticket
+from limpet.pacing.ticket import Ticket, observe_into
 
 _WORKER = object()
 
@@ -141,11 +141,6 @@ class Leave:
 
     # ---- the end of the attempt -----------------------------------------------------------------
 
-    @property
-    def observation(self) -> Observation | None:
-        """Where the cell's observations go outside of a call; None: nowhere."""
-        return None if self._ticket is None else self._ticket.observation
-
     def ok(self) -> None:
         """The attempt succeeded."""
         if (ticket := self._take()) is not None:
@@ -232,8 +227,13 @@ def current_leave() -> Leave:
 
 
 def take_leave(leave: Leave) -> None:
-    """Make this the leave of everything that runs in this context from now on."""
+    """Make this the leave of everything that runs in this context from now on.
+
+    What is observed outside of a call then belongs to the leave's ticket, if it has one.
+    """
     _current.set(leave)
+    if leave._ticket is not None:  # noqa: SLF001 - our own class
+        observe_into(leave._ticket.observation)  # noqa: SLF001
 
 
 def asks_for_each_call() -> None:

@@ -27,11 +27,7 @@ survive pickling.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from limpet.fingerprints.differences import Difference
-    from limpet.run.planning.plan import Plan
+from typing import Any, TypeVar
 
 E = TypeVar("E", bound=Exception)
 _NOT_SHOWN = object()
@@ -168,18 +164,18 @@ class FunctionChangedError(LimpetError):
     """The code changed since the results on disk were made: the caller must choose.
 
     Attributes:
-        plan: What a redo would do, if known.
+        plan: The `Plan` of a redo, if known.
         took: The time and cost of the existing results, in words; empty: unknown.
         before: The digest of each part that made the results.
         files: The names of files that changed since.
-        differences: What changed, if known.
+        differences: What changed, if known: each a `Difference` of two fingerprints.
     """
 
-    plan: "Plan | None" = None
+    plan: Any = None
     took: str = ""
     before: Mapping[str, str] = MappingProxyType({})
     files: Sequence[str] = ()
-    differences: "Sequence[Difference]" = ()
+    differences: Sequence[Any] = ()
 
 
 class JournalError(LimpetError):

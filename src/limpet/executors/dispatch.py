@@ -31,7 +31,7 @@ from limpet.executors.inputs import NO_SINK, NOTHING, Inputs, Sink
 from limpet.executors.options import FirstCalls, Settings
 from limpet.executors.progress import HookRunner, Progress
 from limpet.executors.settlement import Action, Decision, Settlement
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.pacer import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""

@@ -24,7 +24,7 @@ from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.loops import end_if_forked, silence
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.pacer import Ticket
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""

@@ -12,8 +12,7 @@ from typing import Any
 from limpet.executors.details import Call
 from limpet.executors.options import Settings
 from limpet.executors.progress import Progress
-from limpet.pacing.pacer import Cost, Pacer
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.pacer import Cost, Pacer, Ticket
 
 # ---- Which call is retried next, and which must still wait? -------------------------------------
 #

@@ -139,7 +139,7 @@ class Dispatch:
             return False
         error = settlement.cancelled_on_request(index)
         call.details.log_exception(error)
-        self._carry_out(call, Decision(Action.FAIL, error, on_request=True), None)
+        self._carry_out(call, Decision(Action.FAIL, error, on_request=True))
         self.pump()
         return True
 
@@ -195,7 +195,10 @@ class Dispatch:
             call = self._queue.pop() or self._take() or self._queue.pop_last()
             if call is None:
                 return
-            self._gate.admit(call)
+            if self._settings.pacer is None:
+                self._start(call, None)
+            else:
+                self._gate.admit(call, self._settings.pacer)
 
     def _target(self) -> int:
         controller = self._settings.controller
@@ -240,15 +243,16 @@ class Dispatch:
         if not self._inputs.fetched and not self._has_room():
             return None
         # While the pacer only probes, a new input may be the one that passes.
-        first = self._first_calls
-        if first.limits and not (first.may_take(self.in_progress()) or self._gate.blocked):
+        limits = self._first_calls.limits
+        if limits and not (self._first_calls.may_take(self.in_progress()) or self._gate.blocked):
             return None
         taken = self._inputs.take()
         if taken is NOTHING:
             return None
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
-        self._first_calls.took()
+        if limits:
+            self._first_calls.took()
         self._sink.take(call)
         return call
 
@@ -261,18 +265,19 @@ class Dispatch:
             if self._stopping:
                 attempt.retry_in = None
             self._hooks.ended(attempt)
-            self._carry_out(attempt.call, decision, value)
+            if decision.action is Action.COMPLETE:
+                self._finish(attempt.call, value, None)
+            else:
+                self._carry_out(attempt.call, decision)
         except BaseException as bug:  # noqa: BLE001 - the run raises it instead of hanging
             self._crash(bug)
         finally:
             self._settling = outer
         self.pump()
 
-    def _carry_out(self, call: Call, decision: Decision, value: Any) -> None:
+    def _carry_out(self, call: Call, decision: Decision) -> None:
         error = decision.error
-        if decision.action is Action.COMPLETE:
-            self._finish(call, value, None)
-        elif decision.action is Action.CRASH:
+        if decision.action is Action.CRASH:
             self._crash(error or AssertionError("a crash has a reason"))
         elif not isinstance(error, Exception):
             return  # it did not run

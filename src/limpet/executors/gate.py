@@ -171,12 +171,8 @@ class Gate:
         pacer = self._settings.pacer
         return pacer is not None and pacer.blocked
 
-    def admit(self, call: Call) -> None:
+    def admit(self, call: Call, pacer: Pacer) -> None:
         """Start the call now, or as soon as the pacer issues a ticket."""
-        pacer = self._settings.pacer
-        if pacer is None:
-            self._start(call, None)
-            return
         cost = self._cost_of(call)
         # Not the call itself: the pacer keeps owners for minutes, which would keep inputs alive.
         owner = (id(self), call.index)

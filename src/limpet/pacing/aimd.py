@@ -13,13 +13,17 @@ from limpet.arguments import number_from, positive_number, share, whole_number_f
 # Outside a loop it is the monotonic clock, which a real loop uses too.
 
 
-def now() -> float:
-    """Return the running loop's time, or `time.monotonic()` without a running loop."""
+def clock() -> Callable[[], float]:
+    """Return the running loop's clock, or `time.monotonic` without a running loop."""
     try:
-        loop = asyncio.get_running_loop()
+        return asyncio.get_running_loop().time
     except RuntimeError:
-        return time.monotonic()
-    return loop.time()
+        return time.monotonic
+
+
+def now() -> float:
+    """Return the time by that clock."""
+    return clock()()
 
 
 # ---- How many concurrent calls, judging only by successes, timeouts and refusals? ---------------
@@ -101,7 +105,8 @@ class ConcurrencyController:
         A run calls this first: the time since construction, perhaps by another clock, does not
         count.
         """
-        self._window_started_at = now()
+        self._clock = clock()
+        self._window_started_at = self._clock()
         self._trouble = False
         self._errors: deque[float] = deque(maxlen=self.collapse_error_threshold)
 
@@ -112,16 +117,16 @@ class ConcurrencyController:
         else:
             gap = latency_seconds - self.smoothed_latency_seconds
             self.smoothed_latency_seconds += self.smoothing_factor * gap
-        self._end_window_if_due(now())
+        self._end_window_if_due(self._clock())
 
     def record_timeout(self) -> None:
         """Record a call that timed out."""
         self._trouble = True
-        self._end_window_if_due(now())
+        self._end_window_if_due(self._clock())
 
     def record_error(self) -> None:
         """Record a call the provider refused."""
-        at = now()
+        at = self._clock()
         self._trouble = True
         self._errors.append(at)
         full = len(self._errors) == self.collapse_error_threshold

@@ -27,7 +27,11 @@ survive pickling.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.differences import Difference
+    from limpet.run.planning.plan import Plan
 
 E = TypeVar("E", bound=Exception)
 _NOT_SHOWN = object()
@@ -164,18 +168,18 @@ class FunctionChangedError(LimpetError):
     """The code changed since the results on disk were made: the caller must choose.
 
     Attributes:
-        plan: The `Plan` of a redo, if known.
+        plan: What a redo would do, if known.
         took: The time and cost of the existing results, in words; empty: unknown.
         before: The digest of each part that made the results.
         files: The names of files that changed since.
-        differences: What changed, if known: each a `Difference` of two fingerprints.
+        differences: What changed, if known.
     """
 
-    plan: Any = None
+    plan: "Plan | None" = None
     took: str = ""
     before: Mapping[str, str] = MappingProxyType({})
     files: Sequence[str] = ()
-    differences: Sequence[Any] = ()
+    differences: "Sequence[Difference]" = ()
 
 
 class JournalError(LimpetError):

@@ -20,6 +20,7 @@ Still open. The bound counts calls, not bytes: large inputs can still fill the m
 import asyncio
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from limpet.executors import settlement
@@ -58,7 +59,7 @@ class Dispatch:
         self._inputs = inputs
         self._sink = sink
         self._progress = progress
-        self._hooks = HookRunner(settings.hooks, progress, self._pump_next)
+        self._hooks = HookRunner(progress, self._pump_next)
         self._gate = Gate(settings, self._start, self.pump, progress)
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = CallQueue(self.pump)
@@ -205,7 +206,8 @@ class Dispatch:
         return self._settings.concurrency if controller is None else controller.target_concurrency
 
     def _start(self, call: Call, ticket: Ticket | None) -> None:
-        self._hooks.started(self.flight.start(call, ticket))
+        attempt = self.flight.start(call, ticket)
+        self._hooks.call(self._settings.hooks.on_attempt_start, attempt)
 
     def _pump_soon(self) -> None:
         # Not at once: the target mostly changes while an attempt is being settled. On our own
@@ -264,7 +266,7 @@ class Dispatch:
             decision = self._settlement.decide(attempt, error)
             if self._stopping:
                 attempt.retry_in = None
-            self._hooks.ended(attempt)
+            self._hooks.call(self._settings.hooks.on_attempt_end, attempt)
             if decision.action is Action.COMPLETE:
                 self._finish(attempt.call, value, None)
             else:
@@ -320,7 +322,9 @@ class Dispatch:
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._sink.finish(finished)
-        self._hooks.completed(finished, self._done)
+        done = partial(self._done, call.index)
+        if not self._hooks.call(self._settings.hooks.on_complete, finished, done):
+            done()
 
     def _done(self, index: int) -> None:
         """An input's hook has returned; it may have stopped the run."""

@@ -166,25 +166,10 @@ class Hooks:
 class HookRunner:
     """Calls the hooks of one run and keeps track of the async ones still running."""
 
-    def __init__(self, hooks: Hooks, progress: Progress, on_done: Callable[[], None]) -> None:
-        self._hooks = hooks
+    def __init__(self, progress: Progress, on_done: Callable[[], None]) -> None:
         self._progress = progress
         self._on_done = on_done
         self.running: set[asyncio.Future[None]] = set()
-
-    def started(self, attempt: Attempt) -> None:
-        if self._hooks.on_attempt_start is not None:
-            self._call(self._hooks.on_attempt_start, attempt)
-
-    def ended(self, attempt: Attempt) -> None:
-        if self._hooks.on_attempt_end is not None:
-            self._call(self._hooks.on_attempt_end, attempt)
-
-    def completed(self, finished: Finished[Any, Any], then: Callable[[int], None]) -> None:
-        """An input is done. When its hook has returned, `then` is called with its index."""
-        hook, index = self._hooks.on_complete, finished.index
-        if hook is None or not self._call(hook, finished, lambda: then(index)):
-            then(index)
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for running async hooks, then cancel and log those that are late."""
@@ -196,13 +181,19 @@ class HookRunner:
         if late:
             await asyncio.wait(late, timeout=timeout_s)
 
-    def _call(
+    def call(
         self,
-        hook: Callable[[Any], Awaitable[None] | None],
+        hook: Callable[[Any], Awaitable[None] | None] | None,
         event: Any,
         then: Callable[[], None] | None = None,
     ) -> bool:
-        """Call a hook. Returns whether it is still running; `then` is called when it ends."""
+        """Call a hook, if there is one.
+
+        Returns:
+            Whether it is still running; then `then` is called when it ends.
+        """
+        if hook is None:
+            return False
         try:
             result = hook(event)
             if isinstance(result, asyncio.Future):

@@ -92,7 +92,7 @@ class Flight:
         if attempt.cancelled is not None:
             attempt.task.cancel()  # an eager task was cancelled by its own code
         if self._watch is None:
-            self._watch_for(self._timeout_s)
+            self._watch = Countdown(self._timeout_s, self._cancel_overdue)
         return attempt
 
     async def _fly(self, attempt: Attempt) -> None:
@@ -171,9 +171,6 @@ class Flight:
             silence(attempt.task)
             self.given_up.add(attempt.task)
 
-    def _watch_for(self, seconds: float) -> None:
-        self._watch = Countdown(seconds, self._cancel_overdue)
-
     def _cancel_overdue(self) -> None:
         self._watch = None
         now = self._loop.time()
@@ -195,7 +192,7 @@ class Flight:
             elif attempt.cancelled is None:
                 self.cancel(attempt.index, Cancelled.TIMEOUT)
         if soonest_s < math.inf:
-            self._watch_for(soonest_s)
+            self._watch = Countdown(soonest_s, self._cancel_overdue)
 
 
 def _not_awaitable(function: Any, result: Any) -> NotAwaitableError:

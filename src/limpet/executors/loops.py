@@ -142,17 +142,11 @@ def run_here(
             raise _broken(loop) from error
         finally:
             if task.done():
-                _close(loop, given_up)
-
-
-def _close(
-    loop: asyncio.AbstractEventLoop, given_up: Callable[[], Collection[asyncio.Task[Any]]]
-) -> None:
-    try:
-        loop.run_until_complete(_cancel_remaining(given_up))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
+                try:
+                    loop.run_until_complete(_cancel_remaining(given_up()))
+                    loop.run_until_complete(loop.shutdown_asyncgens())
+                finally:
+                    loop.close()
 
 
 def _tick(loop: asyncio.AbstractEventLoop) -> None:
@@ -171,13 +165,13 @@ def _broken(loop: asyncio.AbstractEventLoop) -> LimpetError:
     )
 
 
-async def _cancel_remaining(given_up: Callable[[], Collection[asyncio.Task[Any]]]) -> None:
+async def _cancel_remaining(given_up: Collection[asyncio.Task[Any]]) -> None:
     remaining = asyncio.all_tasks() - {asyncio.current_task()}
     for task in remaining:
         task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # a cancellation takes two turns to pass through an awaited future
-    waited_for = [task for task in remaining if task not in given_up()]
+    waited_for = [task for task in remaining if task not in given_up]
     if waited_for:
         await asyncio.wait(waited_for, timeout=CLEANUP_GRACE_S)
     for task in remaining:

@@ -208,11 +208,10 @@ class Server:
 
         try:
             return await asyncio.to_thread(work)
-        except (LimpetError, OSError, ValueError) as error:
+        except Exception as error:
             self.runs.forget(address)  # it may have been replaced, or be damaged: begin anew
-            return failed(error)
-        except Exception:
-            self.runs.forget(address)
+            if isinstance(error, (LimpetError, OSError, ValueError)):
+                return failed(error)
             raise
 
     async def _answered(

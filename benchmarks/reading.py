@@ -33,7 +33,7 @@ from limpet.run.planning.items_file import Contents, write_items
 from limpet.run.reading import RunReader
 from limpet.run.reading.heads import HeadQuery, Heads
 from limpet.view.opened_runs import OpenedRun
-from limpet.view.run_answers import RunAnswers
+from limpet.view.run_answers import run_answer
 
 NEW = 334
 """So many items are a thousand cells: an answer and two scores each."""
@@ -164,7 +164,7 @@ def open_heads(run: Path) -> Heads:
 def open_page(run: Path) -> None:
     """Read all that the page of a run shows first."""
     opened = OpenedRun(run)
-    answer = RunAnswers().answer(opened, run.name, can_label=False)
+    answer = run_answer(opened, run.name, can_label=False)
     assert answer["state"] == "running", answer["state"]
     list(opened.heads.read(range(100)))  # the first rows
 

@@ -49,17 +49,6 @@ def is_deep_text(text: str | bytes, most: int = MOST_LEVELS) -> bool:
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > most
 
 
-def is_deep(value: Any, most: int = MOST_LEVELS) -> bool:
-    """Return whether parsed JSON has more than `most` levels."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(most):
-        children = [parent.values() if isinstance(parent, dict) else parent for parent in level]
-        level = [child for group in children for child in group if isinstance(child, (dict, list))]
-        if not level:
-            return False
-    return True
-
-
 class NotPlainError(TypeError):
     """A value cannot be stored as JSON."""
 

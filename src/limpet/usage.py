@@ -180,11 +180,6 @@ def _cost(value: Any) -> float:
 def _models(value: Any) -> dict[str, Counts]:
     models: dict[str, Counts] = {}
     for model, counts in value.items():
-        if type(counts) is dict and counts.keys() <= _PLACES.keys():
-            own = _own_counts(counts)
-            if own is not None:
-                models[str(model)] = own
-                continue
         known = {name: count for name, count in {**counts}.items() if count is not None}
         if not all(map(_is_count, known.values())):
             raise ValueError

@@ -27,7 +27,7 @@ from e2e.servers import (
 )
 
 import limpet
-from limpet.pacing.ticket import Observation, observe_into
+from limpet.pacing.observation import Observation, observe_into
 from limpet.workflows import http, nat
 from tests.exported import exported
 

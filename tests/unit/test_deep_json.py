@@ -14,7 +14,7 @@ from limpet.datasets import Dataset
 from limpet.evaluators import json_match
 from limpet.evaluators.protocol import Scored
 from limpet.journal.lines import LineKind, kind_of
-from limpet.json_values import MOST_LEVELS, is_deep, is_deep_text
+from limpet.json_values import MOST_LEVELS, is_deep_text
 from limpet.models.schema import parse_reply
 from limpet.run.record_fields import RecordNames
 from limpet.run.results.output_files import AnswerRows
@@ -132,7 +132,6 @@ def test_levels_are_counted_as_they_are_parsed(value, most, ascii_only, indent):
     is_deeper = depth_of(value) > most
     assert is_deep_text(text, most) == is_deeper
     assert is_deep_text(text.encode(errors="surrogatepass"), most) == is_deeper
-    assert is_deep(value, most) == is_deeper
 
 
 @given(st.text(alphabet='[]{}"\\a'))

@@ -51,12 +51,9 @@ def question_about(
     lines = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
     lines += [f"the existing results took {changed.took}"] if changed.took else []
     lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
-    return LimpetError("\n".join(lines), hint=_hint(redone, kept, is_named=is_named))
-
-
-def _hint(redone: Plan | None, kept: Plan | None, *, is_named: bool) -> str:
     choices = _choices("--redo", redone, "--keep", kept)
-    return f"{choices}; {_IN_ITS_OWN_RUN}" if is_named else choices
+    hint = f"{choices}; {_IN_ITS_OWN_RUN}" if is_named else choices
+    return LimpetError("\n".join(lines), hint=hint)
 
 
 def _choices(redo: str, redone: Plan | None, keep: str, kept: Plan | None) -> str:
@@ -95,8 +92,6 @@ def answer_to(
     answer: str = click.prompt(
         "redo, keep or stop?", "stop", type=choices, prompt_suffix=" ", show_choices=False, err=True
     )
-    if answer == "redo":
-        return "redo"
-    if answer == "keep":
-        return "keep"
-    raise ChoseToStopError("the workflow changed: nothing was run", hint=question.hint)
+    if answer == "stop":
+        raise ChoseToStopError("the workflow changed: nothing was run", hint=question.hint)
+    return "redo" if answer == "redo" else "keep"

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.error_exit import DONE, FAILED, INCONCLUSIVE, USAGE, say_error
+from limpet.cli.error_exit import (
+    DONE,
+    FAILED,
+    INCONCLUSIVE,
+    USAGE,
+    named_number,
+    say_error,
+)
 from limpet.errors import LimpetError
 from limpet.report.comparison import comparison_lines, gate_words
 from limpet.report.comparison_data import comparison_data
@@ -77,11 +84,7 @@ def read_margins(values: Sequence[str]) -> dict[str, float]:
     """Read `--fail-if-worse`: NAME=MARGIN."""
     margins: dict[str, float] = {}
     for text in values:
-        name, _, number = text.rpartition("=")
-        try:
-            margin = float(number)
-        except ValueError:
-            margin = math.nan
+        name, margin = named_number(text)
         if not name or not (math.isfinite(margin) and margin >= 0):
             raise click.UsageError(
                 f"--fail-if-worse {text}: must be NAME=MARGIN, for example {name or text}=0.02"
@@ -150,13 +153,10 @@ class Compared(NamedTuple):
             return comparison_data(self.comparison)
         return {"error": str(self.error)}
 
-    def put(self) -> None:
-        """Print what was found."""
-        if self.comparison is not None:
+    def say(self, *, talks: bool) -> None:
+        """Print what was found, if the view talks, or why they cannot be compared."""
+        if self.comparison is not None and talks:
             put("", *comparison_lines(self.comparison))
-
-    def say_error(self) -> None:
-        """Print why they cannot be compared, if so."""
         if self.error is not None:
             say_error(f"--against: {self.error}", self.error.hint)
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import math
 import os
 import shutil
 import signal
@@ -30,7 +31,8 @@ class ReaderGoneError(Exception):
 def report_error(error: BaseException) -> int:
     """Print what happened to stderr and return the exit code; with `--json`, also to stdout."""
     code, message, hint = _say_what_happened(error)
-    if message is not None and _wants_json():
+    # click may not have got as far as parsing the flag.
+    if message is not None and "--json" in sys.argv[1:]:
         _put_event(error, code, message, hint)
     return code
 
@@ -84,11 +86,6 @@ def _about_disk(error: OSError) -> tuple[str, str | None]:
     return f"{what}: cannot be read or written: {error.strerror}", hint
 
 
-def _wants_json() -> bool:
-    """Return whether `--json` was given. click may not have got as far as parsing it."""
-    return "--json" in sys.argv[1:]
-
-
 def _put_event(error: BaseException, code: int, message: str, hint: str | None) -> None:
     """Write the error as the last event to stdout, for a program that reads it."""
     cause = error.__cause__
@@ -124,6 +121,15 @@ def _say_users_traceback(error: BaseException) -> None:
     else:
         return
     click.echo(harmless(_masked(trace)) + "\n", err=True)
+
+
+def named_number(text: str) -> tuple[str, float]:
+    """Return the parts of NAME=NUMBER: an empty name or NaN stands for what it lacks."""
+    name, _, number = text.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        return name, math.nan
 
 
 @contextlib.contextmanager
@@ -172,7 +178,6 @@ def _wrapped(text: str, begins_at: int) -> str:
             initial_indent=begin,
             break_long_words=False,
             break_on_hyphens=False,
-            drop_whitespace=True,
             replace_whitespace=False,
         )
         for begin, line in zip(begins, lines, strict=True)

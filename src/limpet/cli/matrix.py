@@ -68,7 +68,8 @@ def in_own_process(function: Callable[[], T]) -> T:
     try:
         with tempfile.TemporaryFile() as report:
             pid = _forked(function, report.fileno(), held, lifeline)
-            code = os.waitstatus_to_exitcode(_waited_for(pid))
+            with _passing_signals_to(pid):
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             report.seek(0)
             content = report.read()
     finally:
@@ -106,11 +107,6 @@ def _end_with_parent(held: int) -> None:
     with suppress(OSError):
         os.read(held, 1)  # returns when the other end is closed
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _waited_for(pid: int) -> int:
-    with _passing_signals_to(pid):
-        return os.waitpid(pid, 0)[1]
 
 
 @contextmanager

@@ -30,11 +30,10 @@ from limpet.cli.run_ending import Ended, ending_of, next_steps, say_ended
 from limpet.cli.run_flags import (
     Floor,
     RunFlags,
+    check_flags,
     check_matrix,
-    check_redo,
     check_skipped,
     read_against,
-    read_engine,
     read_floors,
 )
 from limpet.cli.shown_command import shown_path
@@ -65,49 +64,25 @@ def command(
     *,
     only_plan: bool,
     redo: bool,
-    redo_steps: tuple[str, ...],
-    redo_items: tuple[str, ...],
-    keep: bool,
-    retry_failed: bool | None,
-    early_stop: bool | None,
-    goals: tuple[str, ...],
-    engine: str | None,
-    limit: int | None,
     trials: int | None,
     settings: tuple[str, ...],
     env_file: Path | None,
+    config_file: Path | None,
     only: tuple[str, ...],
-    quiet: bool,
-    as_json: bool,
-    floors: tuple[str, ...],
     against: str | None,
     margins: tuple[str, ...],
     inconclusive: str | None,
     **given: Any,
 ) -> int:
-    """Run an evaluation, or resume it."""
-    if quiet and as_json:
-        raise click.UsageError("--quiet and --json cannot be combined")
+    """Run an evaluation, or resume it. `given` holds the fields of `RunFlags` and of `Flags`."""
+    base = read_against(against, margins, inconclusive)
+    flags = RunFlags(base, **{name: given.pop(name) for name in RunFlags._fields if name in given})
+    check_flags(flags, redo=redo)
     if redo:
-        check_redo(redo_items, keep=keep)
-        redo_steps = ("workflow", *redo_steps)
+        flags = flags._replace(redo_steps=("workflow", *flags.redo_steps))
     here = Path.cwd()
-    flags = RunFlags(
-        redo_steps,
-        redo_items,
-        keep,
-        retry_failed,
-        early_stop,
-        goals,
-        limit,
-        floors,
-        read_against(against, margins, inconclusive),
-        read_engine(engine),
-        quiet,
-        as_json,
-    )
     with stdout_for_data() as out:
-        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings, None, env_file)
+        made_by = MadeBy(config_file or file, given, trials, settings, None, env_file)
         check_skipped(given, flags)
         matrix = made_by.matrix()
         check_matrix(only, flags.against, has_matrix=matrix is not None)
@@ -119,7 +94,7 @@ def command(
         runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]
         check_directory(runs[0].config.run, is_variant=matrix is not None)
         if only_plan:
-            with no_exit(), _busy(quiet=quiet, as_json=as_json):
+            with no_exit(), _busy(flags):
                 plans = [_plan(run.config, run.prepared) for run in runs]
         elif matrix is None:
             ended, view = _run_or_ask(runs[0], flags, partial(_view, out, flags), here)
@@ -136,7 +111,7 @@ def command(
             )
     if only_plan:
         for run, plan in zip(runs, plans, strict=True):
-            _put_plan(plan, made_by.file, run.made_by.variant, as_json=as_json)
+            _put_plan(plan, made_by.file, run.made_by.variant, as_json=flags.as_json)
         return DONE
     if matrix is not None:
         return say_variants_ended(matrix, endings, runs[0].config.run.parent, here, flags)
@@ -156,7 +131,7 @@ class _Ready(NamedTuple):
 def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
     continues = flags.keep or flags.forces or flags.limit is not None
     config = made_by.read(continue_run=continues)
-    prepared = _prepare(config, quiet=flags.quiet, as_json=flags.as_json)
+    prepared = _prepare(config, flags)
     least = read_floors(flags.floors, list(prepared.evaluators))
     if flags.against is not None:
         flags.against.check(config.run, list(prepared.evaluators))
@@ -202,16 +177,16 @@ def _check_forced(prepared: Arguments, redo: Redo) -> None:
     forced(redo, on_change, list(prepared.evaluators), items, selection)
 
 
-def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Arguments:
+def _prepare(config: Config | NatConfig, flags: RunFlags) -> Arguments:
     """Import what the file names and report skipped rows, before any call is made."""
     known = 0
-    if isinstance(config, NatConfig) and not quiet:
+    if isinstance(config, NatConfig) and not flags.quiet:
         known = len(config.notes)
         for note in config.notes:
             _warn(note)
-    with no_exit(), _busy(quiet=quiet, as_json=as_json):
+    with no_exit(), _busy(flags):
         prepared = config.prepare()
-    if isinstance(config, NatConfig) and not quiet:
+    if isinstance(config, NatConfig) and not flags.quiet:
         for note in config.notes[known:]:
             _warn(note)
         bad_rows = prepared.dataset.bad_rows
@@ -223,8 +198,8 @@ def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Argum
     return prepared
 
 
-def _busy(*, quiet: bool, as_json: bool) -> AbstractContextManager[None]:
-    return nullcontext() if quiet or as_json else busy("preparing the run")
+def _busy(flags: RunFlags) -> AbstractContextManager[None]:
+    return nullcontext() if flags.quiet or flags.as_json else busy("preparing the run")
 
 
 def _view(out: TextIO, flags: RunFlags, variant: Variant | None = None) -> View:

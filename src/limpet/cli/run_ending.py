@@ -142,7 +142,8 @@ def say_ended(ended: Ended, view: View) -> None:
         stderr_console().print()
         for line in remarks(ended.result.summary, ended.seconds):
             say(line, "dim")
-    _say_compared(ended.compared, talks=talks)
+    if ended.compared is not None:
+        ended.compared.say(talks=talks)
     say_why(ended, view)
     if talks:
         for line in ended.next:  # not wrapped, to be copied into a shell
@@ -165,13 +166,6 @@ def say_why(ended: Ended, view: View) -> None:
 def _early_stop_hint(reason: EarlyStopError) -> str:
     """Return the hint of an early stop, with the flag instead of the option."""
     return str(reason.hint).replace("early_stop=False", "--no-early-stop")
-
-
-def _say_compared(compared: "Compared | None", *, talks: bool) -> None:
-    if compared is not None and talks:
-        compared.put()
-    if compared is not None:
-        compared.say_error()
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:

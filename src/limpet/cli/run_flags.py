@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from limpet.cli.error_exit import named_number
 from limpet.engines.spec import ENGINES
 from limpet.run.api import Arguments
 from limpet.run.options import RunOptions, as_retry
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class RunFlags(NamedTuple):
     """What the command line asks of each run."""
 
+    against: "Against | None"
     redo_steps: tuple[str, ...]
     redo_items: tuple[str, ...]
     keep: bool
@@ -29,7 +31,6 @@ class RunFlags(NamedTuple):
     goals: tuple[str, ...]
     limit: int | None
     floors: tuple[str, ...]
-    against: "Against | None"
     engine: str | None
     quiet: bool
     as_json: bool
@@ -86,15 +87,11 @@ def _read_score(
     flag: str, text: str, evaluators: Collection[str], example: float
 ) -> tuple[ScoreName, float]:
     """Read the NAME=NUMBER of a flag."""
-    whole, _, number = text.rpartition("=")
+    whole, value = named_number(text)
     name = split_name(whole, evaluators)
     if whole and name is None:
         hint = did_you_mean(whole, evaluators)
         raise click.UsageError(f"{flag} {text}: unknown evaluator {whole!r}{hint}")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
     if name is None or not math.isfinite(value):
         known = whole or nearest(text, evaluators) or "NAME"
         raise click.UsageError(f"{flag} {text}: must be NAME=NUMBER, for example {known}={example}")
@@ -114,26 +111,23 @@ def read_against(
     return against
 
 
-def read_engine(engine: str | None) -> str | None:
-    """Read `--engine`."""
-    if engine is not None and engine not in ENGINES:
-        raise click.UsageError(
-            f"--engine={one_line(repr(engine))}: must be processes or ray; for more, "
-            "--set 'engine={processes: 4}'; for none, --set engine=null"
-            + did_you_mean(engine, ENGINES)
-        )
-    return engine
+# ---- flags that are wrong, or exclude each other ------------------------------------------------
 
 
-# ---- flags that exclude each other --------------------------------------------------------------
-
-
-def check_redo(items: Sequence[str], *, keep: bool) -> None:
-    """Refuse what does not go with `--redo`."""
-    if keep:
+def check_flags(flags: RunFlags, *, redo: bool) -> None:
+    """Refuse an unknown engine, and flags that do not go together."""
+    if flags.quiet and flags.as_json:
+        raise click.UsageError("--quiet and --json cannot be combined")
+    if redo and flags.keep:
         raise click.UsageError("--redo and --keep cannot be combined")
-    if items:
+    if redo and flags.redo_items:
         raise click.UsageError("--redo runs every item: use --redo or --redo-item, not both")
+    if flags.engine is not None and flags.engine not in ENGINES:
+        raise click.UsageError(
+            f"--engine={one_line(repr(flags.engine))}: must be processes or ray; for more, "
+            "--set 'engine={processes: 4}'; for none, --set engine=null"
+            + did_you_mean(flags.engine, ENGINES)
+        )
 
 
 def check_skipped(given: Mapping[str, Any], flags: RunFlags) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from limpet.cli.error_exit import DONE
+from limpet.cli.error_exit import DONE, named_number
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import (
     difference_lines,
@@ -132,11 +132,7 @@ def _read_below(
     """Read `--below`: a number, or NAME=NUMBER."""
     below = {}
     for text in limits:
-        name, _, number = text.rpartition("=")
-        try:
-            most = float(number)
-        except ValueError:
-            most = math.nan
+        name, most = named_number(text)
         if math.isnan(most):
             example = f"{name or 'NAME'}=0.5"
             raise click.UsageError(f"--below {text}: must be a number or, for example, {example}")

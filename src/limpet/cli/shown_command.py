@@ -6,7 +6,7 @@ They may end up in a CI log or a shell history. So secrets are masked.
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -19,8 +19,6 @@ _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
 """The flags whose values may be secret, and how many values each takes."""
 _REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
 """The flags that force something to run again, and how many values each takes."""
-_KEEP = "--keep"
-_STOP_WHEN = "--stop-when"
 
 
 def this_command() -> str:
@@ -39,17 +37,9 @@ def command_to_resume() -> str:
 def command_for_more() -> str:
     """Return the command that goes on where `stop_when` stopped, without secrets."""
     arguments = without_redo(sys.argv[1:])
-    flags = [argument.partition("=")[0].replace("_", "-") for argument in arguments]
-    if _STOP_WHEN not in flags:
-        return _shown_command([*arguments, "--set", "stop_when=null"])
-    left, kept = iter(arguments), []
-    for argument in left:
-        flag, equals, _ = argument.partition("=")
-        if flag.replace("_", "-") == _STOP_WHEN:
-            list(islice(left, 0 if equals else 1))
-        else:
-            kept.append(argument)
-    return _shown_command(kept)
+    kept = _without(arguments, {"--stop-when": 1})
+    is_of_file = len(kept) == len(arguments)
+    return _shown_command([*kept, "--set", "stop_when=null"] if is_of_file else kept)
 
 
 def shown_path(path: Path, here: Path) -> str:
@@ -73,18 +63,22 @@ def without_redo(arguments: Sequence[str]) -> list[str]:
 
     `--keep` beside them is left out too: alone, it would cancel what they began.
     """
+    kept = _without(arguments, _REDO)
+    return _without(kept, {"--keep": 0}) if len(kept) < len(arguments) else kept
+
+
+def _without(arguments: Sequence[str], flags: Mapping[str, int]) -> list[str]:
+    """Return arguments without flags that take so many values each."""
     left, kept = iter(arguments), []
     for argument in left:
         flag, equals, _ = argument.partition("=")
         name = flag.replace("_", "-")
-        if name in _REDO:
-            list(islice(left, 0 if equals else _REDO[name]))
+        if name in flags:
+            list(islice(left, 0 if equals else flags[name]))
         else:
             kept.append(argument)
             # A value of another flag may look like one of these.
             kept += islice(left, 0 if equals else _VALUES.get(name, 0))
-    if len(kept) < len(arguments):
-        kept = [argument for argument in kept if argument != _KEEP]
     return kept
 
 

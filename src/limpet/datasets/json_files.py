@@ -17,7 +17,7 @@ import orjson
 
 from limpet.datasets.rows import Flaw, Row, Rows, decoded, lines_of, raw_lines_of
 from limpet.errors import DatasetError
-from limpet.json_values import MOST_LEVELS, is_deep, is_deep_text
+from limpet.json_values import is_deep_text
 from limpet.text import one_line
 
 _BOM = "\ufeff"  # concatenated files contain one each
@@ -59,7 +59,7 @@ def read_jsonl(path: Path, place: str, *, nan: bool = False) -> Rows:
             continue
         finally:
             is_first = False
-        if _is_too_deep(values, raw):
+        if is_deep_text(text):
             yield Flaw(number, text, _TOO_DEEP)
         elif isinstance(values, dict):
             yield Row(number, values)
@@ -136,7 +136,7 @@ def _element(
     except RecursionError as error:
         raise _broken(text, at, place, _TOO_DEEP) from error
     # Where its end is found depends on the version of Python. So it is not skipped as bad rows are.
-    if text.count("[", at, end) + text.count("{", at, end) > MOST_LEVELS and is_deep(values):
+    if is_deep_text(text[at:end]):
         raise _broken(text, at, place, _TOO_DEEP)
     if isinstance(values, dict):
         return Row(number, values), end
@@ -225,16 +225,11 @@ def _plain_object(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(values, dict) or line.count(b'":') != len(values):
         return None
-    if _is_too_deep(values, line):
+    if is_deep_text(line):
         return None
     if not _EXACT.issuperset(map(type, values.values())) and _WIDE.search(line):
         return None
     return values
-
-
-def _is_too_deep(values: Any, line: bytes) -> bool:
-    # The number of brackets bounds the depth, and is fast to count.
-    return line.count(b"[") + line.count(b"{") > MOST_LEVELS and is_deep(values)
 
 
 def _repeated(pairs: list[tuple[str, Any]]) -> str:

@@ -42,8 +42,8 @@ from limpet.executors.threads import ProcessorUse, abandoned, begun_at
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
+from limpet.pacing.observation import Observation, observe_into
 from limpet.pacing.registry import pacing_with
-from limpet.pacing.ticket import Observation, observe_into
 from limpet.text import one_line, text_of
 from limpet.usage import Receipts, receipts_in
 

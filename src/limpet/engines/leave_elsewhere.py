@@ -16,9 +16,10 @@ from limpet.errors import LimpetError
 from limpet.pacing import signals
 from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.limits import Limit, number
+from limpet.pacing.observation import Observation
+from limpet.pacing.pacer import Ticket
 from limpet.pacing.registry import current_pacers
 from limpet.pacing.signals import FailureKind, Signal
-from limpet.pacing.ticket import Observation, Ticket
 
 MAY_START, ENDED, FORGET = "may_start", "ended", "forget"
 _OK, _TIMEOUT, _VOID, _SIGNAL = "ok", "timeout", "void", "signal"

@@ -126,9 +126,11 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.concurrency = _checked_concurrency(concurrency)
         self.max_concurrency = whole_number_from(1, max_concurrency=max_concurrency)
         self.cost = None if cost is None else function(cost=cost)
-        self.pacer = _checked_pacer(pacer)
+        if pacer is not None and not isinstance(pacer, Pacer):
+            raise TypeError(f"pacer={pacer!r}: must be a Pacer or None")
         if pacer is None and concurrency == "auto":
-            self.pacer = Pacer(max_in_flight=self.max_concurrency)
+            pacer = Pacer(max_in_flight=self.max_concurrency)
+        self.pacer = pacer
         self.tqdm_bar_format = tqdm_bar_format
         self.max_retries = whole_number_from(0, max_retries=max_retries)
         self.exit_on_error = exit_on_error
@@ -365,9 +367,3 @@ def _checked_concurrency(concurrency: Any) -> int | Literal["auto"]:
             f'concurrency={concurrency!r}: must be a whole number, 1 or more, or "auto"'
         )
     return whole_number_from(1, concurrency=concurrency)
-
-
-def _checked_pacer(pacer: Any) -> Pacer | None:
-    if pacer is not None and not isinstance(pacer, Pacer):
-        raise TypeError(f"pacer={pacer!r}: must be a Pacer or None")
-    return pacer

@@ -126,11 +126,6 @@ class Call:
         self.seen_completed = -1
         self.deferred = False
 
-    @property
-    def priority(self) -> int:
-        """Lower runs first: each retry lowers it by one. A timeout does not change it."""
-        return -self.retries
-
 
 class Attempt:
     """One attempt at one input, as hooks see it. Read-only.

@@ -18,9 +18,9 @@ Still open. The bound counts calls, not bytes: large inputs can still fill the m
 """
 
 import asyncio
-import functools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from limpet.executors import settlement
@@ -32,7 +32,7 @@ from limpet.executors.inputs import NO_SINK, NOTHING, Inputs, Sink
 from limpet.executors.options import FirstCalls, Settings
 from limpet.executors.progress import HookRunner, Progress
 from limpet.executors.settlement import Action, Decision, Settlement
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.pacer import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""
@@ -59,7 +59,7 @@ class Dispatch:
         self._inputs = inputs
         self._sink = sink
         self._progress = progress
-        self._hooks = HookRunner(settings.hooks, progress, self._pump_next)
+        self._hooks = HookRunner(progress, self._pump_next)
         self._gate = Gate(settings, self._start, self.pump, progress)
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = CallQueue(self.pump)
@@ -140,7 +140,7 @@ class Dispatch:
             return False
         error = settlement.cancelled_on_request(index)
         call.details.log_exception(error)
-        self._carry_out(call, Decision(Action.FAIL, error, on_request=True), None)
+        self._carry_out(call, Decision(Action.FAIL, error, on_request=True))
         self.pump()
         return True
 
@@ -174,7 +174,7 @@ class Dispatch:
             self._crash(bug)
         finally:
             self._pumping = False
-        if self.flight or not self._inputs.exhausted or self._is_waiting():
+        if self.flight.attempts or not self._inputs.exhausted or self._is_waiting():
             self._inputs.refill()
         elif deferred := self._queue.begin_second_pass():
             # The provider may have recovered.
@@ -185,20 +185,29 @@ class Dispatch:
 
     def _is_waiting(self) -> bool:
         # When stopping, `close` waits for the hooks, with a time limit.
-        at_hooks = len(self._hooks) > 0 and not self._stopping
+        at_hooks = len(self._hooks.running) > 0 and not self._stopping
         return at_hooks or len(self._queue) > 0 or self._gate.waiting is not None
 
     def _start_ready(self) -> None:
         while not (self._stopping or self._paused or self._gate.waiting):
-            if len(self.flight) >= self._gate.target:
+            if len(self.flight.attempts) >= self._target():
                 return
-            call = self._next()
+            # A retry, a new input, or a call that was put last.
+            call = self._queue.pop() or self._take() or self._queue.pop_last()
             if call is None:
                 return
-            self._gate.admit(call)
+            if self._settings.pacer is None:
+                self._start(call, None)
+            else:
+                self._gate.admit(call, self._settings.pacer)
+
+    def _target(self) -> int:
+        controller = self._settings.controller
+        return self._settings.concurrency if controller is None else controller.target_concurrency
 
     def _start(self, call: Call, ticket: Ticket | None) -> None:
-        self._hooks.started(self.flight.start(call, ticket))
+        attempt = self.flight.start(call, ticket)
+        self._hooks.call(self._settings.hooks.on_attempt_start, attempt)
 
     def _pump_soon(self) -> None:
         # Not at once: the target mostly changes while an attempt is being settled. On our own
@@ -223,7 +232,7 @@ class Dispatch:
     def in_progress(self) -> int:
         """Return how many inputs were taken and are not done, without those of the second pass."""
         at_gate = self._gate.waiting is not None
-        return len(self.flight) + len(self._queue) + len(self._hooks) + at_gate
+        return len(self.flight.attempts) + len(self._queue) + len(self._hooks.running) + at_gate
 
     def full_speed(self) -> None:
         """End a slow start: the function works."""
@@ -231,24 +240,21 @@ class Dispatch:
             self._queue.release_all()
             self.pump()
 
-    def _next(self) -> Call | None:
-        """Return the call to start next: a retry, a new input, or one that was put last."""
-        return self._queue.pop() or self._take() or self._queue.pop_last()
-
     def _take(self) -> Call | None:
         """Return a call for the next input, if there is one and there is room for it."""
         if not self._inputs.fetched and not self._has_room():
             return None
         # While the pacer only probes, a new input may be the one that passes.
-        is_slow = self._first_calls.is_slow
-        if is_slow and not (self._first_calls.may_take(self.in_progress()) or self._gate.blocked):
+        limits = self._first_calls.limits
+        if limits and not (self._first_calls.may_take(self.in_progress()) or self._gate.blocked):
             return None
         taken = self._inputs.take()
         if taken is NOTHING:
             return None
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
-        self._first_calls.took()
+        if limits:
+            self._first_calls.took()
         self._sink.take(call)
         return call
 
@@ -260,19 +266,20 @@ class Dispatch:
             decision = self._settlement.decide(attempt, error)
             if self._stopping:
                 attempt.retry_in = None
-            self._hooks.ended(attempt)
-            self._carry_out(attempt.call, decision, value)
+            self._hooks.call(self._settings.hooks.on_attempt_end, attempt)
+            if decision.action is Action.COMPLETE:
+                self._finish(attempt.call, value, None)
+            else:
+                self._carry_out(attempt.call, decision)
         except BaseException as bug:  # noqa: BLE001 - the run raises it instead of hanging
             self._crash(bug)
         finally:
             self._settling = outer
         self.pump()
 
-    def _carry_out(self, call: Call, decision: Decision, value: Any) -> None:
+    def _carry_out(self, call: Call, decision: Decision) -> None:
         error = decision.error
-        if decision.action is Action.COMPLETE:
-            self._finish(call, value, None)
-        elif decision.action is Action.CRASH:
+        if decision.action is Action.CRASH:
             self._crash(error or AssertionError("a crash has a reason"))
         elif not isinstance(error, Exception):
             return  # it did not run
@@ -285,27 +292,27 @@ class Dispatch:
 
     def _retry(self, call: Call, error: Exception, decision: Decision) -> None:
         self._progress.say_retry(call, error, decision.wait_s)
-        self._first_calls.failed(call)
+        self._first_calls.failed(call.index)
         if decision.defer and self._queue.defer(call):
-            self._retry_another(call)
+            self._retry_another(call.index)
         elif self._gate.blocked:
             # Let another call probe: it may be only this one that cannot pass.
             self._queue.put_last(call)
-        elif self._first_calls.may_retry(call):
+        elif self._first_calls.may_retry(call.index):
             self._queue.put_later(call, decision.wait_s)
         else:
             self._queue.hold(call, decision.wait_s)
 
-    def _retry_another(self, call: Call) -> None:
+    def _retry_another(self, index: int) -> None:
         """Let a call that was held back take the place of one that ended."""
-        if self._first_calls.ended(call):
+        if self._first_calls.ended(index):
             self._queue.release()
 
     # ---- finishing ----------------------------------------------------------------------
 
     def _fail(self, call: Call, error: Exception, decision: Decision) -> None:
         call.details.fail()
-        self._first_calls.failed(call)
+        self._first_calls.failed(call.index)
         self._progress.say_failed(call, error)
         self._finish(call, self._settings.fallback, error)
         # A stop already in progress keeps its own grace.
@@ -315,8 +322,14 @@ class Dispatch:
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._sink.finish(finished)
-        # After its hook, which may stop the run.
-        self._hooks.completed(finished, functools.partial(self._retry_another, call))
+        done = partial(self._done, call.index)
+        if not self._hooks.call(self._settings.hooks.on_complete, finished, done):
+            done()
+
+    def _done(self, index: int) -> None:
+        """An input's hook has returned; it may have stopped the run."""
+        self._progress.advance()
+        self._retry_another(index)
 
     # ---- stopping -----------------------------------------------------------------------
 
@@ -340,7 +353,7 @@ class Dispatch:
         """Take no more inputs; cancel the calls in flight when the grace is over."""
         if self.stop_reason is None and reason is not None:
             self.stop_reason = reason
-            self._progress.say_stop(reason, in_flight=len(self.flight))
+            self._progress.say_stop(reason, in_flight=len(self.flight.attempts))
         self._stopping = True
         self._inputs.close()
         self._queue.clear()
@@ -364,7 +377,7 @@ class Dispatch:
         A judge whose votes wait would otherwise hold up the stop until the endpoint is back.
         """
         self.flight.cancel_stranded()
-        if len(self.flight) and not self.ended.done():
+        if self.flight.attempts and not self.ended.done():
             self._stop_timer = Countdown(_LOOK_AGAIN_S, self._cancel_stranded)
 
     def _crash(self, error: BaseException) -> None:

@@ -6,14 +6,23 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import iscoroutine
+from itertools import count
 from typing import Any, Generic
 
 from limpet.arguments import function, signal_or_none, whole_number_from
 from limpet.errors import PermanentError
 from limpet.executors import settlement
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.details import UNSET, Call, ExecutionDetails, InputT, OutputT, Unset
-from limpet.executors.inputs import NOTHING, open_plain_inputs
+from limpet.executors.details import (
+    UNSET,
+    Call,
+    ExecutionDetails,
+    Finished,
+    InputT,
+    OutputT,
+    Unset,
+)
+from limpet.executors.inputs import NOTHING, OrderedResults, open_plain_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, running_loop
 from limpet.executors.progress import Progress
@@ -82,7 +91,7 @@ class SyncExecutor(Generic[InputT, OutputT]):
             run.conduct()
         finally:
             self.stop_reason = run.stop_reason
-        return run.outputs, run.details
+        return run.results.in_order()
 
 
 class _AsyncFunctionError(PermanentError, TypeError):
@@ -100,8 +109,7 @@ class _SyncRun(Generic[InputT, OutputT]):
         self._sleeping = threading.Lock()
         self._sleeping.acquire()
         self.stop_reason: Exception | None = None
-        self.outputs: list[OutputT | Unset] = []
-        self.details: list[ExecutionDetails] = []
+        self.results = OrderedResults(self._inputs, executor.fallback_return_value)
 
     def conduct(self) -> None:
         with on_signal(self._executor.termination_signal, self._interrupt):
@@ -113,20 +121,15 @@ class _SyncRun(Generic[InputT, OutputT]):
                 self._stop(settlement.interrupted())
             finally:
                 self._progress.close()
-        for _ in range(len(self.outputs), self._inputs.total or 0):
-            self.outputs.append(self._executor.fallback_return_value)
-            self.details.append(ExecutionDetails())
         if self._inputs.error is not None:
             raise self._inputs.error
 
     def _take_all(self) -> None:
-        while not self._stopping():
-            taken = self._inputs.take()
-            if taken is NOTHING:
+        for index in count():
+            if self._stopping() or (taken := self._inputs.take()) is NOTHING:
                 return
-            call = Call(len(self.outputs), taken)
-            self.outputs.append(self._executor.fallback_return_value)
-            self.details.append(call.details)
+            call = Call(index, taken)
+            self.results.sink.take(call)
             while self._attempt(call):
                 call.retries += 1
 
@@ -139,7 +142,7 @@ class _SyncRun(Generic[InputT, OutputT]):
         """Make one attempt. Returns whether to make another; the wait is already over."""
         started_at = now()
         try:
-            self.outputs[call.index] = self._call(call.input)
+            output = self._call(call.input)
         except Exception as error:
             if isinstance(error, _AsyncFunctionError) and call.index == 0:
                 raise
@@ -148,6 +151,7 @@ class _SyncRun(Generic[InputT, OutputT]):
         finally:
             call.details.log_runtime(started_at)
         call.details.complete()
+        self.results.sink.finish(Finished(call.index, call.input, output, None, call.details))
         self._progress.advance()
         return False
 

@@ -24,7 +24,7 @@ from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.loops import end_if_forked, silence
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
-from limpet.pacing.ticket import Ticket, observe_into
+from limpet.pacing.pacer import Ticket
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""
@@ -45,6 +45,9 @@ class Flight:
         timeout_s: How long an attempt may take.
         settle: Called once per attempt, with its value or its error.
         on_abandoned: Called when an attempt ignores its cancellation, before it is settled.
+
+    Attributes:
+        attempts: The attempts by the index of their input, in the order in which they started.
     """
 
     def __init__(
@@ -58,8 +61,7 @@ class Flight:
         self._timeout_s = timeout_s
         self._settle = settle
         self._on_abandoned = on_abandoned
-        # Invariant: insertion order is the order in which the attempts started.
-        self._attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, Attempt] = {}
         self._watch: Countdown | None = None
         self.abandoned = 0
         """How many attempts ignored their cancellation."""
@@ -74,33 +76,28 @@ class Flight:
         # changes an earlier attempt made to its own.
         self._context = contextvars.copy_context()
 
-    def __len__(self) -> int:
-        return len(self._attempts)
-
     def ages(self) -> dict[int, float]:
         """Return the age in seconds of each attempt, oldest first."""
-        if not self._attempts:
+        if not self.attempts:
             return {}
         now = self._loop.time()
-        return {index: now - attempt.started_at for index, attempt in self._attempts.items()}
+        return {index: now - attempt.started_at for index, attempt in self.attempts.items()}
 
     def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
         """Start the call's next attempt, with the pacer's ticket if there is a pacer."""
         number = len(call.details.exceptions) + 1
         attempt = Attempt(call, number, self._loop.time(), Leave(ticket))
-        self._attempts[call.index] = attempt
+        self.attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
             attempt.task.cancel()  # an eager task was cancelled by its own code
         if self._watch is None:
-            self._watch_for(self._timeout_s)
+            self._watch = Countdown(self._timeout_s, self._cancel_overdue)
         return attempt
 
     async def _fly(self, attempt: Attempt) -> None:
         attempt.begun = True
         take_leave(attempt.leave)
-        if (observation := attempt.leave.observation) is not None:
-            observe_into(observation)
         value, error = None, None
         try:
             awaitable = self._function(attempt.call.input)
@@ -113,9 +110,9 @@ class Flight:
         self._land(attempt, value, error)
 
     def _land(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
-        if self._attempts.get(attempt.index) is not attempt:
+        if self.attempts.get(attempt.index) is not attempt:
             return  # abandoned: its result is too late
-        del self._attempts[attempt.index]
+        del self.attempts[attempt.index]
         if attempt.grace is not None:
             attempt.grace.cancel()
         now = self._loop.time()
@@ -125,7 +122,7 @@ class Flight:
 
     def cancel(self, index: int, why: Cancelled) -> bool:
         """Cancel one attempt. Returns whether it was in flight."""
-        attempt = self._attempts.get(index)
+        attempt = self.attempts.get(index)
         if attempt is None:
             return False
         attempt.cancelled = why
@@ -140,20 +137,20 @@ class Flight:
         return True
 
     def cancel_all(self) -> None:
-        for index, attempt in list(self._attempts.items()):
+        for index, attempt in list(self.attempts.items()):
             if attempt.cancelled is None:
                 self.cancel(index, Cancelled.STOP)
 
     def cancel_stranded(self) -> None:
         """Cancel the attempts that only wait for an endpoint that is down: nothing is lost."""
-        for index, attempt in list(self._attempts.items()):
+        for index, attempt in list(self.attempts.items()):
             if attempt.cancelled is None and attempt.leave.is_stranded:
                 self.cancel(index, Cancelled.STOP)
 
     def drop_all(self) -> None:
         """Cancel all attempts without waiting for them."""
         self.cancel_all()
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             self._give_up(attempt)
             self._land(attempt, None, None)
 
@@ -163,7 +160,7 @@ class Flight:
             self._watch.cancel()
 
     def _abandon(self, attempt: Attempt) -> None:
-        if self._attempts.get(attempt.index) is attempt:
+        if self.attempts.get(attempt.index) is attempt:
             self._give_up(attempt)
             self.abandoned += 1
             self._on_abandoned(attempt)
@@ -174,14 +171,11 @@ class Flight:
             silence(attempt.task)
             self.given_up.add(attempt.task)
 
-    def _watch_for(self, seconds: float) -> None:
-        self._watch = Countdown(seconds, self._cancel_overdue)
-
     def _cancel_overdue(self) -> None:
         self._watch = None
         now = self._loop.time()
         soonest_s = math.inf
-        for attempt in list(self._attempts.values()):
+        for attempt in list(self.attempts.values()):
             remaining_s = attempt.started_at + self._timeout_s - now
             if remaining_s > 0:  # so have all that started later
                 soonest_s = min(soonest_s, remaining_s)
@@ -198,7 +192,7 @@ class Flight:
             elif attempt.cancelled is None:
                 self.cancel(attempt.index, Cancelled.TIMEOUT)
         if soonest_s < math.inf:
-            self._watch_for(soonest_s)
+            self._watch = Countdown(soonest_s, self._cancel_overdue)
 
 
 def _not_awaitable(function: Any, result: Any) -> NotAwaitableError:

@@ -12,8 +12,7 @@ from typing import Any
 from limpet.executors.details import Call
 from limpet.executors.options import Settings
 from limpet.executors.progress import Progress
-from limpet.pacing.pacer import Cost, Pacer
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.pacer import Cost, Pacer, Ticket
 
 # ---- Which call is retried next, and which must still wait? -------------------------------------
 #
@@ -42,8 +41,8 @@ class CallQueue:
         return len(self._ready) + len(self._waiting) + len(self._held) + len(self._last)
 
     def put(self, call: Call) -> None:
-        """Run the call as soon as its priority allows."""
-        heappush(self._ready, (call.priority, call.index, call))
+        """Run the call as soon as its priority allows: a timeout does not change it."""
+        heappush(self._ready, (-call.retries, call.index, call))
 
     def put_later(self, call: Call, wait_s: float) -> None:
         """Run the call after a wait, during which it holds no slot."""
@@ -167,23 +166,13 @@ class Gate:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def target(self) -> int:
-        """How many calls may be in flight now."""
-        controller = self._settings.controller
-        return self._settings.concurrency if controller is None else controller.target_concurrency
-
-    @property
     def blocked(self) -> bool:
         """Whether the pacer sends only probes."""
         pacer = self._settings.pacer
         return pacer is not None and pacer.blocked
 
-    def admit(self, call: Call) -> None:
+    def admit(self, call: Call, pacer: Pacer) -> None:
         """Start the call now, or as soon as the pacer issues a ticket."""
-        pacer = self._settings.pacer
-        if pacer is None:
-            self._start(call, None)
-            return
         cost = self._cost_of(call)
         # Not the call itself: the pacer keeps owners for minutes, which would keep inputs alive.
         owner = (id(self), call.index)

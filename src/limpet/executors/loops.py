@@ -26,6 +26,7 @@ from limpet.errors import LimpetError
 # the exit status its own code gave it. It closes and removes nothing: that is up to the parent.
 
 _loops: list[asyncio.AbstractEventLoop] = []
+_pid = os.getpid()  # this process: asking the system takes longer, and every call asks
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def end_if_forked(parent: int, error: BaseException | None = None) -> None:
         parent: The id of the process the work belongs to.
         error: What the child's own code raised, if anything.
     """
-    if os.getpid() != parent:
+    if _pid != parent:
         _end(error)
 
 
@@ -80,8 +81,10 @@ def _status_of(error: BaseException | None) -> int:
     return 1
 
 
-def _forget_the_loops() -> None:
+def _begin_after_fork() -> None:
     """In a child: callbacks scheduled on our loops belong to the parent."""
+    global _pid  # noqa: PLW0603 - of this process
+    _pid = os.getpid()
     for loop in _loops:
         with contextlib.suppress(Exception):  # not an asyncio loop: only the second part applies
             loop._ready.clear()  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
@@ -90,7 +93,7 @@ def _forget_the_loops() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_the_loops)
+    os.register_at_fork(after_in_child=_begin_after_fork)
 
 
 # ---- On which event loop does a blocking `run()` do its work? -----------------------------------
@@ -139,17 +142,11 @@ def run_here(
             raise _broken(loop) from error
         finally:
             if task.done():
-                _close(loop, given_up)
-
-
-def _close(
-    loop: asyncio.AbstractEventLoop, given_up: Callable[[], Collection[asyncio.Task[Any]]]
-) -> None:
-    try:
-        loop.run_until_complete(_cancel_remaining(given_up))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
+                try:
+                    loop.run_until_complete(_cancel_remaining(given_up()))
+                    loop.run_until_complete(loop.shutdown_asyncgens())
+                finally:
+                    loop.close()
 
 
 def _tick(loop: asyncio.AbstractEventLoop) -> None:
@@ -168,13 +165,13 @@ def _broken(loop: asyncio.AbstractEventLoop) -> LimpetError:
     )
 
 
-async def _cancel_remaining(given_up: Callable[[], Collection[asyncio.Task[Any]]]) -> None:
+async def _cancel_remaining(given_up: Collection[asyncio.Task[Any]]) -> None:
     remaining = asyncio.all_tasks() - {asyncio.current_task()}
     for task in remaining:
         task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # a cancellation takes two turns to pass through an awaited future
-    waited_for = [task for task in remaining if task not in given_up()]
+    waited_for = [task for task in remaining if task not in given_up]
     if waited_for:
         await asyncio.wait(waited_for, timeout=CLEANUP_GRACE_S)
     for task in remaining:

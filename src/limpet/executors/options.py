@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from limpet.executors.details import Call
 from limpet.executors.progress import Hooks, OnAttempt, OnComplete
 from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.aimd import ConcurrencyController
@@ -39,12 +38,12 @@ class FirstCalls:
     """Which calls a run may make while it starts slowly.
 
     Args:
-        limits: The limits; None: it starts at full speed.
+        limits: The limits; None: it starts at full speed. They end with `full_speed`.
         on_time: Called when the seconds have passed.
     """
 
     def __init__(self, limits: SlowStart | None, on_time: Callable[[], None]) -> None:
-        self._limits = limits
+        self.limits = limits
         self._on_time = on_time
         self._timer: asyncio.TimerHandle | None = None
         self._is_time_up = False
@@ -52,15 +51,10 @@ class FirstCalls:
         self._retried: set[int] = set()
 
     def _limits_now(self) -> SlowStart | None:
-        limits = self._limits
+        limits = self.limits
         if limits is None or (self._is_time_up and len(self._failed) < limits.retried):
             return None
         return limits
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether the slow start is on."""
-        return self._limits is not None
 
     def may_take(self, in_progress: int) -> bool:
         """Return whether an input may be taken while this many are in progress."""
@@ -69,35 +63,35 @@ class FirstCalls:
 
     def took(self) -> None:
         """An input was taken: the time runs from the first."""
-        if self._limits is not None and self._timer is None:
+        if self.limits is not None and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._limits.seconds, self._time_is_up)
+            self._timer = loop.call_later(self.limits.seconds, self._time_is_up)
 
-    def failed(self, call: Call) -> None:
+    def failed(self, index: int) -> None:
         """An attempt of a call failed."""
-        if self._limits is not None and len(self._failed) < self._limits.retried:
-            self._failed.add(call.index)
+        if self.limits is not None and len(self._failed) < self.limits.retried:
+            self._failed.add(index)
 
-    def may_retry(self, call: Call) -> bool:
+    def may_retry(self, index: int) -> bool:
         """Return whether a failed call may be retried; then it keeps that right."""
         limits = self._limits_now()
-        if limits is None or call.index in self._retried:
+        if limits is None or index in self._retried:
             return True
         if len(self._retried) == limits.retried:
             return False
-        self._retried.add(call.index)
+        self._retried.add(index)
         return True
 
-    def ended(self, call: Call) -> bool:
+    def ended(self, index: int) -> bool:
         """A call ended. Returns whether another may be retried in its place."""
-        if call.index not in self._retried:
+        if index not in self._retried:
             return False
-        self._retried.remove(call.index)
+        self._retried.remove(index)
         return True
 
     def full_speed(self) -> bool:
         """End the slow start. Returns whether it was on."""
-        was_on, self._limits = self._limits is not None, None
+        was_on, self.limits = self.limits is not None, None
         return was_on
 
     def _time_is_up(self) -> None:

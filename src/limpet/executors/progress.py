@@ -166,51 +166,34 @@ class Hooks:
 class HookRunner:
     """Calls the hooks of one run and keeps track of the async ones still running."""
 
-    def __init__(self, hooks: Hooks, progress: Progress, on_done: Callable[[], None]) -> None:
-        self._hooks = hooks
+    def __init__(self, progress: Progress, on_done: Callable[[], None]) -> None:
         self._progress = progress
         self._on_done = on_done
-        self._running: set[asyncio.Future[None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def started(self, attempt: Attempt) -> None:
-        if self._hooks.on_attempt_start is not None:
-            self._call(self._hooks.on_attempt_start, attempt)
-
-    def ended(self, attempt: Attempt) -> None:
-        if self._hooks.on_attempt_end is not None:
-            self._call(self._hooks.on_attempt_end, attempt)
-
-    def completed(self, finished: Finished[Any, Any], then: Callable[[], None]) -> None:
-        """An input is done. When its hook has returned, the bar advances and `then` is called."""
-
-        def end() -> None:
-            self._progress.advance()
-            then()
-
-        hook = self._hooks.on_complete
-        if hook is None or not self._call(hook, finished, end):
-            end()
+        self.running: set[asyncio.Future[None]] = set()
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for running async hooks, then cancel and log those that are late."""
-        if not self._running:
+        if not self.running:
             return
-        late = await countdown.wait(self._running, timeout_s)
+        late = await countdown.wait(self.running, timeout_s)
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late, timeout=timeout_s)
 
-    def _call(
+    def call(
         self,
-        hook: Callable[[Any], Awaitable[None] | None],
+        hook: Callable[[Any], Awaitable[None] | None] | None,
         event: Any,
         then: Callable[[], None] | None = None,
     ) -> bool:
-        """Call a hook. Returns whether it is still running; `then` is called when it ends."""
+        """Call a hook, if there is one.
+
+        Returns:
+            Whether it is still running; then `then` is called when it ends.
+        """
+        if hook is None:
+            return False
         try:
             result = hook(event)
             if isinstance(result, asyncio.Future):
@@ -222,7 +205,7 @@ class HookRunner:
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(event).__name__)
             return False
-        self._running.add(running)
+        self.running.add(running)
         # Not in the task itself: an eager task ends before it is added.
         running.add_done_callback(functools.partial(self._done, hook, then))
         return True
@@ -230,7 +213,7 @@ class HookRunner:
     def _done(
         self, hook: Any, then: Callable[[], None] | None, ended: asyncio.Future[None]
     ) -> None:
-        self._running.discard(ended)
+        self.running.discard(ended)
         if ended.cancelled():
             late = asyncio.CancelledError()
             self._progress.log_fault(late, "the hook %s was cancelled before it ended", hook)

@@ -167,11 +167,11 @@ class Settlement:
             attempt: The attempt that ended.
             error: The exception it raised, if any.
         """
-        call, decision = attempt.call, self._decide(attempt, error)
+        if error is None and attempt.cancelled is None:
+            return self._completed(attempt)
+        call, decision = attempt.call, self._without_result(attempt, error)
         attempt.error = raised = decision.error
-        if decision.action is Action.COMPLETE:
-            call.details.complete()
-        elif decision.action is Action.RETRY:
+        if decision.action is Action.RETRY:
             attempt.retry_in = decision.wait_s
             if call.seen_completed < 0:
                 call.seen_completed = self.completed
@@ -182,7 +182,7 @@ class Settlement:
             call.details.log_exception(raised)
         return decision
 
-    def _decide(self, attempt: Attempt, error: BaseException | None) -> Decision:
+    def _without_result(self, attempt: Attempt, error: BaseException | None) -> Decision:
         match attempt.cancelled:
             # The value of a cancelled call is ignored: code that catches every exception returns
             # None on a cancellation.
@@ -195,8 +195,6 @@ class Settlement:
             case Cancelled.STOP:
                 attempt.leave.void()
                 return Decision(Action.SKIP)
-        if error is None:
-            return self._completed(attempt)
         if isinstance(error, asyncio.CancelledError):
             return self._failed(attempt, cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
@@ -208,6 +206,7 @@ class Settlement:
         if self._settings.controller is not None:
             self._settings.controller.record_success(attempt.seconds or 0.0)
         attempt.leave.ok()
+        attempt.call.details.complete()
         self.completed += 1
         return COMPLETE
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,9 +62,10 @@ class Job:
 
 
 def running_loop() -> "asyncio.AbstractEventLoop":
-    """Return the running loop. Readers never need one, so asyncio is imported late."""
-    loop: asyncio.AbstractEventLoop = _asyncio().get_running_loop()
-    return loop
+    """Return the running loop."""
+    from asyncio import get_running_loop  # noqa: PLC0415 - readers never need it, and it is slow
+
+    return get_running_loop()
 
 
 def settle(future: "asyncio.Future[Any]", result: Any, failure: Exception | None) -> None:
@@ -77,11 +76,6 @@ def settle(future: "asyncio.Future[Any]", result: Any, failure: Exception | None
         future.set_result(result)
     else:
         future.set_exception(failure)
-
-
-@cache
-def _asyncio() -> Any:
-    return import_module("asyncio")
 
 
 class AppendFile:

@@ -15,7 +15,6 @@ from binascii import unhexlify
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,6 @@ TAIL_BYTES = len(_TAIL % 0)
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
 _MOST_CHECKED = 2**28
 _OURS = frozenset({"_limpet", "_crc"})
-_STRINGS = frozenset({str})
 _ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 # JSON escapes quotes inside strings, so the first match is our fact and nothing else.
 _GENERATION = re.compile(rb'"status":"\w+"(?:,"generation":(\d+),)?')
@@ -95,9 +93,7 @@ def _fields_of(record: Any) -> tuple[bool, dict[str, Any]]:
     """Return a record's fields, and whether they are its own: else it is wrapped."""
     if isinstance(record, Mapping):
         fields = dict(record)
-        # The first is fast, and nearly always true.
-        are_strings = set(map(type, fields)) <= _STRINGS or all(isinstance(n, str) for n in fields)
-        if are_strings and _OURS.isdisjoint(fields):
+        if all(isinstance(name, str) for name in fields) and _OURS.isdisjoint(fields):
             return True, fields
     return False, {_WRAP: record}
 
@@ -105,11 +101,7 @@ def _fields_of(record: Any) -> tuple[bool, dict[str, Any]]:
 def seal(encoded: bytes) -> bytes:
     """Return the line for a JSON object, with its CRC as the last field."""
     body = encoded[:-1]
-    return body + _tail(crc32(body))
-
-
-def _tail(crc: int) -> bytes:
-    return _TAIL % crc
+    return body + _TAIL % crc32(body)
 
 
 def is_column(path: Path) -> bool:
@@ -194,7 +186,7 @@ def size_and_crc(path: Path, start: tuple[int, int] = (0, 0)) -> list[int]:
 
 def is_whole(line: bytes) -> bool:
     """Return whether a line of ours matches its CRC and has its line end."""
-    return line.startswith(PREFIX) and line.endswith(_tail(crc32(line[:-TAIL_BYTES])))
+    return line.startswith(PREFIX) and line.endswith(_TAIL % crc32(line[:-TAIL_BYTES]))
 
 
 def are_whole(lines: Sequence[bytes]) -> bool:
@@ -271,9 +263,4 @@ def decode_line(line: bytes) -> Entry:
 def timestamp() -> str:
     """Return the time as `2026-11-14T10:00:00.120Z`."""
     seconds, thousandths = divmod(time.time_ns() // 1_000_000, 1000)
-    return f"{_to_the_second(seconds)}.{thousandths:03d}Z"
-
-
-@lru_cache(maxsize=1)
-def _to_the_second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{thousandths:03d}Z"

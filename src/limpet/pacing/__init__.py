@@ -2,10 +2,10 @@
 
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.limits import Limit
-from limpet.pacing.pacer import PaceEvent, Pacer, PacerState
+from limpet.pacing.observation import observe
+from limpet.pacing.pacer import PaceEvent, Pacer, PacerState, Ticket
 from limpet.pacing.registry import PacerRegistry, endpoint
 from limpet.pacing.signals import FailureKind, Signal, classify
-from limpet.pacing.ticket import Ticket, observe
 
 __all__ = [
     "ConcurrencyController",

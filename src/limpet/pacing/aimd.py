@@ -13,13 +13,17 @@ from limpet.arguments import number_from, positive_number, share, whole_number_f
 # Outside a loop it is the monotonic clock, which a real loop uses too.
 
 
-def now() -> float:
-    """Return the running loop's time, or `time.monotonic()` without a running loop."""
+def clock() -> Callable[[], float]:
+    """Return the running loop's clock, or `time.monotonic` without a running loop."""
     try:
-        loop = asyncio.get_running_loop()
+        return asyncio.get_running_loop().time
     except RuntimeError:
-        return time.monotonic()
-    return loop.time()
+        return time.monotonic
+
+
+def now() -> float:
+    """Return the time by that clock."""
+    return clock()()
 
 
 # ---- How many concurrent calls, judging only by successes, timeouts and refusals? ---------------
@@ -53,6 +57,11 @@ class ConcurrencyController:
         collapse_window_seconds: Time span in which errors cause a collapse.
         collapse_error_threshold: Number of errors that cause a collapse.
 
+    Attributes:
+        target_concurrency: How many calls may be in flight now.
+        smoothed_latency_seconds: The exponentially weighted latency of successes; None before the
+            first.
+
     Raises:
         ValueError: An argument is out of range.
     """
@@ -85,7 +94,8 @@ class ConcurrencyController:
             1, collapse_error_threshold=collapse_error_threshold
         )
         self._target = self._clamped(positive_number(initial_target=initial_target))
-        self._smoothed_latency: float | None = None
+        self.target_concurrency = int(self._target)
+        self.smoothed_latency_seconds: float | None = None
         self._listeners: list[Callable[[], None]] = []
         self.start()
 
@@ -95,37 +105,28 @@ class ConcurrencyController:
         A run calls this first: the time since construction, perhaps by another clock, does not
         count.
         """
-        self._window_started_at = now()
+        self._clock = clock()
+        self._window_started_at = self._clock()
         self._trouble = False
         self._errors: deque[float] = deque(maxlen=self.collapse_error_threshold)
 
-    @property
-    def target_concurrency(self) -> int:
-        """How many calls may be in flight now."""
-        return int(self._target)
-
-    @property
-    def smoothed_latency_seconds(self) -> float | None:
-        """The exponentially weighted latency of successes; None before the first."""
-        return self._smoothed_latency
-
     def record_success(self, latency_seconds: float) -> None:
         """Record a successful call and its latency."""
-        if self._smoothed_latency is None:
-            self._smoothed_latency = float(latency_seconds)
+        if self.smoothed_latency_seconds is None:
+            self.smoothed_latency_seconds = float(latency_seconds)
         else:
-            gap = latency_seconds - self._smoothed_latency
-            self._smoothed_latency += self.smoothing_factor * gap
-        self._end_window_if_due(now())
+            gap = latency_seconds - self.smoothed_latency_seconds
+            self.smoothed_latency_seconds += self.smoothing_factor * gap
+        self._end_window_if_due(self._clock())
 
     def record_timeout(self) -> None:
         """Record a call that timed out."""
         self._trouble = True
-        self._end_window_if_due(now())
+        self._end_window_if_due(self._clock())
 
     def record_error(self) -> None:
         """Record a call the provider refused."""
-        at = now()
+        at = self._clock()
         self._trouble = True
         self._errors.append(at)
         full = len(self._errors) == self.collapse_error_threshold
@@ -149,11 +150,11 @@ class ConcurrencyController:
         self._trouble = False
 
     def _move_to(self, target: float) -> None:
-        before = self.target_concurrency
         # Clamped when stored, not when read: a target that had grown far beyond the maximum would
         # absorb the next decreases without effect.
         self._target = self._clamped(target)
-        if self.target_concurrency != before:
+        if self.target_concurrency != int(self._target):
+            self.target_concurrency = int(self._target)
             for listener in list(self._listeners):
                 listener()
 

@@ -7,14 +7,12 @@ one asks for its own. What was not used is given back.
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from limpet.pacing.pacer import Cost, Pacer
+from limpet.pacing.observation import observe_into
+from limpet.pacing.pacer import Cost, Pacer, Ticket
 from limpet.pacing.signals import Signal, classify
-from limpet.pacing.ticket import Observation, Ticket
 
 _WORKER = object()
 
@@ -69,8 +67,12 @@ class Leave:
             ticket.void()
             ticket = None
         if ticket is None:
-            with self._paused(pacer):
+            task = asyncio.current_task()
+            self._wait_for(task, pacer)
+            try:
                 ticket = await pacer.acquire(cost, owner=self._owner)
+            finally:
+                self._go_on(task)
         self._open[ticket] = asyncio.get_running_loop().time()
         return ticket
 
@@ -110,9 +112,7 @@ class Leave:
 
     def pause(self) -> None:
         """Stop the attempt's time until `resume`: it waits for a worker."""
-        if not self._waiting:
-            self._waiting_since = asyncio.get_running_loop().time()
-        self._waiting[_WORKER] = None
+        self._wait_for(_WORKER, None)
 
     def resume(self, lost_s: float = 0.0) -> None:
         """Let the attempt's time go on, if it is paused.
@@ -122,29 +122,19 @@ class Leave:
         """
         self._waited_s += lost_s
         if _WORKER in self._waiting:
-            del self._waiting[_WORKER]
-            if not self._waiting:
-                self._waited_s += asyncio.get_running_loop().time() - self._waiting_since
+            self._go_on(_WORKER)
 
-    @contextmanager
-    def _paused(self, pacer: Pacer) -> Iterator[None]:
-        now = asyncio.get_running_loop().time
+    def _wait_for(self, who: Any, pacer: Pacer | None) -> None:
         if not self._waiting:
-            self._waiting_since = now()
-        self._waiting[task := asyncio.current_task()] = pacer
-        try:
-            yield
-        finally:
-            del self._waiting[task]
-            if not self._waiting:
-                self._waited_s += now() - self._waiting_since
+            self._waiting_since = asyncio.get_running_loop().time()
+        self._waiting[who] = pacer
+
+    def _go_on(self, who: Any) -> None:
+        del self._waiting[who]
+        if not self._waiting:
+            self._waited_s += asyncio.get_running_loop().time() - self._waiting_since
 
     # ---- the end of the attempt -----------------------------------------------------------------
-
-    @property
-    def observation(self) -> Observation | None:
-        """Where the cell's observations go outside of a call; None: nowhere."""
-        return None if self._ticket is None else self._ticket.observation
 
     def ok(self) -> None:
         """The attempt succeeded."""
@@ -232,8 +222,13 @@ def current_leave() -> Leave:
 
 
 def take_leave(leave: Leave) -> None:
-    """Make this the leave of everything that runs in this context from now on."""
+    """Make this the leave of everything that runs in this context from now on.
+
+    What is observed outside of a call then belongs to the leave's ticket, if it has one.
+    """
     _current.set(leave)
+    if leave._ticket is not None:  # noqa: SLF001 - our own class
+        observe_into(leave._ticket.observation)  # noqa: SLF001
 
 
 def asks_for_each_call() -> None:

@@ -18,8 +18,8 @@ from limpet.errors import LimpetError
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.estimates import PLATEAU_S, Ceiling
 from limpet.pacing.limits import Limit, number, read_limits
-from limpet.pacing.signals import LONGEST_WAIT_S, lower_cased
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.observation import Observation
+from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind, Signal, lower_cased
 from limpet.pacing.traffic import Sent, tokens_in
 
 # ---- What is a pacer doing, why does it wait, and what does it remember for a later run? --------
@@ -94,32 +94,6 @@ class PaceEvent:
     state: PacerState
 
 
-def describe(
-    limits: AdaptiveLimits | None,
-    waiting: int,
-    counts: Mapping[str, int],
-    usage: Mapping[str, float],
-) -> PacerState:
-    """Return a snapshot of a pacer."""
-    started = limits is not None
-    limits = limits or AdaptiveLimits(lambda: 0.0, 1)
-    return PacerState(
-        rate=_known(limits.rate.top),
-        in_flight_cap=_known(limits.in_flight_cap.top),
-        per_minute=_known(limits.quota.top),
-        limit=limits.limit(),
-        in_flight=limits.in_flight,
-        waiting=waiting,
-        binding=limits.binding() if started else "start",
-        blocked=limits.blocked,
-        calls_per_s=limits.calls_per_s(),
-        sent=counts["sent"],
-        refused=counts["refused"],
-        failed=counts["failed"],
-        usage=dict(usage),
-    )
-
-
 def _known(top: float) -> float | None:
     return top if top < math.inf else None
 
@@ -169,6 +143,105 @@ def _within(learned: Mapping[str, Any], name: str, least: float, most: float) ->
 
 def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
     return {"rate": limits.rate, "in_flight": limits.in_flight_cap, "per_minute": limits.quota}
+
+
+# ---- How does a caller report the end of a call? ------------------------------------------------
+
+
+class Ticket:
+    """Permission for one call. Settle it once, by how the call ended.
+
+    A ticket that is dropped unsettled counts as failed, so that its slot is not lost.
+
+    Attributes:
+        pacer: The pacer that issued it.
+        observation: What the call observed.
+        own_wait_s: Seconds this call alone must wait after a random refusal; None otherwise.
+    """
+
+    __slots__ = ("__weakref__", "_limits", "_sent", "observation", "own_wait_s", "pacer")
+
+    def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
+        self.pacer = pacer
+        self._limits = limits
+        self._sent: Sent | None = sent
+        self.observation = Observation()
+        self.own_wait_s: float | None = None
+
+    @property
+    def owner(self) -> object:
+        """Who asked for it."""
+        return None if self._sent is None else self._sent.owner
+
+    def ok(self, *, headers: object = None, usage: object = None) -> None:
+        """The call was answered; pass on what its response said, unless `observe` did."""
+        sent, observed = self._take(), self.observation
+        if self._is_current():
+            headers = observed.headers if headers is None else headers
+            usage = observed.usage if usage is None else usage
+            self.pacer._settle_ok(sent, headers, usage)  # noqa: SLF001 - its other half
+
+    def refused(
+        self,
+        *,
+        retry_after: float | None = None,
+        headers: object = None,
+        limits: tuple[Limit, ...] = (),
+        at_once: bool = False,
+    ) -> bool:
+        """The call was refused. Returns whether other calls succeed meanwhile.
+
+        `at_once`: because too many calls are in flight. If the refusal seems random, this sets
+        `own_wait_s`: only this call has to wait.
+        """
+        sent = self._take()
+        if not self._is_current():
+            return True
+        waits_alone = self.pacer._settle_refused(  # noqa: SLF001
+            sent, retry_after, headers, limits, at_once
+        )
+        self.own_wait_s = (number(retry_after) or 0.0) if waits_alone else None
+        return not self.pacer.blocked
+
+    def failed(self, *, timeout: bool = False) -> bool:
+        """The call failed. Returns whether it counts against the call: not in an outage."""
+        sent = self._take()
+        if not self._is_current():
+            return True
+        return self.pacer._settle_failed(sent, timeout=timeout)  # noqa: SLF001
+
+    def settle(self, signal: Signal) -> bool:
+        """The call ended with an error. Returns whether that counts against the call."""
+        if signal.pushback:
+            wait_s, limits = signal.retry_after_s, signal.limits
+            self.refused(retry_after=wait_s, limits=limits, at_once=signal.at_once)
+            return False
+        if signal.outage and signal.kind is FailureKind.TRANSIENT:
+            return self.failed()
+        # The endpoint answered: the fault is in the call or its code.
+        self.ok()
+        return True
+
+    def void(self) -> None:
+        """The call was not made, or was cancelled: it says nothing about the endpoint."""
+        sent = self._take()
+        if self._is_current():
+            self.pacer._settle_void(sent)  # noqa: SLF001
+
+    def _take(self) -> Sent:
+        if self._sent is None:
+            raise LimpetError("this ticket is already settled")
+        asyncio.get_running_loop()  # off the loop this raises, and the ticket stays valid
+        sent, self._sent = self._sent, None
+        return sent
+
+    def _is_current(self) -> bool:
+        """Return whether the pacer is still on the event loop this ticket is from."""
+        return self.pacer._limits is self._limits  # noqa: SLF001
+
+    def __del__(self) -> None:
+        if self._sent is not None and self._is_current():
+            self.pacer._settle_dropped(self._sent)  # noqa: SLF001
 
 
 # ---- When may the next call to this endpoint start? ---------------------------------------------
@@ -304,7 +377,7 @@ class Pacer:
         if self._limits is not None and loop is self._loop:
             return self._limits
         busy = self._waiters or (self._limits is not None and self._limits.in_flight)
-        if busy and not self._is_over():
+        if busy and self._loop is not None and not self._loop.is_closed():
             raise LimpetError(
                 f"the pacer {self.key!r} is in use on another event loop",
                 hint="use one pacer per event loop",
@@ -315,9 +388,6 @@ class Pacer:
         self._limits = AdaptiveLimits(self._given_clock or loop.time, self.max_in_flight)
         restore_memory(self._limits, learned)
         return self._limits
-
-    def _is_over(self) -> bool:
-        return self._loop is None or self._loop.is_closed()
 
     # ---- settling -----------------------------------------------------------------------------
 
@@ -374,7 +444,20 @@ class Pacer:
     @property
     def state(self) -> PacerState:
         """What the pacer knows, and why it waits."""
-        return describe(self._limits, len(self._waiters), self._counts, self._usage)
+        limits = self._limits or AdaptiveLimits(lambda: 0.0, 1)
+        return PacerState(
+            rate=_known(limits.rate.top),
+            in_flight_cap=_known(limits.in_flight_cap.top),
+            per_minute=_known(limits.quota.top),
+            limit=limits.limit(),
+            in_flight=limits.in_flight,
+            waiting=len(self._waiters),
+            binding="start" if self._limits is None else limits.binding(),
+            blocked=limits.blocked,
+            calls_per_s=limits.calls_per_s(),
+            usage=dict(self._usage),
+            **self._counts,
+        )
 
     @property
     def words(self) -> str:

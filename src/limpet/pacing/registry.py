@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from limpet.pacing.leave import Leave, current_leave
-from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer
-from limpet.pacing.ticket import Ticket, observing
+from limpet.pacing.observation import observing
+from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
 
 
 class PacerRegistry:

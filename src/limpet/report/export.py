@@ -146,17 +146,15 @@ def nat_files(reader: RunReader) -> list[str]:
 def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
     make_directory(directory)
-    layout, rows = (
-        Layout(directory),
-        AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True),
-    )
+    layout = Layout(directory)
+    rows = AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True)
     write_outputs(layout, reader.items(), reader.evaluators, rows, reader.summary())
 
 
 # ---- How are the rows of a run written as a Parquet file? By duckdb, from lines of JSON. --------
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"
-_WIDEST = {_WHOLE: 2**63, _NUMBER: 2**53}
+_WIDEST = {_NUMBER: 2**53, _WHOLE: 2**63}  # the narrower first
 _EMPTY = {"trial": _WHOLE, "attempts": _WHOLE, "seconds": _NUMBER}
 
 
@@ -199,12 +197,9 @@ def _type_of(value: Any) -> str:
     if isinstance(value, bool):
         return _TRUTH
     if isinstance(value, int):
-        return next((kind for kind in (_NUMBER, _WHOLE) if _fits(value, kind)), _TEXT)
+        fitting = (kind for kind, widest in _WIDEST.items() if -widest <= value < widest)
+        return next(fitting, _TEXT)
     return "FLOAT" if isinstance(value, float) else _TEXT
-
-
-def _fits(number: int, kind: str) -> bool:
-    return -_WIDEST[kind] <= number < _WIDEST[kind]
 
 
 def _common(key: Key, types: set[str]) -> str:

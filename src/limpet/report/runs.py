@@ -333,11 +333,8 @@ def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:
     if not variant.has_begun:
         return VariantRow(values, None, "not begun")
     with RunReader(variant.path) as reader:
-        return VariantRow(values, reader.summary(), "" if _is_over(reader) else reader.state)
-
-
-def _is_over(reader: RunReader) -> bool:
-    return reader.state in ("finished", "enough", "limited")
+        is_over = reader.state in ("finished", "enough", "limited")
+        return VariantRow(values, reader.summary(), "" if is_over else reader.state)
 
 
 def variant_numbers(summary: Mapping[str, Any] | None) -> dict[str, float]:

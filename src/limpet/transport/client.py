@@ -22,7 +22,7 @@ from yarl import URL
 
 from limpet.arguments import positive_number
 from limpet.errors import EndpointDownError, LimpetError, PermanentError, TransientError
-from limpet.pacing.ticket import observe
+from limpet.pacing.observation import observe
 from limpet.secrets.masking import Secrets
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, checked_headers

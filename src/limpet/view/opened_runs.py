@@ -58,6 +58,7 @@ class OpenedRun:
         chosen: The latest rows that were asked for, by their conditions and their version.
         questions: What labels may be, by score, of one version.
         fields: The fields of the dataset, by its number of rows.
+        failures: The failures grouped by cause, of one version.
     """
 
     def __init__(self, path: Path, labels: Labels = NO_LABELS) -> None:
@@ -70,6 +71,7 @@ class OpenedRun:
         self.chosen: tuple[object, int, Places] | None = None
         self.questions: tuple[int, dict[Any, Any]] = (-1, {})
         self.fields: tuple[int, list[str]] = (-1, [])
+        self.failures: tuple[int, list[dict[str, Any]]] = (-1, [])
         self.lock = threading.Lock()
         self._about: object = None
         self._first_session = ""

@@ -20,7 +20,7 @@ from limpet.run.results.score_words import parts_of, votes_disagree
 from limpet.view.item_answers import about_items, row_answer, whole_answer
 from limpet.view.label_answers import score_of
 from limpet.view.opened_runs import OpenedRun
-from limpet.view.run_answers import RunAnswers
+from limpet.view.run_answers import run_answer
 from limpet.view.server import encoded
 from limpet.view.shown_values import PART, Shown, score_claims
 
@@ -51,7 +51,7 @@ class RunData:
     """
 
     def __init__(self, opened: OpenedRun, name: str) -> None:
-        self.about = RunAnswers().answer(opened, name, can_label=False)
+        self.about = run_answer(opened, name, can_label=False)
         self._opened = opened
         self._table = opened.heads.table
         self._items = np.arange(len(self._table.ids))

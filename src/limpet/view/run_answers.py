@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -137,73 +136,65 @@ def _line(address: str, reader: RunReader, summary: Mapping[str, Any]) -> dict[s
     }
 
 
-class RunAnswers:
-    """What a page says of one run."""
+def run_answer(opened: OpenedRun, address: str, *, can_label: bool) -> dict[str, Any]:
+    """Return all about a run that is not about one item."""
+    reader, heads = opened.reader, opened.heads
+    heads.refresh()
+    snapshot, summary = reader.snapshot(whole=False), heads.summary()
+    state, reason = reader.state, opened.why_no_labels()
+    can_label = can_label and opened.can_label
+    calls = [call for step in snapshot.steps for call in step.in_flight]
+    seconds, seconds_are_all = reader.worked_s
+    return {
+        "run": address,
+        "state": state,
+        "stopping": snapshot.stopping,
+        "stop_reason": stop_reason(reader),
+        "began": reader.run_file.sessions[0].began if reader.run_file.sessions else None,
+        "last_at": reader.last_at or None,
+        "sessions": len(reader.run_file.sessions),
+        "trials": reader.trials,
+        "seconds": seconds,
+        "seconds_are_all": seconds_are_all,
+        "summary": summary,
+        "scores": score_claims(summary),
+        "steps": [_step(step, reader) for step in snapshot.steps],
+        "failures": _failures(opened),
+        "in_flight": _in_flight(snapshot, summary),
+        "time_left_s": snapshot.left_s if state == "running" else None,
+        "evaluators": list(reader.evaluators),
+        "fields": fields_of(opened),
+        "timeline": opened.timeline.data([call.seconds for call in calls]),
+        "used": _used(summary),
+        "remarks": [*reader.remarks, *_enough(reader), *standing_lines(reader)],
+        "tags": tags_of(reader.layout),
+        "can_label": can_label and not reason,
+        "cannot_label": reason if can_label and reason else None,
+        "labels": draw_answer(opened),
+    }
 
-    def __init__(self) -> None:
-        self._failures: OrderedDict[Path, tuple[object, list[dict[str, Any]]]] = OrderedDict()
 
-    def answer(self, opened: OpenedRun, address: str, *, can_label: bool) -> dict[str, Any]:
-        """Return all about a run that is not about one item."""
-        reader, heads = opened.reader, opened.heads
-        heads.refresh()
-        snapshot, summary = reader.snapshot(whole=False), heads.summary()
-        state, reason = reader.state, opened.why_no_labels()
-        can_label = can_label and opened.can_label
-        calls = [call for step in snapshot.steps for call in step.in_flight]
-        seconds, seconds_are_all = reader.worked_s
-        return {
-            "run": address,
-            "state": state,
-            "stopping": snapshot.stopping,
-            "stop_reason": stop_reason(reader),
-            "began": reader.run_file.sessions[0].began if reader.run_file.sessions else None,
-            "last_at": reader.last_at or None,
-            "sessions": len(reader.run_file.sessions),
-            "trials": reader.trials,
-            "seconds": seconds,
-            "seconds_are_all": seconds_are_all,
-            "summary": summary,
-            "scores": score_claims(summary),
-            "steps": [_step(step, reader) for step in snapshot.steps],
-            "failures": self._grouped(opened),
-            "in_flight": _in_flight(snapshot, summary),
-            "time_left_s": snapshot.left_s if state == "running" else None,
-            "evaluators": list(reader.evaluators),
-            "fields": fields_of(opened),
-            "timeline": opened.timeline.data([call.seconds for call in calls]),
-            "used": _used(summary),
-            "remarks": [*reader.remarks, *_enough(reader), *standing_lines(reader)],
-            "tags": tags_of(reader.layout),
-            "can_label": can_label and not reason,
-            "cannot_label": reason if can_label and reason else None,
-            "labels": draw_answer(opened),
-        }
-
-    def _grouped(self, opened: OpenedRun) -> list[dict[str, Any]]:
-        """Return the failures, grouped by cause, the most frequent first."""
-        heads = opened.heads
-        version, known = self._failures.get(opened.path, (None, []))
-        if version != (heads, heads.version):  # it may have been closed and opened again
-            places = failed_rows(heads.table).nonzero()[0]
-            groups = grouped(heads.read(places[:_MOST_FAILURES]))
-            known = [
-                {
-                    "step": group.step,
-                    "class": group.error.get("class", ""),
-                    "type": group.error.get("type", ""),
-                    "message": line_of(group.error.get("message", "")),
-                    "count": len(group.ids),
-                    "ids": group.ids[:_MOST_IDS],
-                    "trials": group.trials[:_MOST_IDS],
-                    "of_first": _MOST_FAILURES if len(places) > _MOST_FAILURES else None,
-                }
-                for group in groups[:_MOST_GROUPS]
-            ]
-            self._failures[opened.path] = ((heads, heads.version), known)
-            while len(self._failures) > _MOST_LIVE:
-                self._failures.popitem(last=False)
-        return known
+def _failures(opened: OpenedRun) -> list[dict[str, Any]]:
+    """Return the failures, grouped by cause, the most frequent first."""
+    heads = opened.heads
+    if opened.failures[0] != heads.version:
+        places = failed_rows(heads.table).nonzero()[0]
+        groups = grouped(heads.read(places[:_MOST_FAILURES]))
+        known = [
+            {
+                "step": group.step,
+                "class": group.error.get("class", ""),
+                "type": group.error.get("type", ""),
+                "message": line_of(group.error.get("message", "")),
+                "count": len(group.ids),
+                "ids": group.ids[:_MOST_IDS],
+                "trials": group.trials[:_MOST_IDS],
+                "of_first": _MOST_FAILURES if len(places) > _MOST_FAILURES else None,
+            }
+            for group in groups[:_MOST_GROUPS]
+        ]
+        opened.failures = (heads.version, known)
+    return opened.failures[1]
 
 
 def _enough(reader: RunReader) -> list[str]:

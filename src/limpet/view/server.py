@@ -27,7 +27,7 @@ from limpet.view.label_answers import (
     keep_label,
 )
 from limpet.view.opened_runs import Labels, NoSuchRunError, OpenedRun, OpenedRuns
-from limpet.view.run_answers import RunAnswers, RunsList, mark_of, now_if_running
+from limpet.view.run_answers import RunsList, mark_of, now_if_running, run_answer
 
 PAGES = Path(__file__).parent / "pages"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
@@ -113,7 +113,6 @@ class Server:
         self._list_lock = asyncio.Lock()
         self._compare_lock = asyncio.Lock()
         self._compared: tuple[object, dict[str, Any]] = (None, {})
-        self._run = RunAnswers()
         self.files = {
             f"/{path.relative_to(PAGES).as_posix()}": (path.read_bytes(), _TYPES[path.suffix])
             for path in PAGES.rglob("*")
@@ -126,7 +125,7 @@ class Server:
         middlewares = [guard.check, Faults().caught]
         app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
-        app.router.add_get("/api/run", self._one_run)
+        app.router.add_get("/api/run", self._of_run(_about_run))
         app.router.add_get("/api/items", self._of_run(items_answer))
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
@@ -143,14 +142,6 @@ class Server:
     async def _runs(self, request: web.Request) -> web.Response:
         async with self._list_lock:  # two pages that look at the list need one answer
             return await self._answered(request, self._list.answer)
-
-    async def _one_run(self, request: web.Request) -> web.Response:
-        address = request.query.get("run", "")
-
-        def answer(opened: OpenedRun, _: Query) -> dict[str, Any]:
-            return self._run.answer(opened, address, can_label=True)
-
-        return await self._tagged(request, answer)
 
     def _of_run(self, answer: Answer) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.Response:
@@ -217,11 +208,10 @@ class Server:
 
         try:
             return await asyncio.to_thread(work)
-        except (LimpetError, OSError, ValueError) as error:
+        except Exception as error:
             self.runs.forget(address)  # it may have been replaced, or be damaged: begin anew
-            return failed(error)
-        except Exception:
-            self.runs.forget(address)
+            if isinstance(error, (LimpetError, OSError, ValueError)):
+                return failed(error)
             raise
 
     async def _answered(
@@ -244,6 +234,10 @@ class Server:
             return _response(*await asyncio.to_thread(work))
         except (LimpetError, OSError, ValueError) as error:
             return failed(error)
+
+
+def _about_run(opened: OpenedRun, query: Query) -> dict[str, Any]:
+    return run_answer(opened, query.get("run", ""), can_label=True)
 
 
 def _json(body: bytes) -> Any:

@@ -10,9 +10,9 @@ import pytest
 from limpet.errors import InvalidReplyError, LimpetError, SetupError
 from limpet.models import Model, Reply, as_model, openai_api
 from limpet.models.chat import _working_form
+from limpet.pacing.observation import Observation, observing
 from limpet.pacing.registry import PacerRegistry, pacing_with
 from limpet.pacing.signals import FailureKind, classify
-from limpet.pacing.ticket import Observation, observing
 from limpet.types import Usage
 
 ASK = [{"role": "user", "content": "Is it right?"}]

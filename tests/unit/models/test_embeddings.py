@@ -7,8 +7,8 @@ from model_server import ModelServer, failure, model_server, raw
 
 from limpet.errors import InvalidReplyError
 from limpet.models import openai_api
+from limpet.pacing.observation import Observation, observing
 from limpet.pacing.signals import FailureKind, classify
-from limpet.pacing.ticket import Observation, observing
 
 
 def embed(server, texts, **settings):

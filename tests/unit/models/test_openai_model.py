@@ -11,9 +11,9 @@ from limpet.errors import EndpointDownError, InvalidReplyError, LimpetError, Set
 from limpet.fingerprints.identity import identity_of
 from limpet.models import openai_api
 from limpet.models.chat import _working_form
+from limpet.pacing.observation import Observation, observing
 from limpet.pacing.registry import PacerRegistry, pacing_with
 from limpet.pacing.signals import FailureKind, classify
-from limpet.pacing.ticket import Observation, observing
 
 ASK = [{"role": "user", "content": "Is it right?"}]
 SCHEMA = {

@@ -8,7 +8,7 @@ from scored_runs import make
 
 import limpet
 from limpet.view.opened_runs import OpenedRuns
-from limpet.view.run_answers import RunAnswers
+from limpet.view.run_answers import run_answer
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_call_in_flight_names_its_trial(tmp_path):
         before = len(seen)
         while len(seen) == before:  # the start of the call is being written
             with runs.use("one") as opened:
-                calls = RunAnswers().answer(opened, "one", can_label=False)["in_flight"]
+                calls = run_answer(opened, "one", can_label=False)["in_flight"]
             names = [(call["id"], call["trial"]) for call in calls]
             seen.extend(name for name in names if name not in seen)
         return question
@@ -93,6 +93,6 @@ def test_a_call_in_flight_names_its_trial(tmp_path):
 def test_a_run_without_its_items_says_what_is_not_shown(runs, tmp_path):
     (tmp_path / "one/items.jsonl").unlink()
     with runs.use("one") as opened:
-        about = RunAnswers().answer(opened, "one", can_label=False)
+        about = run_answer(opened, "one", can_label=False)
     (remark,) = about["remarks"]
     assert remark.startswith("items.jsonl is missing, so inputs and expected values are not shown")

@@ -20,8 +20,8 @@ from limpet.evaluators.parameters import Inputs
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
+from limpet.pacing.observation import observe
 from limpet.pacing.signals import recognised
-from limpet.pacing.ticket import observe
 from limpet.secrets.known import maskable
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score

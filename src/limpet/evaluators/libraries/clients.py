@@ -19,9 +19,9 @@ from typing import Any
 
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get
+from limpet.pacing.observation import observe
 from limpet.pacing.registry import endpoint
 from limpet.pacing.signals import recognised
-from limpet.pacing.ticket import observe
 from limpet.usage import Receipts, note_paid, plain_usage, receipts_in, usage_of_body
 
 _NO_EVALUATOR = object()

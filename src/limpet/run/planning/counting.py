@@ -62,6 +62,10 @@ class Verdict(NamedTuple):
     version: str
 
 
+_DONE = Verdict(counts=True, is_done=True, is_redo=False, needed=0, version="")
+_MISSING = _DONE._replace(counts=False, is_done=False)
+
+
 class Counting:
     """What decides whether a record counts.
 
@@ -72,6 +76,9 @@ class Counting:
             were made from files that have changed.
         not_retried: Cells that failed before and are not retried, by step and key, with the
             generation in which they failed.
+
+    Attributes:
+        depends_on_ids: Whether it depends on the id of an item if a record is done.
     """
 
     def __init__(
@@ -85,6 +92,8 @@ class Counting:
         self.outdated = outdated or {}
         self._redone = redone or {}
         self._not_retried = not_retried or {}
+        self._is_plain = not (redos or redone or outdated)
+        self.depends_on_ids = any(redo.items is not None for redo in redos)
 
     @classmethod
     def load(cls, layout: Layout, run_file: RunFile) -> Self:
@@ -95,12 +104,7 @@ class Counting:
 
     def __bool__(self) -> bool:
         """Return whether a record may have to be made again."""
-        return bool(self.redos or self._redone or self.outdated)
-
-    @property
-    def depends_on_ids(self) -> bool:
-        """Whether it depends on the id of an item if a record has to be made again."""
-        return any(redo.items is not None for redo in self.redos)
+        return not self._is_plain
 
     def verdict(
         self, step: str, key: str, generation: int, id_: str = "", by: str = "", below: int = 0
@@ -115,6 +119,8 @@ class Counting:
             by: The earlier code that made it; empty: the current one.
             below: The user keeps it though a file changed, if its generation is below this.
         """
+        if self._is_plain and not by and not below:  # of a hundred thousand cells, mostly all
+            return _DONE if generation >= 0 else _MISSING
         forced, outdated = self._forced(step, id_, key), self._outdated(step, key)
         needed, own = max(forced, outdated), max(generation, 0)
         is_there, is_outdated = generation >= 0, own < outdated
@@ -129,6 +135,8 @@ class Counting:
 
     def needed(self, step: str, id_: str, key: str) -> int:
         """Return the generation that a cell's record must have to be done; 0: any."""
+        if self._is_plain:
+            return 0
         return max(self._forced(step, id_, key), self._outdated(step, key))
 
     def _forced(self, step: str, id_: str, key: str) -> int:

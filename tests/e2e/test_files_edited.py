@@ -127,3 +127,17 @@ def test_a_damaged_list_of_files_makes_nothing_again_unasked(project, damage):
     assert f"changed (prompt.txt); answers made again: {ROWS}" in limpet(project, "run").stderr
     assert "damaged" not in limpet(project, "run").stderr
     assert len(columns[0].read_bytes().splitlines()) == 2 * ROWS
+
+
+def test_why_says_what_the_run_does_with_a_kept_answer_whose_file_changed(project):
+    limpet(project, "run")
+    (project / "app.py").write_text(APP.replace('" " + question', '": " + question'))
+    limpet(project, "run", "--keep")
+    kept = limpet(project, "why", "--item", "5").stdout
+    assert "workflow  kept" in kept
+    (project / "prompt.txt").write_text("two")
+    said = " ".join(limpet(project, "why", "--item", "5").stdout.split())
+    assert "workflow runs again answered by an earlier version; since then" in said
+    assert "`prompt.txt` changed (" in said
+    limpet(project, "run")
+    assert {item["output"] for item in told(project)[0]} == {f"two: {n}" for n in range(ROWS)}

@@ -146,7 +146,7 @@ class World:
     def is_noted(self, redo):
         """Tell whether a redo stands in the run: as long as anything of it is to be done."""
         with RunReader(self.run) as reader:
-            is_there = redo[:2] in [(one.steps, one.items) for one in reader.redos.noted]
+            is_there = redo[:2] in [(one.steps, one.items) for one in reader.counting.redos]
         assert is_there or not self.is_pending(redo)
         return is_there
 
@@ -228,7 +228,7 @@ class World:
     def check(self):
         """Compare what the files tell with the model: also while a redo is not done."""
         with RunReader(self.run) as reader:
-            read, redos = list(reader.items()), reader.redos.noted
+            read, redos = list(reader.items()), reader.counting.redos
         items = dict(zip(sorted(self.reported), read, strict=True))
         # Of a cell that was cut off before anything was written, no file has the name.
         assert all(item.id == id_ or item.id.startswith("#") for id_, item in items.items())
@@ -283,7 +283,7 @@ def play(home, seed, steps):
     world.check()
     with RunReader(world.run) as reader:
         assert reader.state == "finished"
-        assert not reader.redos.noted
+        assert not reader.counting.redos
     world.go()
     assert not world.redos
 

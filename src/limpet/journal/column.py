@@ -141,9 +141,9 @@ class ColumnReader:
         """Return the keys that have a record."""
         return [key.hex() for key in self._places.offsets]
 
-    def reaches(self, key: str, generation: int) -> bool:
-        """Return whether a key has a record of this generation or a higher one."""
-        return self._places.generation(bytes.fromhex(key)) >= generation
+    def generation_of(self, key: str) -> int:
+        """Return the generation of a key's record; -1 if there is none."""
+        return self._places.generation(bytes.fromhex(key))
 
     def next_generation(self, key: str) -> int:
         """Return the generation that the next record of a key needs to replace the current one."""

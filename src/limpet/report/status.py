@@ -221,7 +221,7 @@ class StatusScreen:
         yield title + Text(words, style=_STYLES[state])
         yield Text("")
         with_bar = console.is_terminal and options.max_width >= _ROOMY
-        yield _step_rows(self._snapshot, with_bar=with_bar, is_redo=bool(reader.redos.noted))
+        yield _step_rows(self._snapshot, with_bar=with_bar, is_redo=bool(reader.counting.redos))
         yield Text("")
         if scores := score_words_of(reader):
             yield from wrapped(scores, options.max_width, 0)
@@ -328,11 +328,11 @@ def standing_lines(reader: RunReader) -> Iterator[str]:
         yield by_current(*reader.by_current_version)
     if not reader.is_running:  # else they are being made again
         yield from earlier_words(reader.earlier_on_disk)
-    for redo in reader.redos.noted:
+    for redo in reader.counting.redos:
         steps = ", ".join(map(one_line, sorted(redo.steps)))
         items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
         yield f"to run again: {steps}{items}; until then the earlier results are kept"
-    if reader.redos.noted and not reader.is_running:
+    if reader.counting.redos and not reader.is_running:
         yield f"the redo is unfinished: {HOW_TO_CANCEL}"
     if reader.state == "limited":
         yield f"the last session finished what it selected: {_selected(reader)}"
@@ -431,7 +431,7 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         ],
         "scores": _score_data(reader),
         "selected": reader.session.selected,
-        "redo": [to_data(redo) for redo in reader.redos.noted],
+        "redo": [to_data(redo) for redo in reader.counting.redos],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],
         "earlier_on_disk": reader.earlier_on_disk,
         "remarks": [*_unlogged_remarks(reader), *standing_lines(reader)],

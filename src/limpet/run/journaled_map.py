@@ -30,6 +30,7 @@ from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.options import Options, Run
 from limpet.run.planning.changes import Explainer, StaleRecords, settle_change
+from limpet.run.planning.counting import Counting
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.plan import Plan, StepPlan, named
 from limpet.run.planning.versions import Fingerprint, StepIdentities
@@ -298,7 +299,8 @@ class JournaledMap(MapRun):
         self._keys = list(map(self._key, self._inputs, self._settle(run_file, stale)))
         say_unfinished(journal, run_file, [column])
         places = {key: index for index, key in enumerate(self._keys)}
-        kept = (key for key in self._keys if key not in stale.of(STEP))
+        rules, generation = Counting(outdated=stale.needed()), column.generation_of
+        kept = (key for key in self._keys if rules.verdict(STEP, key, generation(key)).is_done)
         self._kept = {places[key]: entry for key, entry in column.read_many(kept)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         missing = len(self._missing)

@@ -440,7 +440,6 @@ NOT_AS_NOTED = {
     "a flipped bit in an item": edit("items.jsonl", flipped(b"Say 1")),
     "an item is lost": edit("items.jsonl", without_last_line),
     "the items are gone": lambda run: (run / "items.jsonl").unlink(),
-    "the note of the items is gone": lambda run: (run / "index" / "items.json").unlink(),
     "fewer trials": edit("run.json", lambda text: text.replace(b'"trials": 2', b'"trials": 1')),
     "another evaluator": edit("run.json", flipped(b"fingerprint")),
     "noted by another version": edit_note("of", "0" * 32),

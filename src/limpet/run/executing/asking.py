@@ -306,8 +306,6 @@ class ScoringStep(_CellStep):
         fingerprint: Its fingerprint.
         omissions: Reports what was left out.
         places: Where the steps run.
-        not_retried: Cells that failed before and are not retried, by step and key, with the
-            generation in which they failed.
         prices: What a million tokens cost, by model.
 
     Attributes:
@@ -328,7 +326,6 @@ class ScoringStep(_CellStep):
         fingerprint: str,
         omissions: Omissions,
         places: Places,
-        not_retried: Mapping[tuple[str, str], int],
         prices: Prices | None,
     ) -> None:
         super().__init__(runner)
@@ -343,7 +340,6 @@ class ScoringStep(_CellStep):
         )
         self._fingerprint = fingerprint
         self._omissions = omissions
-        self._not_retried = not_retried
         self._prices = prices
         self._paid = Paid()
         self._ballots = runner.ballots(evaluator.name)
@@ -352,10 +348,11 @@ class ScoringStep(_CellStep):
     def missing(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
         """Return what to score for an answer; None if it is scored."""
         scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
-        key = scoring.cell.key
-        needed = self._runner.redos.needed(self.name, work_item.item.id, key)
-        stays_failed = self._not_retried.get((self.name, key), -1) >= needed
-        return None if stays_failed or self._column.reaches(key, needed) else scoring
+        key, counting = scoring.cell.key, self._runner.counting
+        generation = self._column.generation_of(key)
+        verdict = counting.verdict(self.name, key, generation, work_item.item.id)
+        stays_failed = counting.stays_failed(self.name, key, verdict.needed)
+        return None if stays_failed or verdict.is_done else scoring
 
     def kept(self, work_item: WorkItem, entry: Entry) -> Mapping[str, Any] | None:
         """Return the record of the score that an answer has; None if it has none."""
@@ -389,7 +386,7 @@ class ScoringStep(_CellStep):
     async def _score(self, scoring: Scoring) -> Output:
         reads, item = self.target.reads, scoring.work_item.item
         scored = given(item, scoring.output, scoring.trace, reads)
-        needed = self._runner.redos.needed(self.name, item.id, scoring.cell.key)
+        needed = self._runner.counting.needed(self.name, item.id, scoring.cell.key)
         with self._paid.attempt(key := scoring.cell.key):
             ballots = self._ballots.of(scoring, needed, self._paid.ballots(key))
             with casting_into(ballots):

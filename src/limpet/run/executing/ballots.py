@@ -108,7 +108,7 @@ class ScoreBallots:
         key = ballot_key(work_item, identity)
         self.keys.append(key)
         column = await self._step.column()
-        if key in column and column.reaches(key, self._generation):
+        if column.generation_of(key) >= self._generation:
             entry = await asyncio.to_thread(column.read, key)
             if entry is not None:
                 kept: Mapping[str, Any] = entry.record

@@ -133,7 +133,7 @@ class Pipeline:
         self._runner = runner = StepRunner(
             journal,
             request,
-            lookup.answers.redos,
+            lookup.answers.counting,
             self._stopping,
             Guards(guards, spent, self._stopping.stop),
             masking,
@@ -152,7 +152,6 @@ class Pipeline:
                 version_of(evaluator.name),
                 omissions,
                 places,
-                lookup.answers.not_retried,
                 request.prices,
             )
             for evaluator in request.evaluators
@@ -299,16 +298,16 @@ class Pipeline:
 
         Return what is left to wait for, if anything: a place in a queue, or a file.
         """
-        if self._lookup.answers.redos or self._taking is not None:
+        if self._lookup.answers.counting or self._taking is not None:
             return self._pass_on_with_earlier(call, entry)
         return None if entry is None else self._put(self._missing(call[0], entry))
 
     async def _pass_on_with_earlier(self, call: Call, entry: Entry | None) -> None:
         """Do what `_pass_on` does where results of earlier sessions count beside the new answer."""
-        has_redos = bool(self._lookup.answers.redos)
+        has_redos = bool(self._lookup.answers.counting)
         if entry is None:
             if has_redos:  # the earlier answer counts, and may lack a score
-                await self._pass_on_kept([self._lookup.answers.counting(call)])
+                await self._pass_on_kept([self._lookup.answers.counting_call(call)])
             return
         missing = self._missing(call[0], entry)
         if (waiting := self._put(missing)) is not None:

@@ -29,12 +29,13 @@ from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.taking import Taking, begin_order
 from limpet.run.executing.watched_files import WatchedFiles
+from limpet.run.planning.counting import note_outdated, note_redone
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import ItemsMark, mark_of, write_items
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
-from limpet.run.planning.redo import end_redo, note_outdated, note_redone
+from limpet.run.planning.redo import end_redo
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.summary import Numbers
@@ -185,7 +186,7 @@ class EvaluationSession:
         """Write what is asked to `items.jsonl`, for readers of the files."""
         items, contents = self._request.items, lookup.answers.work_items.contents
         try:
-            note_outdated(self._layout, lookup.answers.stale.needed({}))
+            note_outdated(self._layout, lookup.answers.stale.needed())
             standings = lookup.answers.standings()
             return write_items(self._layout, items, contents, standings, known)
         except OSError as error:
@@ -258,7 +259,7 @@ class EvaluationSession:
         # What no line of `files.jsonl` names could change unseen.
         self._is_stale = bool(stale) or any(stale.in_doubt.values())
         with suppress(OSError):  # a hint
-            note_outdated(self._layout, stale.needed({}))
+            note_outdated(self._layout, stale.needed())
         changed = stale.more_than(lookup.answers.stale)
         if changed:
             logger.warning(

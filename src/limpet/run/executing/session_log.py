@@ -139,7 +139,7 @@ def say_unfinished(journal: Journal, run_file: RunFile, columns: Iterable[Column
     in_flight = [
         call.id
         for call in begun
-        if not any(column.reaches(call.key, call.generation) for column in known)
+        if not any(column.generation_of(call.key) >= call.generation for column in known)
     ]
     if in_flight:
         logger.warning(

@@ -95,7 +95,7 @@ class SessionResults:
         numbers = reader.numbers()
         pending = [
             (item.id, item.redo)
-            for item in (reader.items(whole=False) if reader.redos.noted else ())
+            for item in (reader.items(whole=False) if reader.counting.redos else ())
             if item.redo
         ]
         return numbers, pending, self._write_files(reader, self.summary(numbers, reason, reader))

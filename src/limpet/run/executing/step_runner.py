@@ -29,7 +29,7 @@ from limpet.run.executing.outcomes import Step
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.redo import Redos
+from limpet.run.planning.counting import Counting
 from limpet.run.planning.work_items import WorkItem
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
@@ -47,7 +47,7 @@ class StepRunner:
     Steps in `early_stop` start with a few cells, to find out whether they work at all.
 
     Attributes:
-        redos: The forced redos.
+        counting: What decides whether a record counts.
         pacers: The pacer of each endpoint.
     """
 
@@ -55,7 +55,7 @@ class StepRunner:
         self,
         journal: Journal,
         request: Request,
-        redos: Redos,
+        counting: Counting,
         stopping: Stopping,
         guards: Guards,
         masking: Masking,
@@ -64,7 +64,7 @@ class StepRunner:
     ) -> None:
         options = request.options
         self.journal = journal
-        self.redos = redos
+        self.counting = counting
         self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options))
         if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
             self.pacers.use(request.workflow.endpoint, given)
@@ -106,9 +106,7 @@ class StepRunner:
     def generation(self, cell: Cell, work_item: WorkItem) -> int:
         """Return the generation of a cell's next record, above that of any earlier record."""
         following = self.journal.column(cell.step).next_generation(cell.key)
-        if not self.redos:
-            return following
-        return max(following, self.redos.needed(cell.step, work_item.item.id, cell.key))
+        return max(following, self.counting.needed(cell.step, work_item.item.id, cell.key))
 
     def executor(
         self,

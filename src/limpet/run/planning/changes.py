@@ -26,15 +26,13 @@ from limpet.fingerprints.identity import Identity, changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
+from limpet.run.planning.counting import KeysUnder, choice_about, done_by_version
 from limpet.run.planning.files_read import LOST, FilesRead
 from limpet.run.planning.identity_file import KeptStep, kept_step, note_question, read_identity
 from limpet.run.planning.plan import Effort, Plan, StepPlan, quoted
 from limpet.run.planning.versions import (
     Fingerprint,
-    KeysUnder,
     StepIdentities,
-    choice_about,
-    done_by_version,
     forget_redos,
     note_choice,
     note_latest,
@@ -246,23 +244,17 @@ class StaleRecords:
         """The stale records of the step about whose records the user is asked."""
         return self._stale[self._asked_about]
 
-    def is_kept(self, key: str) -> bool:
-        """Return whether the user decided to keep a record though a file changed."""
-        needed = self.kept.get(key)
-        return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
-
     def undecided(self, key: str) -> set[str]:
         """Return the changed files of a record that the user has not decided about."""
         return self.of_asked.get(key, set()) & self._undecided
 
-    def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-        """Return the required generation of each stale record, and of those in `redone`."""
-        every = {step: dict(keys) for step, keys in redone.items()}
-        for step, keys in self._stale.items():
-            column = self._columns[step]
-            for key in keys:
-                every.setdefault(step, {})[key] = column.next_generation(key)
-        return every
+    def needed(self) -> dict[str, dict[str, int]]:
+        """Return the generation that each stale record needs, by step and key."""
+        return {
+            step: {key: self._columns[step].next_generation(key) for key in keys}
+            for step, keys in self._stale.items()
+            if keys
+        }
 
 
 # ---- another version of the code ----------------------------------------------------------------

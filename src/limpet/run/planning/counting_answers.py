@@ -14,12 +14,12 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.run.planning.changes import StaleRecords, settle_change, small_redo, took
+from limpet.run.planning.counting import Counting, read_generations, standing_in
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import EarlierAnswer
 from limpet.run.planning.plan import Effort, Plan
-from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.versions import Fingerprint, StepIdentities
-from limpet.run.planning.work_items import Call, Keys, WorkItems
+from limpet.run.planning.work_items import Call, Keys, WorkItem, WorkItems
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
@@ -38,9 +38,7 @@ class CountingAnswers:
         keys: The key of each work item under the workflow as it is now.
         standing: By key, the key and version of an earlier answer that counts until there is an
             answer under the key itself.
-        not_retried: Cells that failed before and are not retried, by step and key, with the
-            generation in which they failed.
-        redos: The forced redos.
+        counting: What decides whether a record counts.
         stale: The records made from files that have changed.
         changed: The names of what changed in the workflow since its answers were made.
         made_again: The answers made again without asking; None: there are none.
@@ -64,11 +62,13 @@ class CountingAnswers:
         self._selected = _selected(request, places)
         self.work_items = WorkItems(request.items, request.trials, request.workflow, places)
         self.stale = self._look_for_stale(request.on_change)
-        self.redos = Redos(run_file.redo, self.stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
-        self.not_retried: dict[tuple[str, str], int] = {
-            cell: failure.facts.get("generation", 0) for cell, failure in failures.items()
-        }
+        self.counting = Counting(
+            run_file.redo,
+            read_generations(layout.redone),
+            self.stale.needed(),
+            {cell: failure.facts.get("generation", 0) for cell, failure in failures.items()},
+        )
         now = Fingerprint(identities.version(WORKFLOW), identities.parts(WORKFLOW))
         self._keys: dict[str, Keys] = {}
         self.keys = self._keys_under(now.whole)
@@ -99,11 +99,7 @@ class CountingAnswers:
         """Return whether this session selects the work item at a place."""
         return self._selected is None or place % self.reported in self._selected
 
-    def stays_failed(self, step: str, key: str, needed: int) -> bool:
-        """Return whether a cell failed before, in this generation, and is not retried."""
-        return self.not_retried.get((step, key), -1) >= needed
-
-    def counting(self, call: Call) -> Call:
+    def counting_call(self, call: Call) -> Call:
         """Return the call whose answer counts now, which may be of an earlier version."""
         work_item, cell = call
         return work_item, cell._replace(key=self.counting_key(cell.key))
@@ -113,8 +109,7 @@ class CountingAnswers:
         if key not in self.standing:
             return key
         earlier_key, version = self.standing[key]
-        is_earlier = EarlierAnswer(version).counts(has_own=key in self._answers)
-        return earlier_key if is_earlier else key
+        return earlier_key if standing_in(version, self._answers.generation_of(key)) else key
 
     def standings(self) -> dict[int, dict[int, EarlierAnswer]]:
         """Return why earlier answers count, by item and trial."""
@@ -189,25 +184,25 @@ class CountingAnswers:
 
     def _exempt(self) -> set[int]:
         """Return the work items that need no decision: not selected, or run again anyway."""
-        if self._selected is None and not self.redos:
+        if self._selected is None and not self.counting:
             return set()
-        known = self._run_file.functions
         return {
             place
             for place, work_item in enumerate(self.work_items)
-            if not self.is_selected(place)
-            or (
-                (needed := self.redos.needed(WORKFLOW, work_item.item.id, ""))
-                and not any(self._answers.reaches(work_item.key(whole), needed) for whole in known)
-            )
+            if not self.is_selected(place) or self._is_forced(work_item)
         }
+
+    def _is_forced(self, work_item: WorkItem) -> bool:
+        needed = self.counting.needed(WORKFLOW, work_item.item.id, "")
+        keys = (work_item.key(whole) for whole in self._run_file.functions)
+        return needed > 0 and all(self._answers.generation_of(key) < needed for key in keys)
 
     def _small_redo(self, done: Mapping[int, str]) -> Effort | None:
         """Return the effort to make answers again; None: too much to do without asking."""
         self._in_question = [
             self._keys_under(whole)[place]
             for place, whole in done.items()
-            if not self.stays_failed(WORKFLOW, self.keys[place], 0)
+            if not self.counting.stays_failed(WORKFLOW, self.keys[place], 0)
         ]
         return small_redo(len(self._in_question), self._facts_of(self._in_question))
 

@@ -32,8 +32,6 @@ from limpet.json_values import NotPlainError, dumps, encode, encode_canonical
 from limpet.run.run_file import Session
 from limpet.types import Item
 
-EARLIER_FILES = "made from files that have changed since"
-"""The version of an answer that is kept although a file it was made from has changed."""
 KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
 GROUP_BYTES = 2**20
 _SOME = 1_000
@@ -51,24 +49,6 @@ class EarlierAnswer(NamedTuple):
 
     version: str = ""
     below: int = 0
-
-    def counts(self, *, has_own: bool) -> bool:
-        """Return whether the earlier workflow's answer counts.
-
-        Args:
-            has_own: Whether the current workflow has answered.
-        """
-        return bool(self.version) and not has_own
-
-    def version_shown(self, own: int | None) -> str:
-        """Return the version of the answer that counts; empty: the current one.
-
-        Args:
-            own: The generation of the current workflow's answer; None: there is none.
-        """
-        if self.counts(has_own=own is not None):
-            return self.version
-        return EARLIER_FILES if own is not None and own < self.below else ""
 
 
 class Content(NamedTuple):

@@ -138,7 +138,7 @@ class Lookup:
         """Divide the cells of each step into done and missing."""
         keys = counting = self.answers.keys
         for begin in range(0, len(keys), _CHUNK):
-            to_score: dict[str, int] = {}  # places of answers, by key
+            to_score: dict[str, tuple[int, bool]] = {}  # by key, its place and if it is done
             for place in range(begin, min(begin + _CHUNK, len(keys))):
                 self._look_at_answer(place, to_score)
             self._look_at_scores(to_score)
@@ -147,26 +147,21 @@ class Lookup:
         self.missing = Calls(self.answers.work_items, keys, self._missing)
         self.unscored = Calls(self.answers.work_items, counting, self._unscored)
 
-    def _look_at_answer(self, place: int, to_score: dict[str, int]) -> None:
-        key = self.answers.keys[place]
+    def _look_at_answer(self, place: int, to_score: dict[str, tuple[int, bool]]) -> None:
+        key, rules = self.answers.keys[place], self.answers.counting
         counting = self.answers.counting_key(key)
-        needed = self._needed(place, counting)
-        is_there, is_selected = counting in self._column, self.answers.is_selected(place)
-        is_done = is_there and self._column.reaches(counting, needed)
-        stays_failed = not is_done and self.answers.stays_failed(WORKFLOW, key, needed)
-        if is_selected and not is_done and not stays_failed:
+        id_ = self.answers.work_items[place].item.id if rules.depends_on_ids else ""
+        verdict = rules.verdict(WORKFLOW, counting, self._column.generation_of(counting), id_)
+        is_selected = self.answers.is_selected(place)
+        stays_failed = not verdict.is_done and rules.stays_failed(WORKFLOW, key, verdict.needed)
+        if is_selected and not verdict.is_done and not stays_failed:
             self._missing.append(place)
-            if is_there:
+            if verdict.counts:
                 self._count_again(WORKFLOW, counting)
             return
         self._counts[WORKFLOW].not_retried += stays_failed and is_selected
-        if is_there:
-            to_score[counting] = place
-
-    def _needed(self, place: int, key: str) -> int:
-        if not self.answers.redos:
-            return 0
-        return self.answers.redos.needed(WORKFLOW, self.answers.work_items[place].item.id, key)
+        if verdict.counts:
+            to_score[counting] = place, verdict.is_done
 
     def _count_again(self, step: str, key: str) -> None:
         """Count a record that is made again: because its files changed, or by a redo."""
@@ -177,14 +172,13 @@ class Lookup:
         else:
             count.forced += 1
 
-    def _look_at_scores(self, to_score: dict[str, int]) -> None:
+    def _look_at_scores(self, to_score: dict[str, tuple[int, bool]]) -> None:
         count = self._counts[WORKFLOW]
         for key, entry in self._column.read_many(list(to_score)):
-            place = to_score.pop(key)
+            place, is_done = to_score.pop(key)
             work_item, is_selected = self.answers.work_items[place], self.answers.is_selected(place)
-            if self._column.reaches(key, self._needed(place, key)):
-                count.done += 1
-                count.kept += is_selected
+            count.done += is_done
+            count.kept += is_done and is_selected
             # A list, not any() alone: each evaluator must be counted.
             lacks = [
                 self._lacks_score(work_item, entry, evaluator, is_selected=is_selected)
@@ -193,7 +187,8 @@ class Lookup:
             if any(lacks) and is_selected:
                 self._unscored.append(place)
         # The remaining records were damaged after the column was opened.
-        self._missing.extend(filter(self.answers.is_selected, to_score.values()))
+        left = (place for place, _ in to_score.values())
+        self._missing.extend(filter(self.answers.is_selected, left))
 
     def _lacks_score(
         self, work_item: WorkItem, entry: Entry, evaluator: Evaluator, *, is_selected: bool
@@ -202,19 +197,20 @@ class Lookup:
         column, count = self._columns[name], self._counts[name]
         scoring = scoring_of(work_item, entry, evaluator, self._identities.version(name))
         key = scoring.cell.key
-        needed = self.answers.redos.needed(name, work_item.item.id, key)
-        is_there = column.reaches(key, needed)
-        lacks = not is_there and not self.answers.stays_failed(name, key, needed)
-        count.done += is_there
-        if is_there and key in self.answers.stale.in_doubt[name]:
+        rules, generation = self.answers.counting, column.generation_of(key)
+        verdict = rules.verdict(name, key, generation, work_item.item.id)
+        is_done, needed = verdict.is_done, verdict.needed
+        lacks = not is_done and not rules.stays_failed(name, key, needed)
+        count.done += is_done
+        if is_done and key in self.answers.stale.in_doubt[name]:
             self.in_doubt.add(name)
         if is_selected:
-            count.kept += is_there
-            self._scored[name] += bytes.fromhex(key) if is_there else b""
+            count.kept += is_done
+            self._scored[name] += bytes.fromhex(key) if is_done else b""
             count.missing += lacks
             if lacks:
                 count.asks += self._replies.calls(evaluator, scoring, needed)
-            if lacks and key in column:
+            if lacks and generation >= 0:
                 self._count_again(name, key)
         return lacks
 

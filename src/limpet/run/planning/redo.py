@@ -1,28 +1,17 @@
-"""Forced redos: what runs again although it has results, and what of it is still to do.
+"""Forced redos: when does one begin and end, and what does the caller ask for?
 
 A forced redo has a generation higher than that of any record, and is listed in `run.json` until it
-is done: a cell it covers is still to do while its record has a lower generation. So an interrupted
-redo resumes where it stopped, and nothing is paid twice. Until a cell is done again, its earlier
-result counts. `on_change="keep"` cancels it: it is removed from `run.json`.
-
-If a record of a finished redo is damaged or lost, the earlier record under the same key would count
-again. So the keys and generations of redone records are kept beside the indexes: a cell with a
-lower generation runs again.
+is done. `on_change="keep"` cancels it: it is removed from `run.json`. What of it is still to do and
+what counts until then is decided in `run/planning/counting.py`.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limpet.datasets.selection import Selection
-from limpet.errors import JournalError, LimpetError
-from limpet.journal.column import ColumnReader
-from limpet.journal.files import read_whole, replace_file
-from limpet.journal.layout import Layout
-from limpet.json_values import dumps
+from limpet.errors import LimpetError
 from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
 from limpet.text import hint_near, one_line
 from limpet.types import Item
@@ -31,38 +20,6 @@ if TYPE_CHECKING:
     from limpet.run.options import Redo
 
 _MOST_IDS = 20_000
-
-
-class Redos:
-    """The forced redos that are still to do.
-
-    Args:
-        noted: The forced redos that are not done.
-        redone: By step and key, the required generation of records that were made again.
-    """
-
-    def __init__(
-        self, noted: Sequence[NotedRedo] = (), redone: Mapping[str, Mapping[str, int]] | None = None
-    ) -> None:
-        self.noted = noted
-        self._redone = redone or {}
-
-    def __bool__(self) -> bool:
-        return bool(self.noted or self._redone)
-
-    def needed(self, step: str, id_: str, key: str) -> int:
-        """Return the generation that a cell's record must have; 0: any."""
-        if not self:
-            return 0
-        forced = (redo.generation for redo in self.noted if redo.covers(step, id_))
-        return max(self._redone.get(step, {}).get(key, 0), *forced, 0)
-
-    def any_needed(self, step: str) -> int | None:
-        """Return the generation that every item of a step must have; None: it depends."""
-        covering = [redo for redo in self.noted if step in redo.steps]
-        if self._redone.get(step) or any(redo.items is not None for redo in covering):
-            return None
-        return max((redo.generation for redo in covering), default=0)
 
 
 def cancel_redos(run_file: RunFile, wanted: NotedRedo | None) -> bool:
@@ -109,43 +66,6 @@ def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]
         for redo, failures in redos
         if failures
     ]
-
-
-def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
-    """Record which records were made again, so that the next session notices a lost one."""
-    redone = {step: column.generations for step, column in columns.items()}
-    redone = {step: keys for step, keys in redone.items() if keys}
-    if redone:
-        replace_file(layout.redone, [dumps(redone).encode()])
-
-
-def note_outdated(layout: Layout, needed: Mapping[str, Mapping[str, int]]) -> None:
-    """Record which records must be made again because a file changed, for readers."""
-    if needed:
-        replace_file(layout.outdated, [dumps(needed).encode()])
-    else:
-        layout.outdated.unlink(missing_ok=True)
-
-
-def read_redone(layout: Layout) -> dict[str, dict[str, int]]:
-    """Return the required generations of records that were made again."""
-    return _needed_in(layout.redone)
-
-
-def read_outdated(layout: Layout) -> dict[str, dict[str, int]]:
-    """Return the required generations of records whose files changed."""
-    return _needed_in(layout.outdated)
-
-
-def _needed_in(path: Path) -> dict[str, dict[str, int]]:
-    """Return the required generations by step and key; empty if the file is unreadable."""
-    try:
-        redone = json.loads(read_whole(path))
-        return {
-            str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in redone.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError, JournalError):
-        return {}
 
 
 # ---- what the caller asks for --------------------------------------------------------------------

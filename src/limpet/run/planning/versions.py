@@ -11,10 +11,9 @@ from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import DependsOn, Inspection
 from limpet.fingerprints.walk.result import UNSEEN
-from limpet.journal.column import ColumnReader
 from limpet.journal.journal import Journal
+from limpet.run.planning.counting import other_versions
 from limpet.run.planning.identity_file import write_identity
-from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
 
 # ---- The identity of each step when the run was planned, and what of it changed during the run.
@@ -117,35 +116,12 @@ class StepIdentities:
 
 _MOST_VERSIONS = 10
 
-KeysUnder = Callable[[str], Keys | list[str]]
-"""Returns the keys of all inputs under a fingerprint."""
-
 
 class Fingerprint(NamedTuple):
     """The fingerprint of a function: one hash, and the parts it covers."""
 
     whole: str
     parts: dict[str, str]
-
-
-def other_versions(run_file: RunFile, now: str) -> list[str]:
-    """Return the versions other than `now`, in the order in which their results count.
-
-    First those kept for `now`; then the latest, each followed by those that were kept for it.
-    """
-    kept, known = run_file.decided, reversed(run_file.functions)
-    order = [*kept.get(now, ())]
-    for version in known:
-        order += [version, *kept.get(version, ())]
-    return [version for version in dict.fromkeys(order) if version != now]
-
-
-def choice_about(run_file: RunFile, now: str, other: str) -> OnChange | None:
-    """Return what the user decided for `now` about results of another version; None: nothing."""
-    kept = run_file.decided.get(now)
-    if kept == []:
-        return "redo"
-    return "keep" if kept and other in kept else None
 
 
 def note_choice(run_file: RunFile, now: str, others: Collection[str], choice: OnChange) -> None:
@@ -170,20 +146,3 @@ def note_latest(run_file: RunFile, now: Fingerprint) -> None:
     known[now.whole] = now.parts  # at the end: it is the latest
     for other in list(known)[:-_MOST_VERSIONS]:
         known[other] = {}  # the fingerprint is kept: it has answers
-
-
-def done_by_version(
-    run_file: RunFile, now: str, keys_under: KeysUnder, column: ColumnReader
-) -> tuple[set[int], dict[int, str]]:
-    """Return the inputs that `now` has done; of the others, the version whose result counts."""
-    keys = keys_under(now)
-    here = _done(keys, column)
-    elsewhere: dict[int, str] = {}
-    for version in other_versions(run_file, now) if len(here) < len(keys) else ():
-        done = _done(keys_under(version), column)
-        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), version)
-    return here, elsewhere
-
-
-def _done(keys: Iterable[str], column: ColumnReader) -> set[int]:
-    return {place for place, key in enumerate(keys) if key in column}

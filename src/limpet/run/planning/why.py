@@ -10,18 +10,22 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.lines import Entry
 from limpet.run.planning.changes import Explainer, StaleRecords, what_happened
+from limpet.run.planning.counting import (
+    Counting,
+    choice_about,
+    done_by_version,
+    read_generations,
+)
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, read_identity
 from limpet.run.planning.plan import Plan, StepPlan, named, quoted
-from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.versions import choice_about, other_versions
 from limpet.run.planning.work_items import WorkItem, WorkItems, scoring_of
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.reading.items import WholeItem
 from limpet.run.record_fields import METADATA, fields_of
 from limpet.run.request import Request
-from limpet.run.run_file import WORKFLOW, RunFile
+from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 from limpet.types import Difference
 
 # ---- Why would this item be run again, or kept? -------------------------------------------------
@@ -79,8 +83,8 @@ class ItemStories:
             request.on_change,
         )
         self._failures = read_failures(layout.failures)
-        self._redos = Redos(run_file.redo, read_redone(layout))
-        self._versions = run_file.functions
+        redone = read_generations(layout.redone)
+        self._counting = Counting(run_file.redo, redone, self._stale.needed())
 
     def of(self, id_: str, there: Sequence[WholeItem]) -> tuple[ItemStory, ...]:
         """Return the story of an item, once for each trial; empty if it is not in the dataset.
@@ -104,51 +108,50 @@ class ItemStories:
 
     def _answer(self, work_item: WorkItem, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
         """Return what becomes of the answer, and the answer itself if it is kept."""
-        answers, now = self._columns[WORKFLOW], self._identities.version(WORKFLOW)
-        key = work_item.key(now)
-        forced = self._redos.needed(WORKFLOW, work_item.item.id, key)
-        entry = answers.read(key)
+        run_file, answers = self._run_file, self._columns[WORKFLOW]
+        now = self._identities.version(WORKFLOW)
+        here, others = done_by_version(run_file, now, lambda one: [work_item.key(one)], answers)
+        version = now if here else others.get(0, "")
+        entry = answers.read(work_item.key(version)) if version else None
         if entry is not None:
-            if answers.reaches(key, forced):
-                return self._current(key, entry)
-            return Fact(WORKFLOW, "runs again", _FORCED, _at(entry)), None
-        for version in other_versions(self._run_file, now):
-            entry = answers.read(work_item.key(version))
-            if entry is not None:
-                return self._earlier(version, entry, forced)
-        for version in (now, *reversed(list(self._versions))):
+            return self._answered(work_item, version, entry)
+        for version in (now, *reversed(run_file.functions)):
             failed = self._failed(WORKFLOW, work_item.key(version))
             if failed is not None:
                 return failed, None
         return _unanswered(work_item, there), None
 
-    def _current(self, key: str, entry: Entry) -> tuple[Fact, Entry | None]:
-        files, at = self._stale.of(WORKFLOW).get(key), _at(entry)
-        why = "answered by the current code"
-        if files:
-            why += f"; since then {what_happened(files)}"
-            if self._stale.undecided(key):
-                return Fact(WORKFLOW, self._undecided, why, at), None
-            return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
-        if self._stale.is_kept(key):
-            why += "; a file changed since, and you chose to keep it"
-        return Fact(WORKFLOW, "kept", why, at), entry
-
-    def _earlier(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
-        at, since = _at(entry), self._since(version)
-        choice = choice_about(self._run_file, self._identities.version(WORKFLOW), version)
-        if forced:
-            why = f"{_FORCED}; answered by an earlier version: {since}"
-            return Fact(WORKFLOW, "runs again", why, at), None
-        why = f"answered by an earlier version; since then {since}"
-        if choice == "keep":
-            return Fact(WORKFLOW, "kept", f"{why}, and you chose to keep it", at), entry
-        if choice == "redo":
-            return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
-        return Fact(WORKFLOW, self._undecided, why, at), None
+    def _answered(
+        self, work_item: WorkItem, version: str, entry: Entry
+    ) -> tuple[Fact, Entry | None]:
+        key, now, stale = work_item.key(version), self._identities.version(WORKFLOW), self._stale
+        generation, below = self._columns[WORKFLOW].generation_of(key), stale.kept.get(key, 0)
+        verdict = self._counting.verdict(WORKFLOW, key, generation, work_item.item.id, below=below)
+        why, since, choices = "answered by the current code", list[str](), list[OnChange | None]()
+        if version != now:
+            why, since = "answered by an earlier version", [self._since(version)]
+            choices.append(self._request.on_change or choice_about(self._run_file, now, version))
+        if verdict.is_redo:
+            why = f"{_FORCED}; {why}: {since[0]}" if since else _FORCED
+            return Fact(WORKFLOW, "runs again", why, _at(entry)), None
+        if (files := stale.of_asked.get(key)) and "redo" not in choices:
+            since.append(what_happened(files))
+            choices.append(None if stale.undecided(key) else "redo")
+        elif verdict.version:
+            since.append("a file changed")
+            choices.append("keep")
+        why += f"; since then {' and '.join(since)}" if since else ""
+        if None in choices:
+            return Fact(WORKFLOW, self._undecided, why, _at(entry)), None
+        if "redo" in choices:
+            return Fact(
+                WORKFLOW, "runs again", f"{why}, and you chose to redo it", _at(entry)
+            ), None
+        why += ", and you chose to keep it" if choices else ""
+        return Fact(WORKFLOW, "kept", why, _at(entry)), entry
 
     def _since(self, version: str) -> str:
-        parts = self._versions[version]
+        parts = self._run_file.functions[version]
         if not parts:  # of the oldest, only the digest is kept
             return "the code changed (too long ago to say what)"
         return f"{quoted(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
@@ -165,13 +168,16 @@ class ItemStories:
         key = scoring_of(work_item, answer, evaluator, self._identities.version(name)).cell.key
         entry = column.read(key)
         if entry is not None:
-            at, files = _at(entry), self._stale.of(name).get(key)
+            at, files, generation = (
+                _at(entry),
+                self._stale.of(name).get(key),
+                column.generation_of(key),
+            )
+            if self._counting.verdict(name, key, generation, work_item.item.id).is_redo:
+                return Fact(name, "runs again", _FORCED, at)
             if files:
-                why = f"since it was scored, {what_happened(files)}"
-                return Fact(name, "runs again", why, at)
-            if column.reaches(key, self._redos.needed(name, work_item.item.id, key)):
-                return Fact(name, "kept", "scored by the current evaluator", at)
-            return Fact(name, "runs again", _FORCED, at)
+                return Fact(name, "runs again", f"since it was scored, {what_happened(files)}", at)
+            return Fact(name, "kept", "scored by the current evaluator", at)
         failed = self._failed(name, key)
         if failed is not None:
             return failed
@@ -190,20 +196,16 @@ class ItemStories:
         return Fact(step, "runs again", _why_failed(failed.record.get("error")), _at(failed))
 
 
-def story_on_disk(
-    whole: WholeItem, evaluators: Sequence[str], step: str, asked: Sequence[str] = ()
-) -> ItemStory:
+def story_on_disk(whole: WholeItem, reader: RunReader, asked: Sequence[str]) -> ItemStory:
     """Explain an item by the files alone, for the code that last ran.
 
     Args:
         whole: What the files say about the item.
-        evaluators: The names of the evaluators.
-        step: The step that answers.
+        reader: Reads them.
         asked: The steps that changed since and that the user has not decided about.
     """
-    item = whole.item
-    facts = [_answer_on_disk(whole, step, asked)]
-    for name in evaluators:
+    item, facts = whole.item, [_answer_on_disk(whole, reader, asked)]
+    for name in reader.evaluators:
         if name in item.redo:
             facts.append(Fact(name, "runs again", _FORCED))
         elif name in item.score_errors:
@@ -215,11 +217,14 @@ def story_on_disk(
     return ItemStory(item.id, item.trial, tuple(facts))
 
 
-def _answer_on_disk(whole: WholeItem, step: str, asked: Sequence[str]) -> Fact:
-    item = whole.item
+def _answer_on_disk(whole: WholeItem, reader: RunReader, asked: Sequence[str]) -> Fact:
+    item, step = whole.item, reader.step
     if step in item.redo:
         return Fact(step, "runs again", _FORCED, item.at)
     if item.is_completed:
+        generation = reader.columns[step].generation_of(item.key)
+        if not reader.counting.verdict(step, item.key, generation, item.id).is_done:
+            return Fact(step, "runs again", "a file changed since it was answered", item.at)
         why = "answered by the code that last ran"
         if item.version:
             why = "answered by an earlier version, which was kept"
@@ -361,9 +366,7 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
         if not trials:
             raise NoSuchItemError(reader.path, item, reader.ids())
         asked = [step.name for step in steps if step.compared == "asked"]
-        story = tuple(
-            story_on_disk(whole, reader.evaluators, reader.step, asked) for whole in trials
-        )
+        story = tuple(story_on_disk(whole, reader, asked) for whole in trials)
     remarks = (kept.remark,) if kept.remark else ()
     return Why(looked=False, steps=steps, item=story, remarks=remarks)
 

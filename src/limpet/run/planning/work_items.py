@@ -262,7 +262,7 @@ class KeptReplies:
         if replies is None:
             return calls_of(evaluator)
         keys = [ballot_key(scoring.work_item, reply) for reply in replies]
-        kept = sum(key in column and column.reaches(key, generation) for key in keys)
+        kept = sum(column.generation_of(key) >= generation for key in keys)
         self.most[evaluator.name] = max(self.most.get(evaluator.name, 0), kept)
         return len(keys) - kept
 

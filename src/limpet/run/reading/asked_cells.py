@@ -9,7 +9,7 @@ import json
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -22,8 +22,8 @@ from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, crc32
 from limpet.json_values import decode
+from limpet.run.planning.counting import Counting, standing_in
 from limpet.run.planning.items_file import (
-    EARLIER_FILES,
     GROUP_BYTES,
     KEY,
     Contents,
@@ -150,11 +150,9 @@ class ItemsFile:
         occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
         return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
 
-    def standing(self, place: int, trial: int) -> EarlierAnswer | None:
-        """Return why an earlier answer may count for an item; None: none does."""
-        more = self._more.get(place)
-        standing = {} if more is None else more.get("standing", {})
-        return EarlierAnswer(*standing[str(trial)]) if str(trial) in standing else None
+    def standing(self, place: int, trial: int) -> EarlierAnswer:
+        """Return which earlier answer the user keeps for an item."""
+        return EarlierAnswer(*self._more.get(place, {}).get("standing", {}).get(str(trial), ()))
 
     @cached_property
     def has_standing(self) -> bool:
@@ -281,7 +279,7 @@ class AskedCells:
         fingerprint: The workflow's fingerprint; empty: not known.
         places: The places of the items that the run reports on.
         trials: The number of trials.
-        outdated: By key, the generation of an answer made from the files as they are now.
+        counting: What decides whether a record counts.
     """
 
     step: str
@@ -291,8 +289,8 @@ class AskedCells:
     fingerprint: str
     places: Sequence[int]
     trials: int
-    outdated: Mapping[str, int] = field(default_factory=dict)
-    _latest: list[AskedCell] | None = field(default=None)
+    counting: Counting
+    _latest: list[AskedCell] | None = None
 
     @property
     def have_keys(self) -> bool:
@@ -302,8 +300,8 @@ class AskedCells:
     @property
     def are_fixed(self) -> bool:
         """Whether the answers that count depend on nothing but what is asked."""
-        is_plain = self.file is not None and not self.file.has_standing and not self.outdated
-        return self.have_keys and is_plain
+        is_plain = self.file is not None and not self.file.has_standing
+        return self.have_keys and is_plain and self.step not in self.counting.outdated
 
     def __len__(self) -> int:
         return len(self.places) * self.trials if self.have_keys else len(self._latest_of_each())
@@ -366,11 +364,14 @@ class AskedCells:
     def _cell(self, file: ItemsFile, place: int, trial: int) -> AskedCell:
         identity = file.contents.identity(place)
         key = OutputKeys(self.fingerprint, trial).key(identity)
-        cell = AskedCell(place, trial, key, key, "", identity)
-        cell = self._settled(cell, file) if file.has_standing else cell
-        if self.outdated and not cell.version and self.is_outdated(cell.counting):
-            return cell._replace(version=EARLIER_FILES)
-        return cell
+        if self.are_fixed:
+            return AskedCell(place, trial, key, key, "", identity)
+        kept, generation = file.standing(place, trial), self.column.generation
+        by = standing_in(kept.version, generation(key))
+        counting = OutputKeys(by, trial).key(identity) if by else key
+        record = (self.step, counting.hex(), generation(counting))
+        version = self.counting.verdict(*record, by=by, below=kept.below).version
+        return AskedCell(place, trial, key, counting, version, identity)
 
     def earlier_on_disk(self, versions: Collection[str]) -> int:
         """Return how many cells have no answer that counts, but one of these versions."""
@@ -381,23 +382,6 @@ class AskedCells:
             any(self.column.has(OutputKeys(one, cell.trial).key(cell.identity)) for one in versions)
             for cell in lacking
         )
-
-    def is_outdated(self, key: bytes) -> bool:
-        """Return whether an answer was made from files that have changed since."""
-        needed = self.outdated.get(key.hex()) if self.outdated else None
-        return needed is not None and self.column.generation(key) < needed
-
-    def _settled(self, cell: AskedCell, file: ItemsFile) -> AskedCell:
-        """Return the cell with the answer that counts: an earlier one may stand in."""
-        assert cell.place is not None
-        standing = file.standing(cell.place, cell.trial)
-        if standing is None:
-            return cell
-        own = self.column.generation(cell.key) if self.column.has(cell.key) else None
-        cell = cell._replace(version=standing.version_shown(own))
-        if not standing.counts(has_own=own is not None):
-            return cell
-        return cell._replace(counting=OutputKeys(cell.version, cell.trial).key(cell.identity))
 
     def _latest_of_each(self) -> list[AskedCell]:
         """Return the latest record of each item and trial, or its failure if there is none."""

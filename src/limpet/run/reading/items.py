@@ -9,7 +9,6 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import Started, failed_attempts
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line
-from limpet.run.planning.redo import Redos
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
 from limpet.run.reading.scores import ScoresReader, facts_and_record
@@ -26,7 +25,6 @@ class ItemsReader:
     Args:
         asked: What is asked, and which answers count.
         evaluators: The scores.
-        redos: The forced redos that are still to do.
         scales: What the scores of each evaluator mean, where that is not the usual.
         id_field: The field of the rows with the ids.
     """
@@ -35,14 +33,12 @@ class ItemsReader:
         self,
         asked: AskedCells,
         evaluators: Sequence[ScoresReader],
-        redos: Redos,
         scales: Mapping[str, Scale],
         id_field: str = "id",
     ) -> None:
         self.scales = scales
         self.asked = asked
         self.evaluators = evaluators
-        self.redos = redos
         self.failures = asked.failures
         self._id_field = id_field
 
@@ -94,9 +90,8 @@ class ItemsReader:
             failed = self.failures.latest.get((step, cell.key.hex()))
             if failed is not None:
                 self._note_failure(item, failed)
-        for cell, item in results if self.redos else ():
-            if not self.asked.is_outdated(cell.counting):  # that is marked as an earlier version
-                item.redo |= self.pending_redo(step, column, item.id, cell.counting, cell.key)
+        for cell, item in results if self.asked.counting else ():
+            item.redo |= self.pending_redo(step, column, item.id, cell.counting, cell.key)
 
     def _note_answer(self, item: ItemResult, entry: Entry) -> None:
         facts, record = entry.facts, entry.record
@@ -125,18 +120,17 @@ class ItemsReader:
     def _read_scores(
         self, answered: Sequence[tuple[AskedCell, ItemResult, Entry]], evaluator: ScoresReader
     ) -> None:
-        name, column = evaluator.name, evaluator.column
+        name, column, counting = evaluator.name, evaluator.column, self.asked.counting
         left = {evaluator.key(cell, item.id, answer): item for cell, item, answer in answered}
-        for key, item in left.items() if self.redos else ():
-            if evaluator.counts(key):
-                item.redo |= self.pending_redo(name, column, item.id, key, key)
+        for key, item in left.items() if counting else ():
+            item.redo |= self.pending_redo(name, column, item.id, key, key)
         for key, item, line in column.lines(left):
-            if evaluator.counts(key):
+            if counting.verdict(name, key.hex(), column.generation(key)).counts:
                 del left[key]
                 item.note_score(name, *facts_and_record(line))
         for key, item in left.items():
             failed = self.failures.latest.get((name, key.hex()))
-            if failed is not None and evaluator.counts(key, failed.generation):
+            if failed and counting.verdict(name, key.hex(), failed.generation).counts:
                 item.score_errors[name] = self.failures.record(failed).get("error") or {}
                 if "usage" in failed.facts:
                     item.score_usage[name] = failed.facts
@@ -154,11 +148,11 @@ class ItemsReader:
             key: The key of the record that counts.
             present: The key that the redo has.
         """
-        needed = self.redos.needed(step, id_, key.hex())
-        if not needed or column.generation(key) >= needed:
+        verdict = self.asked.counting.verdict(step, key.hex(), column.generation(key), id_)
+        if not verdict.is_redo:
             return {}
         failed = self.failures.latest.get((step, present.hex()))
-        if failed is None or failed.generation < needed:
+        if failed is None or failed.generation < verdict.needed:
             return {step: None}
         return {step: self.failures.record(failed).get("error")}
 

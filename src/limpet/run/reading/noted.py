@@ -25,8 +25,8 @@ from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.journal.lines import checksum, crc32
 from limpet.json_values import dumps
+from limpet.run.planning.counting import read_generations
 from limpet.run.planning.items_file import is_whole
-from limpet.run.planning.redo import read_outdated, read_redone
 from limpet.run.results.summary import NUMBERS, Numbers
 from limpet.run.run_file import RunFile, to_data
 from limpet.version import VERSION
@@ -79,7 +79,7 @@ def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]
             session.trials,
             to_data(run_file.redo),
             to_data(run_file.scales),
-            [read_redone(layout), read_outdated(layout)],
+            [read_generations(path) for path in (layout.redone, layout.outdated)],
             [[path.name, end, checksum(path, end)] for path, end in ends.items()],
         )
     return None

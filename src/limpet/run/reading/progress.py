@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from limpet.journal.event_log import EventLog, Started
+from limpet.run.planning.counting import Counting
 from limpet.run.reading.facts_reader import FactsReader, Failed, FailuresReader
 from limpet.run.results.costs import add_all_counts, add_counts, bounded
 from limpet.run.results.summary import Numbers, StepNumbers
@@ -53,8 +54,7 @@ class Progress:
         is_running: Whether the session is running.
         numbers: Returns the numbers of all results; None: `run.json` knows them.
         used: By step, the offset up to which its column was counted, and the usage so far.
-        needed: Returns the generation that a step's record of a key must have.
-        is_redo: Whether a redo is unfinished.
+        rules: What decides whether a record counts.
     """
 
     session: Session
@@ -65,8 +65,7 @@ class Progress:
     is_running: bool
     numbers: Callable[[], Numbers | None]
     used: dict[str, tuple[int, dict[str, float]]]
-    needed: Callable[[str, bytes], int]
-    is_redo: bool
+    rules: Counting
 
     def steps(self, *, tokens: bool = True) -> tuple[StepSnapshot, ...]:
         """Return the progress of each step.
@@ -82,7 +81,7 @@ class Progress:
             shots.append(shot)
             if number == 0:  # an item without an answer gets no score
                 lost = sum(shot.failed.values())
-                if lost and self.is_redo:  # what failed again has its earlier answer
+                if lost and self.rules.redos:  # what failed again has its earlier answer
                     column = self.columns[name]
                     lost = min(lost, sum(not column.has(key) for key in self.counting()[0]))
         return tuple(shots)
@@ -102,8 +101,7 @@ class Progress:
             have = min(total, counted.done)
             kept = have if began_with is None else min(began_with.kept, have)
         elif is_first and (began_with is None or column.state.bad_lines):  # look at each
-            asked = self.counting()[0]
-            have = sum(column.generation(key) >= self.needed(name, key) for key in asked)
+            have = sum(self._is_done(name, key) for key in self.counting()[0])
             kept = have if began_with is None else min(began_with.kept, have)
         elif began_with is not None:
             kept, noted = min(began_with.kept, total), began_with.have
@@ -133,6 +131,12 @@ class Progress:
             tokens,
             errors,
         )
+
+    def _is_done(self, name: str, key: bytes) -> bool:
+        column, id_ = self.columns[name], ""
+        if self.rules.depends_on_ids:
+            id_ = str((column.facts(key) or {}).get("id", ""))
+        return self.rules.verdict(name, key.hex(), column.generation(key), id_).is_done
 
     def _failed(
         self, name: str, counted: StepNumbers | None, *, is_first: bool
@@ -183,7 +187,7 @@ class Progress:
 
     def _has_ended(self, call: Started) -> bool:
         column = self.columns.get(call.step)
-        return column is not None and column.reaches(call.key, call.generation)
+        return column is not None and column.generation_of(call.key) >= call.generation
 
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
         calls = [call for call in self.unfinished() if call.step == name]

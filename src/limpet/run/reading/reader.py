@@ -65,7 +65,7 @@ class RunReader(RunResults):
             self._used = {}
         kept: tuple[str, ...] = ()
         if "_items" in self.__dict__ and self._asked == self._what_is_asked():
-            self._items.redos = self.redos
+            self._items.asked.counting = self.counting
             kept = _KEPT if self._items.asked.are_fixed else ()
         for name in _CACHED:
             if name not in kept:
@@ -190,17 +190,8 @@ class RunReader(RunResults):
             self.is_running,
             lambda: self._numbers,
             self._used,
-            self._needed,
-            bool(self.redos.noted),
+            self.counting,
         )
-
-    def _needed(self, step: str, key: bytes) -> int:
-        """Return the generation that the record of a key must have to be done."""
-        needed = self.redos.any_needed(step)
-        if needed is None:
-            facts = self.columns[step].facts(key) or {}
-            needed = self.redos.needed(step, str(facts.get("id", "")), key.hex())
-        return needed
 
     @cached_property
     def _counting(self) -> tuple[Sequence[bytes], AbstractSet[bytes]]:
@@ -212,8 +203,8 @@ class RunReader(RunResults):
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
         """How many answers are by the current workflow, and of how many; None: all are."""
-        outdated = self.outdated.get(self.step)
-        if self.kind == "map" or not (outdated or self.session.standing != 0):
+        may_be_earlier = self.step in self.counting.outdated or self.session.standing != 0
+        if self.kind == "map" or not may_be_earlier:
             return None
         column = self.columns[self.step]
         answered = [cell for cell in self._items.asked.cells() if column.has(cell.counting)]

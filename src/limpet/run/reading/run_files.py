@@ -17,8 +17,8 @@ from limpet.journal.event_log import EventLog, last_event_at
 from limpet.journal.lines import size_and_crc
 from limpet.journal.lock import holder as text_of_lock
 from limpet.journal.lock import is_alive, is_held, is_of_this_system, shares_our_numbers
+from limpet.run.planning.counting import Counting
 from limpet.run.planning.items_file import identity_of
-from limpet.run.planning.redo import Redos, read_outdated, read_redone
 from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
 from limpet.run.reading.find_run import layout_of_run
@@ -133,8 +133,7 @@ class RunFiles:
         columns: The column of each step of the last session, the first step first.
         failures: The failures of all sessions.
         event_log: The events of the last session; None: not read yet.
-        redos: The forced redos that are still to do.
-        outdated: By step and key, the generation of a record made from the files as they are now.
+        counting: What decides whether a record counts.
         items_identity: The identity of `items.jsonl` when the files were last read; None: missing.
 
     Raises:
@@ -156,8 +155,7 @@ class RunFiles:
         self.event_log: EventLog | None = None
         self._items_file: ItemsFile | None = None
         self.items_identity: tuple[int, int, int] | None = None
-        self.redos = Redos()
-        self.outdated: Mapping[str, Mapping[str, int]] = {}
+        self.counting = Counting()
         self._read_files()
 
     def __enter__(self) -> Self:
@@ -183,11 +181,7 @@ class RunFiles:
         self.run_file = self._read_run_file()
         if self.items_identity is None and self.run_file.sessions and self.kind != "map":
             self.remarks.append(_NO_ITEMS)
-        needed = read_redone(self.layout)
-        self.outdated = read_outdated(self.layout)
-        for step, keys in self.outdated.items():
-            needed[step] = {**needed.get(step, {}), **keys}
-        self.redos = Redos(self.run_file.redo, needed)
+        self.counting = Counting.load(self.layout, self.run_file)
         # The events before the columns: a call that began may have its record by now, and then it
         # is not in flight.
         if self.event_log is not None:
@@ -350,6 +344,6 @@ def may_lack_failures(run: RunFiles) -> bool:
         for key, failed in run.failures.of(name):
             is_earlier = failed.offset < run.session.failures_at
             is_current = failed.facts.get("by") == identity.fingerprint
-            if is_earlier and is_current and not column.reaches(key, failed.generation):
+            if is_earlier and is_current and column.generation_of(key) < failed.generation:
                 return True
     return False

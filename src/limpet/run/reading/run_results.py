@@ -54,7 +54,7 @@ class RunResults(RunFiles):
         file, about = self.items_file, self.run_file
         identity = None if file is None else file.identity
         what = (identity, about.steps, about.selections, self.trials, self.evaluators, about.scales)
-        return *what, self.outdated
+        return *what, self.counting.outdated
 
     @cached_property
     def _items(self) -> ItemsReader:
@@ -71,21 +71,13 @@ class RunResults(RunFiles):
             "" if answering is None else answering.fingerprint,
             self._places(file),
             self.trials,
-            self.outdated.get(self.step, {}),
+            self.counting,
         )
         evaluators = [
-            ScoresReader(
-                name,
-                self.columns[name],
-                steps.get(name),
-                file,
-                self.failures,
-                self.outdated.get(name, {}),
-            )
+            ScoresReader(name, self.columns[name], steps.get(name), file, self.failures)
             for name in self.evaluators
         ]
-        about = self.run_file
-        return ItemsReader(asked, evaluators, self.redos, about.scales, about.names.id)
+        return ItemsReader(asked, evaluators, self.run_file.scales, self.run_file.names.id)
 
     def _places(self, file: ItemsFile | None) -> Sequence[int]:
         """Return the places of the items that the run reports on."""

@@ -31,8 +31,6 @@ class ScoresReader:
         by: What it is now; None: not known.
         file: `items.jsonl`; None: it is missing or damaged.
         failures: The failures of all steps.
-        outdated: By key, the generation of a score made from the files as they are now. Scores of
-            earlier files do not count: they are of another version of the evaluator.
     """
 
     def __init__(
@@ -42,14 +40,12 @@ class ScoresReader:
         by: StepIdentity | None,
         file: ItemsFile | None,
         failures: FailuresReader,
-        outdated: Mapping[str, int],
     ) -> None:
         self.name = name
         self.column = column
         self._file = file
         self._failures = failures
         self._by = by
-        self.outdated = outdated
         self._reads = frozenset[str]() if by is None else frozenset(by.reads)
         self._latest: dict[tuple[Any, ...], bytes] | None = None
 
@@ -62,13 +58,6 @@ class ScoresReader:
     def reads_trace(self) -> bool:
         """Whether it reads traces: the digest of an answer then includes its trace."""
         return self._by is not None and "trace" in self._by.reads
-
-    def counts(self, key: bytes, generation: int | None = None) -> bool:
-        """Return whether a score, or a failure of this generation, is of the current version."""
-        needed = self.outdated.get(key.hex()) if self.outdated else None
-        if needed is None:
-            return True
-        return (self.column.generation(key) if generation is None else generation) >= needed
 
     def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:
         """Return the key of the score of an answer; empty: it has none."""

@@ -172,9 +172,7 @@ class GrowingTotals(AddedLines):
     @property
     def can_grow(self) -> bool:
         """Whether what is new can be added: no earlier result stands in, or is made again."""
-        outdated = any(evaluator.outdated for evaluator in self._items.evaluators)
-        is_simple = self._asked.are_fixed and not outdated and not self._items.redos
-        return self._is_simple and is_simple
+        return self._is_simple and self._asked.are_fixed and not self._asked.counting
 
     def is_of(self, items: ItemsReader) -> bool:
         """Return whether these are the totals of these items: else the run asks something else."""
@@ -359,10 +357,15 @@ class Totals(AddedLines):
         name, column, scores = evaluator.name, evaluator.column, self.numbers.scores[evaluator.name]
         cells = self._score_keys(evaluator, outputs)
         is_done = bytearray(len(outputs))
-        counting = cells
-        if evaluator.outdated:
-            counting = {key: number for key, number in cells.items() if evaluator.counts(key)}
-        for _, some, lines in column.groups(counting):
+        counting, counted = self._asked.counting, cells
+        if name in counting.outdated:
+            generation = column.generation
+            counted = {
+                key: number
+                for key, number in cells.items()
+                if counting.verdict(name, key.hex(), generation(key)).counts
+            }
+        for _, some, lines in column.groups(counted):
             self._add_scores(evaluator, some, lines)
             for number in some:
                 is_done[number] = True
@@ -370,7 +373,7 @@ class Totals(AddedLines):
         left = {*self._left(cells.values(), is_done)}
         for key, number in cells.items() if left else ():
             failed = self._failures.get((name, key.hex())) if number in left else None
-            if failed is not None and evaluator.counts(key, failed.generation):
+            if failed and counting.verdict(name, key.hex(), failed.generation).counts:
                 self._add_failed_score(name, failed, number)
 
     def _score_keys(self, evaluator: ScoresReader, outputs: list[str]) -> dict[bytes, int]:
@@ -398,18 +401,16 @@ class Totals(AddedLines):
         is_done: bytearray,
     ) -> None:
         """Count the results that are of an earlier version, or are to be made again."""
-        file, redos = self._asked.file, self._items.redos
+        file, counting = self._asked.file, self._asked.counting
         assert file is not None
-        if not redos and not file.has_standing:
+        if not counting and not file.has_standing:
             versions.add("", None, sum(is_done))
             return
         for key, number in cells.items():
             if is_done[number]:
                 cell = self._asked[number]
                 assert cell.place is not None
-                id_ = file.item(cell.place).id if redos.noted else ""
+                id_ = file.item(cell.place).id if counting.depends_on_ids else ""
                 present = cell.key if step == self._asked.step else key
-                redo = None
-                if step != self._asked.step or not self._asked.is_outdated(key):
-                    redo = self._items.pending_redo(step, column, id_, key, present)
+                redo = self._items.pending_redo(step, column, id_, key, present)
                 versions.add(cell.version, redo)

@@ -190,12 +190,14 @@ class Progress:
         return column is not None and column.generation_of(call.key) >= call.generation
 
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
+        now = time.time()  # one for all: else of two that began together, the second is older
         calls = [call for call in self.unfinished() if call.step == name]
-        in_flight = [
-            InFlight(call.id, call.attempt, age_s(call.at) or 0.0, call.trial)
+        return tuple(
+            InFlight(
+                call.id, call.attempt, max(0.0, now - (seconds_of(call.at) or now)), call.trial
+            )
             for call in sorted(calls, key=lambda call: call.at)
-        ]
-        return tuple(in_flight)
+        )
 
     def _rate(self, name: str) -> float:
         """Return how many cells ended per second lately."""

@@ -27,9 +27,10 @@ survive pickling.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from limpet.types import Difference
+if TYPE_CHECKING:
+    from limpet.types import Difference
 
 E = TypeVar("E", bound=Exception)
 _NOT_SHOWN = object()
@@ -177,7 +178,7 @@ class FunctionChangedError(LimpetError):
     took: str = ""
     before: Mapping[str, str] = MappingProxyType({})
     files: Sequence[str] = ()
-    differences: Sequence[Difference] = ()
+    differences: "Sequence[Difference]" = ()
 
 
 class JournalError(LimpetError):

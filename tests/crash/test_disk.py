@@ -35,7 +35,7 @@ from e2e.project import COMMAND, make
 import limpet
 from limpet.errors import DiskFullError, JournalError
 from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
-from limpet.run.api import Arguments, _request
+from limpet.run.api import Arguments, _options, _request
 from limpet.run.executing.session import EvaluationSession
 
 FILLER = "filler"
@@ -605,7 +605,7 @@ def test_an_evaluation_waits_for_room_on_a_full_disk(small_disk):
     async def main():
         rows = [{"id": str(n), "question": str(n % 10)} for n in range(40)]
         asked = Arguments(rows, answer, run=small_disk / "run", options={"pace": 4})
-        evaluation = EvaluationSession(_request(asked, None))
+        evaluation = EvaluationSession(_request(asked, _options(asked)))
         evaluation.open()
         evaluation._journal.listeners.append(make_room)
         fill(small_disk)

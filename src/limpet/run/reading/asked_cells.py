@@ -38,6 +38,7 @@ from limpet.types import Item
 
 _ID = b'","id":'
 _NOT_OF_ITEMS = frozenset({"output", "trace"})
+_NOT_KNOWN = bytes(KEY_BYTES)
 _AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
 
@@ -90,7 +91,7 @@ class ItemsFile:
             odd = [place for place, line in enumerate(lines) if line[_AFTER_KEY] != _ID]
             self._more.update({begin + at: self._decoded(lines[at], begin + at) for at in odd})
             for place, line in enumerate(() if known else lines, begin):
-                self._item_in(line, place)  # without a checksum, each line is checked
+                self._item(self._decoded(line, place), place)  # without a checksum, each is checked
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
@@ -110,10 +111,12 @@ class ItemsFile:
             self._seen_by[reads] = bytearray(KEY_BYTES * len(self))
         known, found = self._seen_by[reads], list[bytes]()
         for place in places:
-            at = slice(KEY_BYTES * place, KEY_BYTES * (place + 1))
-            if not any(known[at]):
-                known[at] = seen_bytes(self.item(place), parts)
-            found.append(bytes(known[at]))
+            begin = KEY_BYTES * place
+            digest = bytes(known[begin : begin + KEY_BYTES])
+            if digest == _NOT_KNOWN:
+                digest = seen_bytes(self.item(place), parts)
+                known[begin : begin + KEY_BYTES] = digest
+            found.append(digest)
         return found
 
     def _opened(self) -> BinaryIO:
@@ -165,7 +168,7 @@ class ItemsFile:
         Raises:
             JournalError: The line is damaged.
         """
-        return self.item_and_roles(place)[0]
+        return self._item(self._decoded(self._line(place), place), place)
 
     def item_and_roles(self, place: int) -> tuple[Item, Mapping[str, str]]:
         """Return the item at a place, and which fields of its row are `input` and `expected`.
@@ -173,7 +176,8 @@ class ItemsFile:
         Raises:
             JournalError: The line is damaged.
         """
-        return self._item_in(self._line(place), place)
+        fields = self._decoded(self._line(place), place)
+        return self._item(fields, place), self._roles_in(fields)
 
     def _line(self, place: int) -> bytes:
         file = self._file or self._opened()
@@ -183,15 +187,14 @@ class ItemsFile:
         self._at = self._offsets[place] + len(line)
         return line
 
-    def _item_in(self, line: bytes, place: int) -> tuple[Item, Mapping[str, str]]:
-        fields = self._decoded(line, place)
+    def _item(self, fields: Mapping[str, Any], place: int) -> Item:
         try:
             row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
             if "input_field" in fields:
                 given = row.get(fields["input_field"])
             if "expected_field" in fields:
                 expected = row.get(fields["expected_field"])
-            return Item(fields["id"], given, expected, row), self._roles_in(fields)
+            return Item(fields["id"], given, expected, row)
         except (KeyError, AttributeError, TypeError) as error:
             raise self._damaged(f"line {place + 1} is not an item") from error
 

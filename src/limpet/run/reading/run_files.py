@@ -208,7 +208,9 @@ class RunFiles:
             except (OSError, JournalError) as error:
                 self._items_file = None
                 remark = f"{error}, so some details are missing"
-                self.remarks += [remark] if remark not in self.remarks else []
+                # A session that begins writes the items, and `run.json` a moment later.
+                if not self.is_running and remark not in self.remarks:
+                    self.remarks.append(remark)
         return self._items_file
 
     def _read_run_file(self) -> RunFile:

@@ -186,13 +186,20 @@ class GrowingTotals(AddedLines):
             return False
         # All columns a part at a time: else the scores of all answers would be missed at once.
         rounds = sum(left.values()) // _ROUND_BYTES + 1
+        begin = {step: lines.end for step, lines in self._lines.items()}
+
+        def size(step: str, part: int) -> int:
+            """Return how many bytes of a column there are up to the end of a round."""
+            return begin[step] + left[step] * part // rounds + 1 - self._lines[step].end
+
         missed: dict[str, list[bytes]] = {step: [] for step in self._lines}
-        for _ in range(rounds):
-            answered = self._new_answers(left[self._asked.step] // rounds + 1)
+        for part in range(1, rounds + 1):
+            # The answers are a round ahead: a score is written after its answer.
+            answered = self._new_answers(size(self._asked.step, min(part + 1, rounds)))
             for evaluator in self._items.evaluators:
                 name = evaluator.name
                 keys = self._miss_scores(evaluator, answered)
-                self._new_scores(evaluator, keys, left[name] // rounds + 1)
+                self._new_scores(evaluator, keys, size(name, part))
                 missed[name] += keys
         for step, keys in missed.items():
             self._new_failures(step, keys)

@@ -15,8 +15,9 @@ const EVERY_MS = 1000;
 export function start(source, { first = "runs" } = {}) {
   const main = el("main", { id: "main" });
   const fault = el("p", { class: "fault bad", role: "alert", hidden: true });
+  const waiting = el("p", { class: "waiting dim", role: "status", hidden: true }, "Reading …");
   const notes = (source.notes || []).map((note) => el("p", { class: "fault warn" }, note));
-  fill(document.body, header(source), notes, fault, main);
+  fill(document.body, header(source), notes, fault, waiting, main);
   let shown = null;
   let timer = null;
 
@@ -32,6 +33,7 @@ export function start(source, { first = "runs" } = {}) {
     shown = VIEWS[name](page, source, query);
     document.title = `${shown.title || "Runs"} · Limpet`;
     window.scrollTo(0, 0);
+    waiting.hidden = false;
     refresh(shown);
   };
 
@@ -45,6 +47,7 @@ export function start(source, { first = "runs" } = {}) {
       fill(fault, error.message);
       fault.hidden = false;
     }
+    if (of === shown) waiting.hidden = true;
     if (of === shown && source.isLive) timer = setTimeout(() => refresh(of), EVERY_MS);
   };
 

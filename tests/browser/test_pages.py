@@ -62,6 +62,30 @@ def test_a_live_run_goes_from_nothing_to_done(page, server):
     expect(page.get_by_role("row", name=re.compile("live"))).to_contain_text("finished")
 
 
+def test_a_page_that_takes_long_to_read_is_there_at_once_and_says_that_it_reads(
+    page, server, plain
+):
+    held, is_open = [], threading.Event()
+
+    def hold(route):
+        if is_open.is_set():
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/api/run?*", hold)
+    page.show("#/run?run=plain")
+    reading = page.get_by_text("Reading …")
+    expect(reading).to_be_visible()
+    expect(page.get_by_role("navigation")).to_be_visible()
+    is_open.set()
+    for route in held:
+        route.continue_()
+    expect(page.locator("h1 + .state")).to_have_text("finished")
+    expect(reading).to_be_hidden()
+    page.unroute("**/api/run?*")
+
+
 def test_a_page_says_what_the_terminal_warns_of_and_time_calls_and_cost_of_all_sessions(
     page, server
 ):

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
@@ -16,7 +16,6 @@ import orjson
 
 from limpet.errors import JournalError
 from limpet.journal.files import open_to_read
-from limpet.journal.lines import crc32
 from limpet.json_values import encode
 
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
@@ -44,10 +43,11 @@ class EventLog:
         events: The file.
         start: Where the session begins in it.
         calls: Whether to read the starts of calls, which are most of the events.
+        has_ended: Returns whether an attempt has a record: then it is forgotten, so that a million
+            of them take no memory.
 
     Attributes:
         end: Where the events that were read end.
-        crc: The CRC32 of the events that were read.
         begun: Attempts that started and did not fail, by step and key. Those without a record are
             in flight, or were when the session was interrupted.
         retries: How many attempts failed and were retried, by step.
@@ -55,12 +55,19 @@ class EventLog:
         is_stopping: Whether the session takes no more work.
     """
 
-    def __init__(self, events: Path, start: int = 0, *, calls: bool = True) -> None:
+    def __init__(
+        self,
+        events: Path,
+        start: int = 0,
+        *,
+        calls: bool = True,
+        has_ended: Callable[[Started], bool] | None = None,
+    ) -> None:
         self.start = start
         self.calls = calls
         self._events = events
+        self._has_ended = has_ended
         self.end = start
-        self.crc = 0
         self.begun: dict[tuple[str, str], Started] = {}
         self.retries: Counter[str] = Counter()
         self.pace: dict[str, Mapping[str, Any]] = {}
@@ -73,13 +80,18 @@ class EventLog:
             while lines := file.readlines(_GROUP_BYTES):
                 if not lines[-1].endswith(b"\n"):
                     del lines[-1]
-                text = b"".join(lines)
-                self.end += len(text)
-                self.crc = crc32(text, self.crc)
+                self.end += sum(map(len, lines))
                 if not self.calls:
                     lines = [line for line in lines if _STARTED not in line]
                 for event in filter(None, map(_event_of, lines)):
                     self._apply(event)
+                if self._has_ended is not None:
+                    self.forget(self._has_ended)
+
+    def forget(self, has_ended: Callable[[Started], bool]) -> None:
+        """Forget the attempts that have ended."""
+        begun = self.begun.items()
+        self.begun = {place: call for place, call in begun if not has_ended(call)}
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         # Plain comparisons, not `match`: there may be a million of these lines.

@@ -41,6 +41,12 @@ def age_s(text: object) -> float | None:
     return None if at is None else max(0.0, time.time() - at)
 
 
+def has_record(columns: Mapping[str, FactsReader], call: Started) -> bool:
+    """Return whether a call has ended with a record."""
+    column = columns.get(call.step)
+    return column is not None and column.generation_of(call.key) >= call.generation
+
+
 @dataclass(slots=True)
 class Progress:
     """The progress of a session.
@@ -178,16 +184,10 @@ class Progress:
             if failed.offset >= self.session.failures_at
         }
         # Ended calls are forgotten, so that each refresh of a long session stays short.
-        self.event_log.begun = {
-            place: call
-            for place, call in self.event_log.begun.items()
-            if place not in failed_now and not self._has_ended(call)
-        }
+        self.event_log.forget(
+            lambda call: (call.step, call.key) in failed_now or has_record(self.columns, call)
+        )
         return list(self.event_log.begun.values())
-
-    def _has_ended(self, call: Started) -> bool:
-        column = self.columns.get(call.step)
-        return column is not None and column.generation_of(call.key) >= call.generation
 
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
         now = time.time()  # one for all: else of two that began together, the second is older

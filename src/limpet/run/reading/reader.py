@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.items import WholeItem, WholeItems
 from limpet.run.reading.noted import noted_numbers
-from limpet.run.reading.progress import Progress, seconds_of
+from limpet.run.reading.progress import Progress, has_record, seconds_of
 from limpet.run.reading.run_files import (
     Checked,
     changed_columns,
@@ -173,7 +173,9 @@ class RunReader(RunResults):
         """
         start, event_log = self.session.events_at or 0, self.event_log
         if event_log is None or event_log.start != start or (calls and not event_log.calls):
-            self.event_log = event_log = EventLog(self.layout.events, start, calls=calls)
+            has_ended = partial(has_record, self.columns)
+            event_log = EventLog(self.layout.events, start, calls=calls, has_ended=has_ended)
+            self.event_log = event_log
             event_log.refresh()
             for column in self.columns.values():  # they must not be older than the events
                 column.refresh()

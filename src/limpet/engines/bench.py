@@ -23,7 +23,6 @@ from limpet.engines.messages import (
     CELL,
     CLOSE,
     CLOSED,
-    CROWDED,
     FREE,
     HUNG,
     NO_MEMORY,
@@ -35,10 +34,17 @@ from limpet.engines.opened_step import OpenedStep, run_cell
 from limpet.engines.outbox import FileReports, Outbox
 from limpet.engines.packed_values import packed_error, unpacked_argument
 from limpet.engines.returned_values import read_output, read_scores
-from limpet.engines.sent_steps import MainModule, SentStep, check_same, import_main, received_step
+from limpet.engines.sent_steps import (
+    MainModule,
+    SentStep,
+    check_same,
+    import_main,
+    is_plain,
+    received_step,
+)
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.loops import end_if_forked
-from limpet.executors.threads import ProcessorUse, abandoned, begun_at
+from limpet.executors.threads import abandoned
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
 from limpet.pacing.leave import Leave, take_leave
@@ -47,53 +53,9 @@ from limpet.pacing.registry import pacing_with
 from limpet.text import one_line, text_of
 from limpet.usage import Receipts, receipts_in
 
-# ---- When does a worker get no more cells for a while? ------------------------------------------
-#
-# Plain functions that compute share one interpreter: eight at once take eight times as long each,
-# and no more is done. Their times would say nothing, and a long one would run out of time. So a
-# worker has less room at each look while calls that take long keep its interpreter busy, down to
-# two cells: one computes, and the next is there. Afterwards it has more, step by step, so that
-# functions which compute a little and wait a lot stay near what keeps it just busy.
-
-_LEAST_ROOM, _MOST_ROOM = 2, 256
-_LONG_S = 0.25
-_FORGETS_S = 1.0  # without a long call: they are short when they do not share the interpreter
-
-
-class Crowding:
-    """How many cells this process has room for; ask a few times a second.
-
-    Attributes:
-        room: How many; 0: any number.
-    """
-
-    def __init__(self) -> None:
-        self.room = 0
-        self._use = ProcessorUse()
-        self._long_at = float("-inf")
-
-    def changes(self, begun_at: list[float]) -> bool:
-        """Look again, and return whether the room is another.
-
-        Args:
-            begun_at: When each call began that runs in a thread, by `time.monotonic`.
-        """
-        now, before = time.monotonic(), self.room
-        long = sum(now - at >= _LONG_S for at in begun_at)
-        if long:
-            self._long_at = now
-        is_full = self._use.is_full(exactly=bool(before) or long > 1)
-        if is_full and (long > 1 or (before and now - self._long_at < _FORGETS_S)):
-            self.room = max(_LEAST_ROOM, (before or len(begun_at)) * 2 // 3)
-        elif before:
-            self.room = before + (before + 1) // 2 if before < _MOST_ROOM else 0
-        return self.room != before
-
-
-# ---- How does a worker run the cells that it is given? ------------------------------------------
-
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
-_HUNG_S = 1.0  # how long the thread of an abandoned call may keep running
+_HUNG_S = 0.5  # how long the thread of an abandoned call may keep running
+_LOOK_EVERY_S = 0.02
 _SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
 
 
@@ -154,7 +116,6 @@ class Bench:
         self._is_answered = True
         self._is_blocked, self._blocker = False, 0
         self._is_hung = False
-        self._crowding = Crowding()
         listen(self._reports)
         with pacing_with(RemotePacers(self._questions)):  # type: ignore[arg-type]  # as one sees it
             self._context = contextvars.copy_context()
@@ -195,12 +156,10 @@ class Bench:
     def ping(self) -> Message | None:
         """Return what is wrong here, as a message; called by another thread.
 
-        Threads of abandoned calls may keep running, so that this worker is to be replaced; calls
-        may compute for long, so that it gets no more of them; or a cell may block the event loop.
-        Then the time of its neighbours must not run: they cannot help it.
+        Threads of abandoned calls may keep running, so that this worker is to be replaced; or a
+        cell may block the event loop. Then the time of its neighbours must not run: they cannot
+        help it.
         """
-        if self._crowding.changes(begun_at()):
-            return (CROWDED, self._crowding.room)
         if not self._is_hung and (threads := abandoned(_HUNG_S)):
             self._is_hung = True
             return (HUNG, threads)
@@ -314,6 +273,9 @@ class Bench:
             except BaseException as raised:  # noqa: BLE001 - the driver raises it
                 error = readable(raised)
             end_if_forked(self._home, error)
+            if isinstance(error, asyncio.CancelledError) and is_plain(step.step):
+                while abandoned(0.0) and not self._is_hung:  # the next one would share with it
+                    await asyncio.sleep(_LOOK_EVERY_S)
             if self._limits_memory and _is_memory_error(error):
                 self._give_up(number)
                 return
@@ -321,7 +283,8 @@ class Bench:
             own_s = now - begun_at - leave.waited_s(now)
             ended = (value, None if error is None else packed_error(error), more, own_s)
             del self._cells[number]
-            self._outbox.ended(number, *ended, at_once=not self._cells)
+            # The next plain function waits for the end of this one.
+            self._outbox.ended(number, *ended, at_once=is_plain(step.step))
         finally:
             step.cells.discard(number)
             self._reports.forget(number)

@@ -4,17 +4,18 @@ The problem. A worker that dies takes with it all the cells that it was running,
 them is the reason: it crashes each process that runs it. If each death were charged to all of them,
 the neighbours would fail too; if none were, the guilty one would kill workers for ever.
 
-What we do. A cell goes to the worker with the fewest cells. When a worker dies, its cells go to
-others, and nobody is charged. A cell whose worker died twice runs alone from then on, in a spare
-process: if that dies too, the cell fails for good, and is named. A worker is also given up when it
+What we do. A cell goes to the worker with the fewest cells; of plain functions, which would share
+one interpreter, a worker has one at a time. When a worker dies, its cells go to others, and nobody
+is charged. A cell whose worker died twice runs alone from then on, in a worker that has no other
+cell: if that dies too, the cell fails for good, and is named. A worker is also given up when it
 does not answer a cancellation, or shows no sign of life: it is killed, and replaced. If the thread
-of an abandoned call keeps running, its worker is retired.
+of an abandoned call keeps running, its worker finishes what it has, and is replaced.
 
 What a worker said before it died counts. What it says after it was given up does not: its cells run
 elsewhere by then, and each has only one result.
 
-`staffing` starts and replaces workers, `retirement` ends those that are retired, `worker_news`
-hears their messages, and a `line` carries the messages.
+`staffing` starts and replaces workers, `worker_news` hears their messages, and a `line` carries
+the messages.
 """
 
 import asyncio
@@ -47,7 +48,6 @@ class Crew:
         start: Starts one.
         on_event: Told of workers that start and are lost.
         at_once: How many may be starting at a time; None: all.
-        overlaps: Whether a successor starts while a retired worker still runs, not after it.
     """
 
     def __init__(
@@ -56,8 +56,6 @@ class Crew:
         start: StartLine,
         on_event: OnEvent,
         at_once: int | None = None,
-        *,
-        overlaps: bool = True,
     ) -> None:
         self.size = size
         self._on_event = on_event
@@ -70,7 +68,6 @@ class Crew:
             on_event,
             self._heard,
             self._lost,
-            overlaps=overlaps,
         )
         self._news = WorkerNews(self._staffing)
 
@@ -121,14 +118,13 @@ class Crew:
         try:
             while True:
                 alone = cell.deaths >= _DEATHS_TOGETHER
-                worker = await (staffing.spare_for(step) if alone else staffing.worker_for(step))
-                if taken is not None:
-                    taken(worker.name)
+                worker = await staffing.worker_for(step, alone=alone)
                 try:
+                    if taken is not None:
+                        taken(worker.name)
                     returned = await self._run(worker, step, cell, argument)
                 finally:
-                    if alone:
-                        staffing.give_back(worker)
+                    staffing.release(worker, step, alone=alone)
                 if isinstance(returned, Returned):
                     return returned
                 # A worker announces a suspect before it begins it: if not, another cell killed it.
@@ -158,9 +154,7 @@ class Crew:
                 await self._cancel(worker, number, cell)
             raise
         finally:
-            worker.forget(number)
-            if worker.room:
-                self._staffing.wake()
+            worker.cells.pop(number, None)
             if cell.desk is not None:
                 cell.desk.close()
                 cell.desk = None

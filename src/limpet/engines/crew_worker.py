@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable
 
 from limpet.engines.leave_elsewhere import Desk
 from limpet.engines.messages import CLOSE, OPEN, Line, Lost, Returned
@@ -50,12 +49,13 @@ class CrewWorker:
         opened: The steps that are open in it.
         opening: For each step, done when it is open, cancelled when that failed.
         closing: For each step, done when it is closed, cancelled when the worker was lost before.
-        idle: Done when it has no more cells; None: it is not retired, and gets others.
-        room: How many cells it may have while calls that compute keep it busy; 0: any number.
+        load: How many cells it was given, or is about to get.
+        has_plain: Whether one of them is a plain function: it gets no other of these.
+        is_reserved: Whether it is for one suspect alone: a cell that may have killed a worker.
+        idle: Done when it has fewer cells; None: nobody waits for that.
+        is_leaving: Whether it gets no more cells, because a thread of an abandoned call stays.
         is_lost: Whether it was given up: what it says does not count.
         is_quiet: Whether it was silent for a while, so that the time of its cells stands still.
-        is_spare: Whether it runs one suspect at a time: a cell that may have killed a worker.
-        is_busy: Whether a spare worker runs a suspect.
         completed: How many cells it completed.
         heard_at: When it last showed a sign of life.
         paused: The cells whose time stands still because another one blocks the worker.
@@ -68,10 +68,9 @@ class CrewWorker:
         self.opening: dict[str, asyncio.Future[None]] = {}
         self.closing: dict[str, asyncio.Future[None]] = {}
         self.idle: asyncio.Future[None] | None = None
+        self.load = self.completed = 0
+        self.has_plain = self.is_reserved = self.is_leaving = False
         self.is_lost = self.is_quiet = False
-        self.is_spare = self.is_busy = False
-        self.room = 0
-        self.completed = 0
         self.heard_at = 0.0
         self.paused: list[CrewCell] = []
 
@@ -104,82 +103,30 @@ class CrewWorker:
 
     # ---- its cells ------------------------------------------------------------------------------
 
-    def forget(self, number: int) -> None:
-        """Note that a cell has ended, or was taken back."""
-        self.cells.pop(number, None)
-        if self.idle is not None and not self.cells and not self.idle.done():
-            self.idle.set_result(None)
+    def takes(self, step: str, *, is_plain: bool) -> bool:
+        """Return whether it may get a cell of a step."""
+        is_open = step in self.opened and not (self.is_lost or self.is_leaving or self.is_reserved)
+        return is_open and not (is_plain and self.has_plain)
+
+    async def wait_until_idle(self, rest: int) -> None:
+        """Wait until it has no more cells than `rest`, or is lost."""
+        while self.load > rest and not self.is_lost:
+            if self.idle is None or self.idle.done():
+                self.idle = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self.idle})
 
     def cancel_waits(self) -> None:
         """Wake whoever waits for something that it was to do: it is lost."""
-        idle = () if self.idle is None else (self.idle,)
-        for future in (*self.opening.values(), *self.closing.values(), *idle):
+        for future in (*self.opening.values(), *self.closing.values()):
             if not future.done():
                 future.cancel()
+        self.wake()
 
-    @property
-    def has_room(self) -> bool:
-        """Whether it may get another cell."""
-        return not self.room or len(self.cells) < self.room
+    def wake(self) -> None:
+        """Let whoever waits for it to be idle look again."""
+        if self.idle is not None and not self.idle.done():
+            self.idle.set_result(None)
 
     @property
     def name(self) -> str:
         return "a worker" if self.line is None else self.line.name
-
-
-# ---- What happens to a worker in which the thread of an abandoned call keeps running? -----------
-#
-# Nothing can end a thread. This one may hold memory, locks and the interpreter for ever. So its
-# worker is retired: it gets no more cells and finishes those it has, a successor takes its place,
-# and in the end its process is closed, whatever its threads do.
-
-_CLOSING_S = 10.0  # how long a retired worker has to close its steps
-
-
-class Retirement:
-    """The retired workers of a crew.
-
-    Args:
-        most: How many may be finishing their cells while their successors already work.
-        overlaps: Whether a successor starts while the retired worker still runs, not after it.
-        start: Starts a successor.
-
-    Attributes:
-        workers: Those that only finish what they have.
-    """
-
-    def __init__(self, most: int, start: Callable[[CrewWorker], None], *, overlaps: bool) -> None:
-        self.workers: list[CrewWorker] = []
-        self._start = start
-        self._overlaps = overlaps
-        self._slots = asyncio.Semaphore(most)
-
-    def add(self, worker: CrewWorker) -> None:
-        """Note that a worker gets no more cells."""
-        worker.idle = asyncio.get_running_loop().create_future()
-        if not worker.cells:
-            worker.idle.set_result(None)
-        self.workers.append(worker)
-
-    async def end(self, worker: CrewWorker, successor: CrewWorker | None) -> None:
-        """Close a worker when it has no more cells; start its successor, if it has one."""
-        assert worker.idle is not None
-        async with self._slots:
-            if successor is not None and self._overlaps:
-                self._start(successor)
-            await asyncio.wait({worker.idle})
-            if not worker.is_lost:
-                await self._close(worker)
-            self.workers = [other for other in self.workers if other is not worker]
-        if successor is not None and not self._overlaps:
-            self._start(successor)
-
-    async def _close(self, worker: CrewWorker) -> None:
-        assert worker.line is not None
-        names = {*worker.opened, *worker.opening, *worker.closing}
-        closing = [worker.close_step(name) for name in names]
-        if left := [future for future in closing if future is not None]:
-            await asyncio.wait(left, timeout=_CLOSING_S)
-        worker.is_lost = True
-        worker.cancel_waits()
-        await worker.line.close()

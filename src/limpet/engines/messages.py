@@ -23,7 +23,7 @@ OPEN, CELL, CANCEL, ANSWER, CLOSE, END = "open", "cell", "cancel", "answer", "cl
 # From a worker.
 OPENED, BEGUN, DONE, ASK, CLOSED = "opened", "begun", "done", "ask", "closed"
 READS, TEXT, LOG, ALIVE, NO_MEMORY = "reads", "text", "log", "alive", "no_memory"
-BLOCKED, FREE, HUNG, CROWDED = "blocked", "free", "hung", "crowded"
+BLOCKED, FREE, HUNG = "blocked", "free", "hung"
 
 _LENGTH = struct.Struct("!Q")
 _PART = struct.Struct("!Q")

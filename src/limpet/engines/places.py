@@ -183,12 +183,11 @@ class SharedCrew:
         self._open.add(sent.name)
         if is_first:
             size = await self._lines.open() or self._engine.workers
-            at_once, is_local = None, self._engine.ray is None
-            if is_local:
+            at_once = None
+            if self._engine.ray is None:
                 size = max(1, min(size, self._cells))
                 at_once = _AT_ONCE * available_processors()
-            # On Ray, a retired worker keeps its slot, with its memory and accelerators.
-            self._crew = Crew(size, self._lines.start, self._on_event, at_once, overlaps=is_local)
+            self._crew = Crew(size, self._lines.start, self._on_event, at_once)
         assert self._crew is not None
         try:
             return await self._crew.open(sent)

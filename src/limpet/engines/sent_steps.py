@@ -76,6 +76,7 @@ class SentStep(NamedTuple):
         main: The script that it is defined in, or that did something on which its results may
             depend; None: a worker needs no script.
         identity: What its results depend on: the digests that each part may have.
+        is_plain: Whether its calls are plain functions, of which a worker runs one at a time.
     """
 
     name: str
@@ -83,6 +84,7 @@ class SentStep(NamedTuple):
     step: bytes
     main: MainModule | None
     identity: AllowedDigests
+    is_plain: bool = False
 
 
 def sent_step(name: str, who: str, step: Any, *, inherits: bool = False) -> SentStep:
@@ -111,7 +113,12 @@ def sent_step(name: str, who: str, step: Any, *, inherits: bool = False) -> Sent
     if main is None and any(map(_OF_SCRIPT.match, allowed)):  # it has done something that counts
         with contextlib.suppress(_NoScriptError):
             main = _main_module("__main__")
-    return SentStep(name, who, pickled, main, allowed)
+    return SentStep(name, who, pickled, main, allowed, is_plain(step))
+
+
+def is_plain(step: Any) -> bool:
+    """Return whether the calls of a workflow or an evaluator are plain functions, in threads."""
+    return getattr(step, "is_plain", False) is True
 
 
 def pickled_step(who: str, step: Any) -> tuple[bytes, MainModule | None]:

@@ -6,10 +6,11 @@ none would be ready before minutes have passed.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from limpet.engines.crew_worker import CrewWorker, Retirement
+from limpet.engines.crew_worker import CrewWorker
 from limpet.engines.messages import Line, Lost, Message, StartLine
 from limpet.engines.packed_values import unpacked_error
 from limpet.engines.sent_steps import SentStep
@@ -19,6 +20,7 @@ from limpet.text import one_line, text_of
 _FAILED_STARTS = 3  # in a row, then no more workers are started
 _LONGEST_PAUSE_S = 5.0
 _SETTING_UP_S = 11.0  # a worker itself gives a set-up that nobody needs any more a second less
+_CLOSING_S = 10.0  # how long a retired worker has to close its steps
 _STARTING_S = 30.0  # a set-up that takes longer is mostly waiting: let the next worker start
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -35,11 +37,9 @@ class Staffing:
         on_event: Told of workers that start or cannot be set up.
         on_message: Called with each message of a worker.
         on_lost: Called when a worker is lost, to take back its cells.
-        overlaps: Whether a successor starts while a retired worker still runs, not after it.
 
     Attributes:
         workers: Those that run cells, or will.
-        spares: Those that run one suspect at a time.
         is_closing: Whether the last step was closed, so that the workers end.
     """
 
@@ -51,11 +51,8 @@ class Staffing:
         on_event: OnEvent,
         on_message: Callable[[CrewWorker, Message], None],
         on_lost: Callable[[CrewWorker, Lost], None],
-        *,
-        overlaps: bool,
     ) -> None:
         self.workers: list[CrewWorker] = []
-        self.spares: list[CrewWorker] = []
         self._size = size
         self._at_once = at_once
         self._start_line = start
@@ -64,22 +61,17 @@ class Staffing:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._starting = asyncio.Semaphore(at_once)
-        self._alone = asyncio.Semaphore(size)
-        self._retirement = Retirement(size, self._begin_start, overlaps=overlaps)
         self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
+        self._plain: set[str] = set()  # steps of which a worker runs one cell at a time
         self._declared: dict[str, tuple[list[str], dict[str, str]]] = {}  # by steps that opened
-        self._waiting: list[asyncio.Future[None]] = []
+        # The cells of each step that wait for a worker, and whether each needs it alone.
+        self._waiting: dict[str, deque[tuple[asyncio.Future[CrewWorker], bool]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed_starts = self._failed_setups = 0
         self._failures: list[dict[str, Any]] = []
         self._broken: BaseException | None = None
         self.is_closing = False
-
-    @property
-    def everyone(self) -> list[CrewWorker]:
-        """All workers."""
-        return [*self.workers, *self.spares, *self._retirement.workers]
 
     @property
     def ready(self) -> int:
@@ -98,14 +90,16 @@ class Staffing:
             Exception: It cannot be opened in any worker.
         """
         self._steps[sent.name] = sent
+        if sent.is_plain:
+            self._plain.add(sent.name)
         if not self.workers:
             self.workers = [CrewWorker() for _ in range(self._size)]
             for worker in self.workers:
                 self._begin_start(worker)
         else:
-            for worker in [*self.workers, *self.spares]:
+            for worker in self.workers:
                 worker.open_step(sent)
-        await self.worker_for(sent.name)
+        self.release(await self.worker_for(sent.name), sent.name)
         return self._declared.get(sent.name, ([], {}))
 
     def opened(
@@ -126,17 +120,17 @@ class Staffing:
         self._tell_of_failures()
         if opening is not None and not opening.done():
             opening.set_result(None)
-        if not worker.is_spare:
-            self._failed_starts = 0
-            self.wake()
+        self._failed_starts = 0
+        self._wake()
 
     async def close_step(self, name: str) -> None:
         """Close a step in all workers, and end the workers with the last one."""
         self._steps.pop(name, None)
         self.is_closing = not self._steps
+        everyone = list(self.workers)
         opened_nowhere = name not in self._declared
-        late = [worker for worker in self.everyone if name in worker.opening]
-        closing = [worker.close_step(name, gives_up=opened_nowhere) for worker in self.everyone]
+        late = [worker for worker in everyone if name in worker.opening]
+        closing = [worker.close_step(name, gives_up=opened_nowhere) for worker in everyone]
         try:
             if left := [future for future in closing if future is not None]:
                 kill = self._loop.call_later(_SETTING_UP_S, _kill_late, late, name)
@@ -156,7 +150,7 @@ class Staffing:
     async def _end(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        self.workers, self.spares, self._retirement.workers = [], [], []
+        self.workers = []
         await asyncio.gather(*(line.close() for line in self._lines))
         self._lines.clear()
         if self._tasks:
@@ -214,64 +208,81 @@ class Staffing:
 
     def _break(self, error: BaseException) -> None:
         self._broken = error
-        self.wake()
+        self._wake()
 
     # ---- workers for cells ----------------------------------------------------------------------
 
-    async def worker_for(self, step: str) -> CrewWorker:
-        """Return the worker with the fewest cells; wait until one has room."""
+    async def worker_for(self, step: str, *, alone: bool = False) -> CrewWorker:
+        """Return the worker with the fewest cells, which has one more until `release`.
+
+        Args:
+            step: The step of the cell.
+            alone: Whether to wait until the worker has no other cell, and give it none meanwhile.
+        """
         while True:
-            best: CrewWorker | None = None
-            for worker in self.workers:
-                is_ready = step in worker.opened and worker.has_room and not worker.is_lost
-                if is_ready and (best is None or len(worker.cells) < len(best.cells)):
-                    best = worker
-            if best is not None:
-                return best
-            if self._broken is not None:
-                raise self._broken
-            waiting: asyncio.Future[None] = self._loop.create_future()
-            self._waiting.append(waiting)
-            await waiting
+            worker = await self._claimed(step, alone=alone)
+            if not alone:
+                return worker
+            try:
+                await worker.wait_until_idle(rest=1)
+            except BaseException:
+                self.release(worker, step, alone=True)
+                raise
+            if not worker.is_lost:
+                return worker
+            self.release(worker, step, alone=True)
 
-    def wake(self) -> None:
-        """Let the cells that wait for a worker look again."""
-        waiting, self._waiting = self._waiting, []
-        for cell in waiting:
-            if not cell.done():
-                cell.set_result(None)
-
-    async def spare_for(self, step: str) -> CrewWorker:
-        """Return a worker that has no cell, and gets no other until `give_back`."""
-        await self._alone.acquire()
+    async def _claimed(self, step: str, *, alone: bool) -> CrewWorker:
+        if (best := self._best(step)) is not None:
+            return self._claim(best, step, alone=alone)
+        if self._broken is not None:
+            raise self._broken
+        waiting: asyncio.Future[CrewWorker] = self._loop.create_future()
+        self._waiting.setdefault(step, deque()).append((waiting, alone))
         try:
-            return await self._new_spare(step)
-        except BaseException:
-            self._alone.release()
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled():  # in the same turn
+                self.release(waiting.result(), step, alone=alone)
             raise
 
-    async def _new_spare(self, step: str) -> CrewWorker:
-        for spare in self.spares:
-            if not (spare.is_busy or spare.is_lost) and step in spare.opened:
-                spare.is_busy = True
-                return spare
-        for _ in range(_FAILED_STARTS):
-            spare = CrewWorker()
-            spare.is_spare = spare.is_busy = True
-            self.spares.append(spare)
-            await self._start(spare)
-            if (opening := spare.opening.get(step)) is not None:  # it takes long
-                await asyncio.wait({opening})
-            if step in spare.opened and not spare.is_lost:
-                return spare
-        raise SetupError("a spare worker could not be set up", hint="see the log")
+    def release(self, worker: CrewWorker, step: str, *, alone: bool = False) -> None:
+        """Note that a worker has one cell less."""
+        worker.load -= 1
+        worker.is_reserved &= not alone
+        if step in self._plain:
+            worker.has_plain = False
+        worker.wake()
+        self._wake()
 
-    def give_back(self, spare: CrewWorker) -> None:
-        """Let a spare worker run another suspect."""
-        spare.is_busy = False
-        if spare.is_lost and spare in self.spares:
-            self.spares.remove(spare)
-        self._alone.release()
+    def _best(self, step: str) -> CrewWorker | None:
+        is_plain, best = step in self._plain, None
+        for worker in self.workers:
+            if worker.takes(step, is_plain=is_plain) and (best is None or worker.load < best.load):
+                best = worker
+        return best
+
+    def _claim(self, worker: CrewWorker, step: str, *, alone: bool) -> CrewWorker:
+        worker.load += 1
+        worker.has_plain |= step in self._plain
+        worker.is_reserved = alone
+        return worker
+
+    def _wake(self) -> None:
+        """Give workers to the cells that wait for one, the first come first."""
+        for step, cells in list(self._waiting.items()):
+            while cells:
+                waiting, alone = cells[0]
+                if not waiting.done():  # it was not cancelled
+                    if (best := self._best(step)) is not None:
+                        waiting.set_result(self._claim(best, step, alone=alone))
+                    elif self._broken is not None:
+                        waiting.set_exception(self._broken)
+                    else:
+                        break
+                cells.popleft()
+            if not cells:
+                del self._waiting[step]
 
     # ---- workers that are replaced --------------------------------------------------------------
 
@@ -283,8 +294,6 @@ class Staffing:
         worker.is_lost = True
         self._on_lost(worker, lost)
         worker.cancel_waits()
-        if worker.is_spare or worker.idle is not None:
-            return
         if worker in self.workers:
             self.workers.remove(worker)
         if not self.is_closing:
@@ -306,23 +315,34 @@ class Staffing:
         self._begin_start(fresh, pause_s)
 
     def retire(self, worker: CrewWorker, threads: int) -> None:
-        """Give no more cells to a worker in which threads of abandoned calls keep running."""
-        if worker.idle is not None or worker not in self.everyone:
+        """Give no more cells to a worker in which threads of abandoned calls keep running.
+
+        Nothing can end a thread. It may hold memory, locks and the interpreter for ever. So its
+        worker finishes the cells that it has, and is replaced.
+        """
+        if worker.is_leaving or worker not in self.workers:
             return
-        (self.spares if worker.is_spare else self.workers).remove(worker)
-        self._retirement.add(worker)
+        worker.is_leaving = True
         facts = {"worker": worker.name, "threads": int(threads), "cells": len(worker.cells)}
         self._on_event("worker_retired", facts)
-        successor = None
-        if not (worker.is_spare or self.is_closing):
-            successor = CrewWorker()
-            self.workers.append(successor)
-        self._begin(self._end_retired(worker, successor))
+        self._begin(self._end_retired(worker))
 
-    async def _end_retired(self, worker: CrewWorker, successor: CrewWorker | None) -> None:
-        await self._retirement.end(worker, successor)
-        if worker.line is not None:
-            self._lines.discard(worker.line)
+    async def _end_retired(self, worker: CrewWorker) -> None:
+        await worker.wait_until_idle(rest=0)
+        names = {*worker.opened, *worker.opening, *worker.closing}
+        closing = [worker.close_step(name) for name in names]
+        if left := [future for future in closing if future is not None]:
+            await asyncio.wait(left, timeout=_CLOSING_S)
+        if worker.is_lost or worker.line is None:
+            return  # it is replaced already
+        worker.is_lost = True
+        worker.cancel_waits()
+        if self.is_closing:
+            return  # it ends with the others
+        fresh = self.workers[self.workers.index(worker)] = CrewWorker()
+        await worker.line.close()
+        self._lines.discard(worker.line)
+        self._begin_start(fresh)
 
     def _begin(self, work: Any) -> None:
         task = self._loop.create_task(work)

@@ -20,7 +20,6 @@ from limpet.engines.messages import (
     BEGUN,
     BLOCKED,
     CLOSED,
-    CROWDED,
     DONE,
     FREE,
     HUNG,
@@ -62,7 +61,6 @@ class WorkerNews:
             BLOCKED: self._blocked,
             FREE: self._free,
             HUNG: staffing.retire,
-            CROWDED: self._crowded,
             ASK: self._asked,
             READS: self._replay,
             OPENED: staffing.opened,
@@ -154,17 +152,13 @@ class WorkerNews:
                 cell.leave.resume()
         worker.paused = []
 
-    def _crowded(self, worker: CrewWorker, room: int) -> None:
-        worker.room = int(room)
-        self._staffing.wake()
-
     def _look(self) -> None:
         """Kill workers that show no sign of life."""
         self._watch = self._loop.call_later(_LOOK_EVERY_S, self._look)
         now = self._loop.time()
         was_away = now - self._looked_at > 4 * _LOOK_EVERY_S  # what they said is not read yet
         self._looked_at = now
-        for worker in self._staffing.everyone:
+        for worker in list(self._staffing.workers):
             if worker.line is None or worker.is_lost:
                 continue
             if now - worker.heard_at > _QUIET_S and not was_away:

@@ -175,7 +175,7 @@ class FunctionEvaluator(OwnCode, Evaluator):
         self._wanted, declared = wanted_by(function, self.name, reads, self._inputs.templates)
         self.reads = declared | self._inputs.reads
         self.needs = self._wanted.columns
-        self._is_async = is_async(function)
+        self.is_plain = not is_async(function)
         self._threads = _UNPOOLED
 
     def __repr__(self) -> str:
@@ -199,10 +199,10 @@ class FunctionEvaluator(OwnCode, Evaluator):
         self._threads = Threads()
 
     async def call(self, scored: Scored) -> Scores | Output:
-        if self._is_async:
-            value = self._score(scored)
-        else:
+        if self.is_plain:
             value = await self._threads.run(self._score, scored)
+        else:
+            value = self._score(scored)
         if is_awaitable(value):  # also from a lambda around an async function
             value = await value
         return as_scores(value, self.name)

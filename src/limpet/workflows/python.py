@@ -119,7 +119,7 @@ class FunctionWorkflow(BoundCode, Workflow):
         self._input_name = first_free(function, self._args)
         self._takes_input: bool | None = None
         self._threads = Threads()
-        self._is_async = is_async(function)
+        self.is_plain = not is_async(function)
         self._is_set_up = False
 
     def seen(self, item: Item) -> Any:
@@ -156,7 +156,7 @@ class FunctionWorkflow(BoundCode, Workflow):
         if first and self._input_name is not None:  # a bound argument may be before it
             first, arguments = (), {self._input_name: item.input, **arguments}
         call = self._call(*first, **arguments)
-        value = call() if self._is_async else await self._threads.run(operator.call, call)
+        value = await self._threads.run(operator.call, call) if self.is_plain else call()
         if is_awaitable(value):
             value = await value
         return value if isinstance(value, Output) else Output(value)
@@ -193,6 +193,7 @@ class ClassWorkflow(BoundCode, Workflow):
         self._reported = False
         # Only for its signature: reading that needs no instance.
         self._signature = FunctionWorkflow(functools.partial(cls.__call__, None), version)
+        self.is_plain = self._signature.is_plain
 
     def seen(self, item: Item) -> Any:
         return self._signature.seen(item)

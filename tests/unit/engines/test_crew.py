@@ -14,7 +14,6 @@ from limpet.engines.messages import (
     CELL,
     CLOSE,
     CLOSED,
-    CROWDED,
     DONE,
     HUNG,
     OPEN,
@@ -75,14 +74,14 @@ class FakeLine:
         self.killed = "closed"
 
 
-async def opened(act, size=2, at_once=None, kind=FakeLine, **more):
+async def opened(act, size=2, at_once=None, kind=FakeLine, *, is_plain=False):
     lines, events = [], []
 
     async def start(on_message, on_lost):
         return kind(lines, act, on_message, on_lost)
 
-    crew = Crew(size, start, lambda event, facts: events.append((event, facts)), at_once, **more)
-    await crew.open(SentStep("workflow", "the workflow", b"", None, {}))
+    crew = Crew(size, start, lambda event, facts: events.append((event, facts)), at_once)
+    await crew.open(SentStep("workflow", "the workflow", b"", None, {}, is_plain))
     return crew, lines, events
 
 
@@ -362,58 +361,78 @@ async def test_a_setup_that_fails_in_one_worker_only_is_told_with_its_reason():
     await crew.close_step("workflow")
 
 
-# ---- a worker that is busy computing ------------------------------------------------------------
+# ---- plain functions ----------------------------------------------------------------------------
 
 
 @in_virtual_time
-async def test_a_crowded_worker_gets_a_cell_when_it_has_fewer_than_it_has_room_for():
-    crew, lines, _ = await opened(lambda line, number, _: None, size=2)
+async def test_a_worker_has_one_plain_function_at_a_time_and_the_first_come_is_the_first():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=2, is_plain=True)
     await asyncio.sleep(1)
-    crowded, other = lines
-    crowded.hear((CROWDED, 2))
-    calls = begins(crew, 9)
+    calls = begins(crew, 6)
     await asyncio.sleep(1)
-    assert [len(line.cells) for line in lines] == [2, 7]
-    other.hear((CROWDED, 2))
-    calls += begins(crew, 3)
-    await asyncio.sleep(1)
-    assert [len(line.cells) for line in lines] == [2, 7]
-    crowded.done(crowded.cells[0])
-    other.done(other.cells[0])  # it still has more than it has room for
-    await asyncio.sleep(1)
-    assert [len(line.cells) for line in lines] == [3, 7]
-    other.hear((CROWDED, 0))
-    await asyncio.sleep(1)
-    assert [len(line.cells) for line in lines] == [3, 9]
-    for line in lines:
-        for number in line.cells[1:]:
-            line.done(number)
-    assert [returned.value for returned in await asyncio.gather(*calls)] == ["ok"] * 12
+    assert [len(line.cells) for line in lines] == [1, 1]
+    calls[2].cancel()  # it waits
+    for _ in range(2):
+        for line in lines:
+            line.done(line.cells[-1])
+        await asyncio.sleep(1)
+    assert [len(line.cells) for line in lines] == [3, 2]
+    assert [call.done() for call in calls] == [True] * 5 + [False]
+    lines[0].done(lines[0].cells[-1])
+    await asyncio.wait(calls)
     await crew.close_step("workflow")
 
 
 @in_virtual_time
-async def test_the_time_of_a_cell_that_waits_for_a_crowded_worker_stands_still():
-    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
-    (line,) = lines
-    line.hear((CROWDED, 2))
+async def test_async_cells_run_beside_a_plain_function_and_beside_each_other():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1, is_plain=True)
+    await crew.open(SentStep("judge", "judge", b"", None, {}))
     calls = begins(crew, 2)
-    cancelled = begins(crew, 1)
+    calls += [asyncio.ensure_future(crew.call("judge", "an item", b"")) for _ in range(3)]
+    await asyncio.sleep(1)
+    assert len(lines[0].cells) == 4
+    for number in lines[0].cells:
+        lines[0].done(number)
+    await asyncio.sleep(1)
+    lines[0].done(lines[0].cells[-1])
+    assert len(lines[0].cells) == 5
+    await asyncio.gather(*calls)
+    await crew.close_step("judge")
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_the_time_of_a_plain_function_that_waits_for_a_worker_stands_still():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1, is_plain=True)
+    (line,) = lines
+    calls = begins(crew, 1)
     leave = Leave()
     take_leave(leave)
     calls += begins(crew, 1)
-    await asyncio.sleep(1)
-    cancelled[0].cancel()
-    await asyncio.sleep(9)
+    await asyncio.sleep(10)
     line.done(line.cells[0])
     await asyncio.sleep(1)
-    assert len(line.cells) == 3
-    line.hear((BEGUN, line.cells[2:]))
+    line.hear((BEGUN, line.cells[1:]))
     await asyncio.sleep(5)
     assert leave.waited_s(asyncio.get_running_loop().time()) == 11
-    for number in line.cells[1:]:
-        line.done(number)
+    line.done(line.cells[1])
     await asyncio.gather(*calls)
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_a_cell_that_is_cancelled_as_it_gets_a_worker_leaves_it_to_the_next():
+    crew, lines, _ = await opened(lambda line, number, _: None, size=1, is_plain=True)
+    calls = begins(crew, 3)
+    await asyncio.sleep(1)
+    lines[0].done(lines[0].cells[0])
+    asyncio.get_running_loop().call_soon(calls[1].cancel)  # between its turn and its beginning
+    await asyncio.sleep(0.1)
+    assert len(lines[0].cells) == 2
+    assert not lines[0].cancelled
+    lines[0].done(lines[0].cells[1])
+    await asyncio.wait(calls)
+    assert calls[2].result().value == "ok"
     await crew.close_step("workflow")
 
 
@@ -437,15 +456,15 @@ async def test_a_worker_with_a_thread_that_does_not_end_finishes_its_cells_and_g
     await asyncio.sleep(1)
     calls += begins(crew, 6)
     await asyncio.sleep(1)
-    assert [len(line.cells) for line in lines] == [2, 4, 4]  # nothing runs again
-    assert crew.ready == 2
-    for line in lines:
+    assert [len(line.cells) for line in lines] == [2, 8]  # nothing runs again
+    for line in list(lines):
         for number in line.cells:
             assert old.killed is None
             line.done(number)
     assert [returned.value for returned in await asyncio.gather(*calls)] == ["ok"] * 10
     await asyncio.sleep(1)
     assert [line.killed for line in lines] == ["closed", None, None]
+    assert crew.ready == 2
     retired = [facts for event, facts in events if event == "worker_retired"]
     assert retired == [{"worker": "worker 0", "threads": 1, "cells": 2}]
     assert not [event for event, _ in events if event == "worker_lost"]
@@ -463,10 +482,12 @@ async def test_who_needs_the_only_worker_waits_for_its_successor():
     crew, lines, _ = await opened(act, size=1)
     hanging = asyncio.ensure_future(crew.call("workflow", "item 0", b""))
     await asyncio.sleep(0.1)
-    assert (await crew.call("workflow", "item 1", b"")).value == "ok"
-    assert len(lines[0].cells) == 1
+    waiting = asyncio.ensure_future(crew.call("workflow", "item 1", b""))
+    await asyncio.sleep(5)
+    assert (len(lines), len(lines[0].cells)) == (1, 1)
     lines[0].done(lines[0].cells[0])
-    assert (await hanging).value == "ok"
+    assert (await hanging).value == (await waiting).value == "ok"
+    assert lines[0].killed == "closed"
     await crew.close_step("workflow")
 
 
@@ -488,43 +509,6 @@ async def test_a_retired_worker_that_dies_is_not_replaced_twice():
 
 
 @in_virtual_time
-async def test_no_more_retired_workers_work_on_beside_their_successors_than_there_are_workers():
-    crew, lines, _ = await opened(lambda line, number, _: None, size=1)
-    first = begins(crew, 1)
-    await asyncio.sleep(1)
-    lines[0].hear((HUNG, 1))
-    await asyncio.sleep(1)
-    second = begins(crew, 1)
-    await asyncio.sleep(1)
-    lines[1].hear((HUNG, 1))
-    third = begins(crew, 1)
-    await asyncio.sleep(5)
-    assert len(lines) == 2
-    lines[0].done(lines[0].cells[0])
-    await asyncio.sleep(1)
-    assert len(lines) == 3
-    lines[1].done(lines[1].cells[0])
-    lines[2].done(lines[2].cells[0])
-    await asyncio.gather(*first, *second, *third)
-    await crew.close_step("workflow")
-
-
-@in_virtual_time
-async def test_where_there_is_no_room_beside_a_retired_worker_its_successor_comes_after_it():
-    crew, lines, _ = await opened(lambda line, number, _: None, size=1, overlaps=False)
-    calls = begins(crew, 1)
-    await asyncio.sleep(1)
-    lines[0].hear((HUNG, 1))
-    await asyncio.sleep(5)
-    assert len(lines) == 1
-    lines[0].done(lines[0].cells[0])
-    await asyncio.gather(*calls)
-    await asyncio.sleep(1)
-    assert (len(lines), lines[0].killed, crew.ready) == (2, "closed", 1)
-    await crew.close_step("workflow")
-
-
-@in_virtual_time
 async def test_a_run_ends_though_a_retired_worker_still_works():
     crew, lines, _ = await opened(lambda line, number, _: None, size=1)
     [call] = begins(crew, 1)
@@ -536,7 +520,7 @@ async def test_a_run_ends_though_a_retired_worker_still_works():
     lines[0].done(lines[0].cells[0])
     await asyncio.wait({call})
     await crew.close_step("workflow")
-    assert [line.killed for line in lines] == ["closed", "closed"]
+    assert [line.killed for line in lines] == ["closed"]
 
 
 class StuckLine(FakeLine):
@@ -563,24 +547,30 @@ async def test_a_retired_worker_whose_teardown_does_not_end_is_ended(is_last):
 
 
 @in_virtual_time
-async def test_a_spare_with_a_thread_that_does_not_end_runs_no_other_suspect():
-    hung = []
+async def test_while_a_suspect_runs_alone_the_others_wait():
+    took = []
 
     def act(line, number, argument):
+        took.append(argument)
         line.hear((BEGUN, [number]))
-        if next(deaths):
-            line.die()
-        else:
-            hung.append(line)
-            line.hear((HUNG, 1))
-            line.done(number)
+        if argument == b"suspect" and took.count(b"suspect") < 3:
+            asyncio.get_running_loop().call_later(1, line.die)
 
-    crew, _, _ = await opened(act, size=1)
-    for _ in range(2):
-        deaths = iter([True, True, False])
-        assert (await crew.call("workflow", "a suspect", b"")).value == "ok"
-    await asyncio.sleep(1)
-    assert hung[0] is not hung[1]
-    assert [line.killed for line in hung] == ["closed", "closed"]
-    assert crew.ready == 1
+    crew, lines, _ = await opened(act, size=1)
+    suspect = asyncio.ensure_future(crew.call("workflow", "a suspect", b"suspect"))
+    await asyncio.sleep(1.5)
+    others = begins(crew, 1)  # it is there when the worker dies for the second time
+    await asyncio.sleep(3)
+    assert took == [b"suspect", b"suspect", b"", b"suspect"]
+    others += begins(crew, 2)
+    await asyncio.sleep(3)
+    assert took[4:] == []
+    lines[-1].done(lines[-1].cells[0])
+    assert (await suspect).value == "ok"
+    await asyncio.sleep(3)
+    assert took[4:] == [b""] * 3
+    for number in lines[-1].cells[1:]:
+        lines[-1].done(number)
+    await asyncio.gather(*others)
+    assert len(lines) == 3
     await crew.close_step("workflow")

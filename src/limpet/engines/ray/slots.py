@@ -9,8 +9,7 @@ are asked for, each slot has its own: Ray tells just the process that it starts 
 use.
 
 When a foreman is lost, its slots are given back and asked for again. A worker that dies alone
-leaves its slot to the next. What is asked for beyond that, to run a suspect cell alone, runs on any
-foreman without a slot: it is short, and must not wait for room that its neighbours hold.
+leaves its slot to the next.
 """
 
 import asyncio
@@ -149,10 +148,6 @@ class Slots:
             if slot.foreman is not None and slot.worker is None:
                 self._start_in(slot, worker)
                 return
-        foremen = {slot.foreman for slot in self._slots if slot.foreman is not None}
-        if len(self._slots) >= self._size and foremen:
-            self._start_with(min(foremen, key=lambda one: len(one.workers)), worker)
-            return
         self._queue.append(worker)
         if len(self._slots) < self._size:
             self._slots.append(_Slot(self._group()))
@@ -165,11 +160,9 @@ class Slots:
         return placement_group([self._wanted])
 
     def _start_in(self, slot: _Slot, worker: int) -> None:
+        foreman = slot.foreman
+        assert foreman is not None
         slot.worker = worker
-        assert slot.foreman is not None
-        self._start_with(slot.foreman, worker)
-
-    def _start_with(self, foreman: HiredForeman, worker: int) -> None:
         foreman.workers.add(worker)
         self._of[worker] = foreman
         foreman.tell((START, worker))

@@ -8,6 +8,10 @@ async def nothing(question: int) -> int:
     return question
 
 
+def plainly_nothing(question: int) -> int:
+    return question
+
+
 async def wait(question: int) -> int:
     await asyncio.sleep(0.2)
     return question

@@ -10,6 +10,8 @@ cell takes about 0.03 ms more, on either.
 
 import gc
 import json
+import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -115,6 +117,54 @@ def rate_row(case: str, rounds: Rounds) -> list[str]:
             verdict(ratio >= LEAST[case])]  # fmt: skip
 
 
+JOB = """\
+run: run
+dataset: rows.jsonl
+workflow: engine_steps:{function}
+evaluators: {{exact: exact_match}}
+pace: {pace}
+"""
+JOB_ITEMS = 20_000
+JOBS = {
+    # The function, the pace, what a cell may cost more; None: only told.
+    "async, 64 in flight": ("nothing", "64", 0.2),
+    "async, a pace of its own": ("nothing", "auto", None),
+    "a plain function": ("plainly_nothing", "64", None),
+}
+
+
+def job_cpu(function: str, pace: str, *words: str) -> float:
+    """Return the CPU seconds of all processes of a command, from its start to its end."""
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        folder = Path(name)
+        (folder / "eval.yml").write_text(JOB.format(function=function, pace=pace))
+        rows = ({"id": str(n), "question": n, "answer": n} for n in range(JOB_ITEMS))
+        (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        command = [sys.executable, "-m", "limpet", "run", "eval.yml", "--quiet", *words]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        here = str(Path(__file__).parent.resolve())
+        path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+        subprocess.run(command, check=True, cwd=folder, env={**os.environ, "PYTHONPATH": path})  # noqa: S603 - ourselves
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def job_rows() -> list[list[str]]:
+    """Return what the workers cost a whole command: their start, their end, and each cell."""
+    rows = []
+    engine = ("--set", f"engine={{processes: {WORKERS}}}")
+    for name, (function, pace, most) in JOBS.items():
+        rounds = [
+            (job_cpu(function, pace), job_cpu(function, pace, *engine)) for _ in range(ROUNDS)
+        ]
+        one, two = (min(seconds) for seconds in zip(*rounds, strict=True))
+        more_ms = (two - one) / JOB_ITEMS * 1000
+        bar = ["", ""] if most is None else [f"≤ {most} ms", verdict(more_ms <= most)]
+        rows.append([f"{JOB_ITEMS:,} cells and scores, the command: {name}", f"{one:.1f} s",
+                     f"{two:.1f} s", f"+ {more_ms:.2f} ms a cell", *bar])  # fmt: skip
+    return rows
+
+
 def cost_rows(rounds: Rounds) -> list[list[str]]:
     """Return what a cell that does nothing costs, and what a run costs before its first result."""
     one, two = (
@@ -155,6 +205,9 @@ def ray_rows() -> list[list[str]]:
 
 
 def main() -> None:
+    if "--job" in sys.argv:
+        print_table(["", "one process", f"{WORKERS} workers", "", "bar", ""], job_rows())
+        return
     if "--ray" in sys.argv:
         print(f"Engines: {describe('limpet', 'ray')}\n")
         print_table(["", "beside", f"{WORKERS} Ray workers", "ratio", "bar", ""], ray_rows())
@@ -162,6 +215,7 @@ def main() -> None:
     rounds = {case: measured(case) for case in CASES}
     rows = [rate_row(case, rounds[case]) for case in CASES]
     rows += cost_rows(rounds["nothing"])
+    rows += job_rows()
     if "--million" in sys.argv:
         memory = {
             engine: in_a_process("nothing", MILLION, 64, engine)["memory"] / 1e6

@@ -11,7 +11,6 @@ import contextvars
 import errno
 import functools
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -274,7 +273,8 @@ class Bench:
                 error = readable(raised)
             end_if_forked(self._home, error)
             if isinstance(error, asyncio.CancelledError) and is_plain(step.step):
-                while abandoned(0.0) and not self._is_hung:  # the next one would share with it
+                # The next one would share the interpreter with its thread.
+                while abandoned(0.0) and not self._is_hung:  # noqa: ASYNC110 - a thread's end
                     await asyncio.sleep(_LOOK_EVERY_S)
             if self._limits_memory and _is_memory_error(error):
                 self._give_up(number)

@@ -95,9 +95,8 @@ def _output_of(block: EvalBlock | None) -> str:
     """Return where the answers will be, for a command to copy into a shell."""
     if block is None:  # it is not valid
         return f"…/{OUTPUT}"
-    general = block.general
-    folder = general.output.dir or general.output_dir
-    if general.output.job_management.append_job_id_to_output_dir:
+    folder = block.general.directory
+    if block.general.has_jobs:
         folder = folder / "jobs" / "…"
     return shlex.quote(shown_path(folder / OUTPUT))
 

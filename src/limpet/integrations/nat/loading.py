@@ -6,8 +6,9 @@ as they are, and count in the fingerprint of the answers.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from limpet.config.environment import shown, substitute
 from limpet.config.errors import Findings, KeyPath, Location, Tree, named, refuse
@@ -15,9 +16,40 @@ from limpet.config.file_text import read_text
 from limpet.config.overrides import override
 from limpet.config.yaml_file import read_tree
 from limpet.integrations.nat.config import NatConfig
-from limpet.integrations.nat.eval_block import Flags
 from limpet.integrations.nat.eval_block_reader import read_eval
-from limpet.text import did_you_mean, one_line, quoted
+from limpet.integrations.nat.flags import Flags, flags_of
+from limpet.text import did_you_mean, nearest, one_line, quoted
+
+_TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
+
+
+def owns(tree: Tree) -> bool:
+    """Return whether a file is the toolkit's: it has `eval` at its top level.
+
+    Raises:
+        ConfigError: It has only other blocks of the toolkit.
+    """
+    data = tree.data
+    if not isinstance(data, dict) or "dataset" in data:
+        return False
+    if "eval" in data or ("base" in data and "evaluators" not in data):
+        return True
+    if _TOOLKIT_BLOCKS.intersection(data):
+        _refuse_without_eval(tree)
+    return False
+
+
+def _refuse_without_eval(tree: Tree) -> NoReturn:
+    for key in tree.data:
+        if nearest(key, ["eval"]):
+            refuse(tree.key_location((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
+    text = "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation"
+    refuse(Location(tree.shown, 1), text, "add eval: with a dataset and evaluators")
+
+
+def load(file: Path, given: Mapping[str, Any]) -> NatConfig:
+    """Read a configuration of the toolkit as the command line asks for it."""
+    return load_nat_config(file, flags_of(given))
 
 
 def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:

@@ -15,8 +15,9 @@ from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError
 from limpet.datasets.rows import RESERVED, BadRow, Row
-from limpet.datasets.sources import shown_path, table_of, table_of_file
+from limpet.datasets.sources import shown_path, table_of
 from limpet.errors import DatasetError
+from limpet.integrations.importing import rows_of_file
 from limpet.integrations.nat.eval_block import DatasetBlock
 from limpet.text import one_line, text_of
 from limpet.types import Item
@@ -125,19 +126,6 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
     for row in table_of(found, None).rows:
         if not isinstance(row, Row):
             raise DatasetError(f"{block.function}: {row.reason}")
-        yield row.values
-
-
-def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file, with the facts that a run of ours adds to them.
-
-    Raises:
-        DatasetError: The file cannot be read, or holds something that is not a row.
-    """
-    table = table_of_file(file, nan=True)  # as the toolkit writes it
-    for row in table.rows:
-        if not isinstance(row, Row):
-            raise DatasetError(f"{table.at(row.number)}: {row.reason}")
         yield row.values
 
 

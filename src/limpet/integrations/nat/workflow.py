@@ -22,8 +22,11 @@ from limpet.fingerprints.steps import (
     described_by,
     stated_by,
 )
-from limpet.integrations.nat.eval_block import Flags
+from limpet.integrations.importing import is_answer
+from limpet.integrations.nat.eval_block import Structure
+from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.in_process import InProcessWorkflow
+from limpet.nat_trace import trace_of
 from limpet.secrets.in_configs import without_secrets
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
@@ -35,6 +38,7 @@ _NOT_NAMED = ("eval", "general", "workflow", "optimizer")  # sections without na
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
 _MODELS = ("llms", "embedders")
 _FLAG = "--result-json-path"
+_HINT = "run without --skip-workflow to get an answer"
 # What an address may end with, and the path to call then. The toolkit's own help shows an address
 # that ends with /generate, to which it then adds /generate/full.
 _PATHS = {
@@ -60,6 +64,60 @@ def served(endpoint: str, flags: Flags) -> Workflow:
         return workflows.nat(base.removesuffix(end), path=path, headers=dict(flags.headers), **key)
     except LimpetError as error:
         raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
+
+
+# ---- the answers that are there, if no workflow is called ----------------------------------------
+
+
+class RecordedAnswers(Workflow):
+    """Provides only the answers that the run already has.
+
+    Args:
+        fingerprint: The fingerprint of the workflow that made them.
+    """
+
+    name = "recorded"
+    endpoint = None
+
+    def __init__(self, fingerprint: Mapping[str, str]) -> None:
+        self.fingerprint = fingerprint
+
+    def seen(self, item: Item) -> Any:
+        return item.input
+
+    async def call(self, item: Item) -> Output:
+        raise PermanentError(f"{item.id}: this run has no answer for it", hint=_HINT)
+
+
+class RowAnswers(Workflow):
+    """Returns the answers in the rows of the dataset.
+
+    Args:
+        structure: The names of the columns.
+        items: The items. Their answers are the fingerprint, so that another file of answers counts
+            as another workflow, and `RecordedAnswers` finds these again.
+    """
+
+    name = "recorded"
+    endpoint = None
+
+    def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
+        self._structure = structure
+        self.fingerprint = {"recorded": digest([self._recorded(item) for item in items])}
+
+    def seen(self, item: Item) -> Any:
+        return item.input
+
+    def _recorded(self, item: Item) -> list[Any]:
+        columns = self._structure
+        return [item.row.get(columns.generated_answer_key), item.row.get(columns.trajectory_key)]
+
+    async def call(self, item: Item) -> Output:
+        answer, steps = self._recorded(item)
+        if not is_answer(answer):
+            column = self._structure.generated_answer_key
+            raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
+        return Output(answer, trace=trace_of(steps))
 
 
 # ---- what identifies it -----------------------------------------------------------------------

@@ -139,8 +139,6 @@ class NatConfig(Configuration):
         )
         self._note_skipped(dataset.bad_rows)
         workflow = self._workflow(dataset)
-        if isinstance(workflow, ConfiguredWorkflow):
-            workflow.check()
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # reading other rows costs nothing

@@ -23,7 +23,6 @@ from limpet.errors import ConfigError, JournalError, RunLockedError
 from limpet.integrations.importing import import_rows, is_answer, rows_of_file
 from limpet.integrations.nat.eval_block import GeneralBlock
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.workflow import ConfiguredWorkflow
 from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
 from limpet.journal.lines import is_column
@@ -252,8 +251,8 @@ class EarlierResults:
         """
         self._check_dataset()
         earlier = self._earlier_rows(prepared.dataset)
-        if self._replaces_results():
-            self._check_workflow(prepared.workflow)  # before anything is moved
+        if self._replaces_results() and self._flags.endpoint is not None:
+            asyncio.run(_open_and_close(prepared.workflow))  # before anything is moved
         self.set_foreign_aside(say, imported=self._flags.continues)
         self._set_finished_aside(say)
         if earlier is not None:
@@ -316,12 +315,6 @@ class EarlierResults:
     def _cleans(self) -> bool:
         cleanup = self._general.output.cleanup
         return cleanup and not self._general.has_jobs and not self._flags.continues
-
-    def _check_workflow(self, workflow: Workflow) -> None:
-        if self._flags.endpoint is not None:
-            asyncio.run(_open_and_close(workflow))
-        elif isinstance(workflow, ConfiguredWorkflow):
-            workflow.check()
 
     def _earlier_rows(self, dataset: LoadedDataset) -> tuple[list[dict[str, Any]], str] | None:
         """Return the rows of an earlier run to import answers from, and their file's name."""

@@ -8,8 +8,8 @@ hold task groups, which must be left in the task that entered them.
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -310,7 +310,10 @@ class Toolkit:
             builder_class = import_module("nat.builder.workflow_builder").WorkflowBuilder
             builder = await stack.enter_async_context(builder_class.from_config(config=config))
             return builder, {}
-        builder = await stack.enter_async_context(_eval_builder(config))
+        builder_class = import_module("nat.plugins.eval.runtime.builder").WorkflowEvalBuilder
+        builder = await stack.enter_async_context(
+            builder_class(config.general, config.eval.general)
+        )
         blocks, config.eval.evaluators = config.eval.evaluators, {}  # they are built below
         try:
             await builder.populate_builder(config, skip_workflow=not self.runs_workflow)
@@ -334,13 +337,6 @@ def functions_of(config: Any) -> dict[str, Any]:
         with suppress(KeyError):  # an empty workflow
             found[name] = inspect.unwrap(registry().get_function(type(block)).build_fn)
     return found
-
-
-@asynccontextmanager
-async def _eval_builder(config: Any) -> AsyncIterator[Any]:
-    builder_class = import_module("nat.plugins.eval.runtime.builder").WorkflowEvalBuilder
-    async with builder_class(config.general, config.eval.general) as builder:
-        yield builder
 
 
 def toolkit_steps(trace: Sequence[Any], id_: str) -> list[Any]:

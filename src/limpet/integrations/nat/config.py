@@ -16,7 +16,7 @@ from limpet.evaluators import as_evaluator
 from limpet.fingerprints.keys import digest
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.eval_block import Evaluation
-from limpet.integrations.nat.evaluators import ToolkitBlock, check_names
+from limpet.integrations.nat.evaluators import ToolkitBlock, check_names, toolkit_evaluators
 from limpet.integrations.nat.finishing import (
     download,
     run_scripts,
@@ -29,7 +29,6 @@ from limpet.integrations.nat.flags import TOOL, Flags
 from limpet.integrations.nat.in_process import InProcessWorkflow, PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit, check_installed
-from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
 from limpet.integrations.nat.workflow import (
     ConfiguredWorkflow,
     RecordedAnswers,

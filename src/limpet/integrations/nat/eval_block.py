@@ -1,7 +1,7 @@
 """Which keys does the `eval:` block have, and what may their values be?
 
 Keys and defaults are the toolkit's. A key that is null counts as missing. Keys that Limpet does not
-support have the type `Any` here; `eval_block_reader` ignores some with a note and rejects the rest.
+support have the type `Any` here; `loading` ignores some with a note and rejects the rest.
 """
 
 from collections.abc import Mapping

@@ -93,10 +93,10 @@ def _headers(
         if not sign or not name.strip():
             raise click.UsageError("--endpoint-header: must be 'NAME: VALUE'")
 
-        def refuse(_: object, text: str, hint: str, name: str = name) -> None:
+        def wrong(_: object, text: str, hint: str, name: str = name) -> None:
             raise click.UsageError(f"--endpoint-header {name.strip()}: {text}; {hint}")
 
-        pairs.append((name.strip(), str(substitute(value.strip(), refuse))))
+        pairs.append((name.strip(), str(substitute(value.strip(), wrong))))
     names = [name.lower() for name, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise click.UsageError(f"--endpoint-header {twice}: appears twice")

@@ -71,9 +71,6 @@ class Config(Configuration):
         self.public: dict[str, Any] = _without_secrets(self._tree.data)
         self.is_named = "run" not in self.public
 
-    def __repr__(self) -> str:
-        return f"<Config {self.name}: {self.path}>"
-
     def prepare(self) -> Arguments:
         findings = Findings(self._tree, self.path.parent)
         models = prepared_models(self._models, findings)

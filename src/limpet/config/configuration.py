@@ -33,11 +33,15 @@ class Configuration(Protocol):
     is_named: bool = False
     shares_run: bool = False
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}: {self.path}>"
+
     def prepare(self) -> Arguments:
         """Import what the file names, and check it.
 
         Raises:
             ConfigError: Something cannot be imported, or is of the wrong kind.
+            DatasetError: The dataset cannot be read, where that is done here.
         """
         ...
 
@@ -54,7 +58,10 @@ class Configuration(Protocol):
         return
 
     def finish(self, result: EvaluationResult, say: Say, *, stopped: bool) -> bool:
-        """Do what the file asks for when the results are on disk; return whether it succeeded."""
+        """Do what the file asks for when the results are on disk; return whether it succeeded.
+
+        If the run was stopped before its end, do only what needs no more results.
+        """
         return True
 
     def next_steps(self, file: str, run: str) -> list[str]:

@@ -36,11 +36,7 @@ class Kind(Protocol):
         """Raise a `click.UsageError` if one of its flags is given, for a file that is not its."""
 
     def owns(self, tree: "Tree") -> bool:
-        """Return whether a file is such a configuration.
-
-        Raises:
-            ConfigError: It was meant to be one.
-        """
+        """Return whether a file is such a configuration; raise `ConfigError` if it should be."""
 
     def load(self, file: Path, given: Mapping[str, Any]) -> "Configuration":
         """Read such a file.

@@ -102,3 +102,14 @@ def test_its_flags_have_a_heading_and_are_refused_for_another_file(limpet):
     done = limpet("run", "--loudly")
     assert done.returncode == 2
     assert "--loudly is for a third thing" in done.stderr
+
+
+def test_its_flags_are_not_those_of_a_file_of_the_toolkit(limpet, tmp_path):
+    (tmp_path / "rows.json").write_text('[{"id": "a", "question": "Q"}]', encoding="utf-8")
+    (tmp_path / "config.yml").write_text(
+        "eval: {general: {dataset: {_type: json, file_path: rows.json}}}\n", encoding="utf-8"
+    )
+    done = limpet("run", "config.yml", "--endpoint", "http://localhost:1", "--plan")
+    assert done.returncode == 0, done.stderr
+    done = limpet("run", "config.yml", "--loudly")
+    assert "--loudly is for a third thing" in done.stderr

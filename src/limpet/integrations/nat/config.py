@@ -54,12 +54,9 @@ _MOST_ROWS = 5
 
 
 class NatConfig(Configuration):
-    """A checked configuration of the toolkit; nothing that it names is imported yet.
+    """A checked configuration of the toolkit.
 
     Attributes:
-        path: The file, absolute.
-        name: The name of the evaluation.
-        run: The run's directory, absolute.
         trials: How many times each item runs.
         public: The `eval` block as written, with the command line applied: safe to keep on disk.
         notes: What is ignored, each with its line, and rows that are skipped.
@@ -90,9 +87,6 @@ class NatConfig(Configuration):
         protected = [Path.cwd(), path, *([] if file is None else [file])]
         self._earlier = run_directory.EarlierResults(self.run, self.general, flags, protected)
 
-    def __repr__(self) -> str:
-        return f"<NatConfig {self.name}: {self.path}>"
-
     def _new_toolkit(self, evaluation: Evaluation) -> Toolkit:
         flags, evaluators = self.flags, evaluation.evaluators
         paths = [path for path, _ in flags.overrides]
@@ -115,12 +109,7 @@ class NatConfig(Configuration):
     # ---- before ---------------------------------------------------------------------------------
 
     def prepare(self) -> Arguments:
-        """Import what the file names, check it, and read the dataset.
-
-        Raises:
-            ConfigError: Something cannot be imported, or is of the wrong kind.
-            DatasetError: The dataset cannot be read.
-        """
+        """Import what the file names, check it, and read the dataset."""
         findings = Findings(self.tree, self.path.parent)
         put_first(Path.cwd())
         function = self._imported(("dataset", "function"), self.general.dataset.function, findings)
@@ -145,6 +134,7 @@ class NatConfig(Configuration):
         blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
         keys = Literals(substitute(blocks)).keys
         options["secrets"] = maskable(keys)
+        columns = self.general.dataset.structure
         return Arguments(
             dataset,
             workflow,
@@ -155,10 +145,15 @@ class NatConfig(Configuration):
             known_secrets=keys,
             nat_files=True,
             written_events=self.general.output.steps,
-            bare_outputs=self.general.dataset.structure.disable,
+            bare_outputs=columns.disable,
             as_toolkit=True,
             asked=self.general.dataset.source,
-            names=self._names,
+            names=RecordNames(
+                self.general.dataset.id_key,
+                columns.generated_answer_key,
+                columns.trajectory_key,
+                columns.expected_trajectory_key,
+            ),
             configuration=self.public,
         )
 
@@ -168,29 +163,16 @@ class NatConfig(Configuration):
             more = len(rows) - _MOST_ROWS
             self.notes.append(f"skipped: {more:,} more rows; summary.json lists them all")
 
-    @property
-    def _names(self) -> RecordNames:
-        dataset = self.general.dataset
-        return RecordNames(
-            dataset.id_key,
-            dataset.structure.generated_answer_key,
-            dataset.structure.trajectory_key,
-            dataset.structure.expected_trajectory_key,
-        )
-
     def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
         if reference is None:
             return None
         return imported_object(reference, (*_GENERAL, *key), findings)
 
     def _evaluators(self, findings: Findings) -> Mapping[str, Any]:
-        at = ("eval", "evaluators")
-        evaluators = dict(
-            prepared_evaluators(self._evaluation.evaluators, findings, at, "function")
-        )
+        at, written = ("eval", "evaluators"), self._evaluation.evaluators
         evaluators = {
             name: evaluator
-            for name, evaluator in evaluators.items()
+            for name, evaluator in prepared_evaluators(written, findings, at, "function").items()
             if not isinstance(evaluator, ToolkitBlock)
         }
         evaluators |= toolkit_evaluators(
@@ -276,16 +258,7 @@ class NatConfig(Configuration):
     # ---- after ----------------------------------------------------------------------------------
 
     def finish(self, result: EvaluationResult, say: Say, *, stopped: bool) -> bool:
-        """Write what readers of the toolkit's files expect, and run the user's scripts.
-
-        Args:
-            result: The result of the run.
-            say: Called with a line for each script and each failure.
-            stopped: The run was stopped before its end, so no script runs.
-
-        Returns:
-            Whether all of it succeeded.
-        """
+        """Write what readers of the toolkit's files expect, and run the user's scripts."""
         output, data = self.general.output, self.tree.data
         try:
             effective = with_defaults(data, self.toolkit, say)

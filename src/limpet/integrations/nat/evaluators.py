@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,10 @@ from limpet.integrations.nat.toolkit import (
     Built,
     Toolkit,
     discover_plugins,
+    functions_of,
     is_installed,
     registry,
     toolkit_steps,
-    toolkit_version,
 )
 from limpet.integrations.nat.workflow import counted, named_blocks
 from limpet.text import did_you_mean, hint_near, one_line, quoted, text_of
@@ -277,14 +278,14 @@ class ToolkitEvaluator(CodeStep, Evaluator):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        functions = self._toolkit.functions()
+        functions = functions_of(self._toolkit.read())
         used = {f"{name}: ": functions[name] for name in self._blocks if name in functions}
         return {"": unwrap(registry().get_evaluator(type(self._config)).build_fn), **used}
 
     @property
     def stated(self) -> Mapping[str, str]:
         blocks = {name: digest(block) for name, block in self._blocks.items()}
-        return {**blocks, "toolkit": toolkit_version()}
+        return {**blocks, "toolkit": version("nvidia-nat-core")}
 
     @property
     def described(self) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,24 +18,15 @@ FORM = "nat"
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags of `nat eval`, and a few of ours.
+    """The flags of `nat eval`, which the help of each explains, and a few of ours.
 
     Attributes:
         endpoint: The address of the served workflow; None runs it in this process.
-        endpoint_timeout_s: Time limit of a call.
-        endpoint_path: The path to call; default: the end of the address, or /generate/full.
-        input_key: The name of the agent's parameter; default: input_message.
         headers: Headers to send: names and values.
-        dataset: A file that replaces the configuration's.
-        reps: How many times each item runs.
         overrides: Paths and the values that replace those of the file.
-        result_json_path: Where in the workflow's output the answer is.
-        skip_workflow: Do not call the workflow; score existing outputs.
-        skip_completed: Import the answers of an earlier `workflow_output.json`.
+        user_id: The user of the workflow's sessions; None: the toolkit's.
         no_evaluators: Do not score: leave out the evaluators of the file.
         keep: Continue the existing run, even if it is finished.
-        max_retries: Retries of a failed call; None for the default.
-        user_id: The user of the workflow's sessions; None: the toolkit's.
         settings: The values of `--set`, each as "path=value".
     """
 
@@ -178,8 +169,9 @@ def flags_of(values: Mapping[str, Any]) -> Flags:
     Raises:
         click.UsageError: One of them does not work with another.
     """
-    given = {name: value for name, value in values.items() if value is not None}
-    trials = given.pop("trials", None)
+    known = {field.name for field in fields(Flags)}  # the others are of other kinds
+    given = {name: value for name, value in values.items() if name in known and value is not None}
+    trials = values.get("trials")
     if trials is not None and given.setdefault("reps", trials) != trials:
         raise click.UsageError("--reps and --trials differ: use only one of them")
     flags = Flags(**given)

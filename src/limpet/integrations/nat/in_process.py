@@ -23,7 +23,13 @@ from pydantic import BaseModel
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.steps import CodeStep
-from limpet.integrations.nat.toolkit import Built, Toolkit, is_installed, toolkit_steps
+from limpet.integrations.nat.toolkit import (
+    Built,
+    Toolkit,
+    functions_of,
+    is_installed,
+    toolkit_steps,
+)
 from limpet.integrations.nat.workflow import AroundStep
 from limpet.nat_trace import nat_steps, trace_of
 from limpet.text import one_line
@@ -68,7 +74,8 @@ class InProcessWorkflow(CodeStep, Workflow):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        return {f"{name}: ": function for name, function in self._toolkit.functions().items()}
+        functions = functions_of(self._toolkit.read())
+        return {f"{name}: ": function for name, function in functions.items()}
 
     def seen(self, item: Item) -> Any:
         return item.input

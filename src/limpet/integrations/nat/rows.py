@@ -173,11 +173,5 @@ def _without_whole_row(dataset: LoadedDataset) -> LoadedDataset:
         row = {key: value for key, value in item.row.items() if key != _WHOLE_ROW}
         return replace(item, row=row, expected=None)
 
-    return LoadedDataset(
-        [without(item) for item in dataset],
-        name=dataset.name,
-        columns=[column for column in dataset.columns if column != _WHOLE_ROW],
-        roles=dataset.roles,
-        bad_rows=dataset.bad_rows,
-        filtered=dataset.filtered,
-    )
+    columns = [column for column in dataset.columns if column != _WHOLE_ROW]
+    return replace(dataset, items=[without(item) for item in dataset], columns=columns)

@@ -13,7 +13,6 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -240,14 +239,6 @@ class Toolkit:
         validate = import_module("nat.utils.data_models.schema_validator").validate_schema
         return validate(data, config_of)
 
-    def functions(self) -> dict[str, Any]:
-        """Return the registered functions that the workflow is built by, by the names of blocks.
-
-        Raises:
-            LimpetError: As `read`.
-        """
-        return functions_of(self.read())
-
     # ---- what is built from it ------------------------------------------------------------------
 
     async def acquire(self) -> Built:
@@ -370,11 +361,6 @@ def discover_plugins() -> None:
 def registry() -> Any:
     """Return the toolkit's registry of plug-ins."""
     return import_module("nat.cli.type_registry").GlobalTypeRegistry.get()
-
-
-def toolkit_version() -> str:
-    """Return the version of the installed toolkit."""
-    return version("nvidia-nat-core")
 
 
 def _put(data: Any, path: list[str], value: Any) -> None:

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from limpet.report.export import write_nat
+from limpet.integrations import nat
 from limpet.run.reading import open_run
 
 
 def exported(run, name="workflow"):
     """Return the content of `<name>_output.json`."""
     with TemporaryDirectory() as folder, open_run(run) as reader:
-        write_nat(reader, Path(folder))
+        nat.export(reader, Path(folder))
         return json.loads(Path(folder, f"{name}_output.json").read_bytes())

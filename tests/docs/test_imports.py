@@ -5,6 +5,7 @@ the other.
 """
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def test_no_files_import_each_other_in_a_circle():
     files = graph(SOURCES)
     assert len(files) > 300
     TopologicalSorter(files).prepare()  # its error names the circle
+
+
+@pytest.mark.parametrize("room", ["cli", "run"])
+def test_neither_the_command_line_nor_a_run_knows_the_toolkit(room):
+    paths = [*(SOURCES / "limpet" / room).rglob("*.py")]
+    assert len(paths) > 20
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    assert [name for name, text in texts.items() if re.search(r"(?i)\bnat\b", text)] == []
 
 
 def test_a_circle_would_be_found(tmp_path):

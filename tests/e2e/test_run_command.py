@@ -290,7 +290,11 @@ def test_help_imports_nothing_heavy():
     heavy = {"pydantic", "yaml", "rich", "asyncio", "orjson", "tqdm", "aiohttp", "numpy"}
     assert heavy.isdisjoint(imported)
     rooms = {name.split(".")[1] for name in imported if name.startswith("limpet.")}
-    assert rooms <= {"cli", "secrets", "json_values", "arguments", "text", "foreign", "errors"}
+    known = {"cli", "secrets", "json_values", "arguments", "text", "foreign", "errors"}
+    assert rooms <= known | {"integrations"}
+    of_others = {name for name in imported if name.startswith("limpet.integrations.")}
+    names = ("kinds", "nat", "nat.flags")
+    assert of_others == {f"limpet.integrations.{name}" for name in names}
 
 
 def test_reading_a_run_imports_nothing_that_runs_one(tmp_path):

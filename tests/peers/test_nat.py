@@ -23,7 +23,7 @@ from peers.nat_environment import (
 )
 
 import limpet
-from limpet.report.export import write_nat
+from limpet.integrations.nat import export
 from limpet.run.reading import open_run
 from limpet.workflows import nat
 from tests.exported import exported
@@ -79,7 +79,7 @@ def nat_eval(commands, folder, *flags):
 def for_the_toolkit(run):
     """Export a run, and return the folder."""
     with open_run(run) as reader:
-        write_nat(reader, run.with_name("exported"))
+        export(reader, run.with_name("exported"))
     return run.with_name("exported")
 
 

@@ -8,20 +8,16 @@ or worse than the base; 2 bad usage or configuration, or not comparable; 3 stopp
 resumed; 4 inconclusive; 130 and 143 on a signal.
 """
 
+from collections.abc import Callable
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
 from limpet.cli.error_exit import ReaderGoneError
-from limpet.cli.nat_flags import (
-    WithNatFlags,
-    at_least,
-    endpoint_flags,
-    identity_flags,
-    other_nat_flags,
-)
+from limpet.integrations.kinds import KINDS
 from limpet.text import did_you_mean
 
 # Commands that people try, and what does it instead.
@@ -70,6 +66,42 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+class _TakesFile(click.Command):
+    """A command that takes a configuration: the help lists the flags of each kind apart."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self._of_kinds = {kind.WHAT: list(kind.options(str(self.name))) for kind in KINDS}
+        self.params += chain.from_iterable(self._of_kinds.values())
+        files = " or ".join(["an eval.yml", *self._of_kinds])
+        tools = " or by ".join([*(kind.TOOL for kind in KINDS), "Limpet"])
+        self.help = str(self.help).format(files=files, tools=tools)
+        # Other tools write --skip_workflow: both spellings work.
+        self.context_settings["token_normalize_func"] = lambda name: name.replace("_", "-")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        known = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        of_kinds = list(chain.from_iterable(self._of_kinds.values()))
+        sections = {"Options": [option for option in known if option not in of_kinds]}
+        sections |= {f"Options for {what}": flags for what, flags in self._of_kinds.items()}
+        for title, options in sections.items():
+            rows = [option.get_help_record(ctx) for option in options]
+            with formatter.section(title):
+                formatter.write_dl([row for row in rows if row is not None])
+
+
+def at_least(least: int) -> Callable[[Any], int]:
+    """Return the type of an integer option. `click.IntRange` would add `[x>=1]` to the help."""
+
+    def convert(value: Any) -> int:
+        number = int(click.INT.convert(value, None, None))
+        if number < least:
+            raise click.BadParameter(f"{number} must be {least} or more")
+        return number
+
+    return convert
+
+
 def _call(module: str, given: dict[str, Any], name: str = "command") -> int:
     code: int = getattr(import_module(f"limpet.cli.{module}"), name)(**given)
     return code
@@ -96,6 +128,7 @@ _MARGINS = click.option("--fail-if-worse", "margins", multiple=True, metavar="NA
 _INCONCLUSIVE = click.option("--inconclusive", type=click.Choice(["pass", "fail"]),
                              help="What to do if a gate is not decided.  [default: exit with 4]")
 _PATH = click.Path(path_type=Path)
+_OTHER_FORMS = [kind.FORM for kind in KINDS]
 
 
 @cli.command("init")
@@ -110,7 +143,7 @@ def _init(**given: Any) -> int:
     return _call("init", given)
 
 
-@cli.command("run", cls=WithNatFlags)
+@cli.command("run", cls=_TakesFile)
 @click.argument("file", type=_PATH, default=Path("eval.yml"))
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would run, and stop.")
 @click.option("--redo", is_flag=True, help="Run the workflow again for every item.")
@@ -146,20 +179,16 @@ def _init(**given: Any) -> int:
 @_MARGINS
 @_INCONCLUSIVE
 @click.option("--config-file", type=_PATH, hidden=True)
-@endpoint_flags
-@identity_flags
-@other_nat_flags
 def _run(**given: Any) -> int:
     """Run an evaluation, or resume it.
 
-    FILE describes it: an eval.yml or a NeMo Agent Toolkit configuration. Finished results are kept,
-    only missing ones run, and an edit reruns only what it affects. Ctrl-C stops after the calls in
-    flight; press it again to stop at once.
+    FILE describes it: {files}. Finished results are kept, only missing ones run, and an edit reruns
+    only what it affects. Ctrl-C stops after the calls in flight; press it again to stop at once.
     """
     return _call("run", given)
 
 
-@cli.command("import", cls=WithNatFlags)
+@cli.command("import", cls=_TakesFile)
 @click.argument("file", type=_PATH)
 @click.option("--into", type=_PATH, default=Path("eval.yml"), show_default=True, metavar="CONFIG",
               help="The file that describes the run.")
@@ -169,14 +198,12 @@ def _run(**given: Any) -> int:
 @_SET
 @_ENV_FILE
 @_JSON
-@endpoint_flags
-@identity_flags
 def _import(**given: Any) -> int:
     """Import answers from a workflow_output.json.
 
-    FILE was written by nat eval or by Limpet. A row is imported if it holds an answer and the
-    dataset has an item with the same id and input. Imported answers count as answers of the current
-    workflow: limpet run continues from there.
+    FILE was written by {tools}. A row is imported if it holds an answer and the dataset has an item
+    with the same id and input. Imported answers count as answers of the current workflow: limpet
+    run continues from there.
     """
     return _call("importing", given)
 
@@ -323,9 +350,10 @@ def _report(**given: Any) -> int:
 @cli.command("export")
 @_RUN
 @click.option("--to", "form", help="The format. Default: by the name of --output.",
-              type=click.Choice(["csv", "jsonl", "parquet", "xlsx", "md", "nat"]))
+              type=click.Choice(["csv", "jsonl", "parquet", "xlsx", "md", *_OTHER_FORMS]))
 @click.option("--output", type=_PATH, metavar="PATH",
-              help="The file to write, or the directory for nat. Default: stdout.")
+              help=f"The file to write, or the directory for {', '.join(_OTHER_FORMS)}. "
+                   "Default: stdout.")
 @click.option("--by-item", is_flag=True, help="One row per item, with means over its trials.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def _export(**given: Any) -> int:

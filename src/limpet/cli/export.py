@@ -8,6 +8,7 @@ import click
 
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
+from limpet.integrations.kinds import KINDS, Kind
 from limpet.journal.files import replace_file
 from limpet.report.export import (
     Rows,
@@ -15,8 +16,6 @@ from limpet.report.export import (
     as_csv,
     as_jsonl,
     as_markdown,
-    nat_files,
-    write_nat,
     write_parquet,
 )
 from limpet.report.terminal import busy, say
@@ -28,6 +27,7 @@ from limpet.text import count, harmless, one_line
 
 _LINES = {"csv": as_csv, "jsonl": as_jsonl, "md": as_markdown}
 _FORMS = ("csv", "jsonl", "parquet", "xlsx", "md")
+_KINDS = {kind.FORM: kind for kind in KINDS}
 
 
 def command(
@@ -41,15 +41,15 @@ def command(
     """Export the results of a run, or of all runs of a matrix."""
     form = form or _form_of(output)
     if output is None and form not in _LINES:
-        what = "a directory" if form == "nat" else "a file"
+        what = "a directory" if form in _KINDS else "a file"
         raise click.UsageError(f"--to {form} needs --output, {what}")
-    if form == "nat":
+    if kind := _KINDS.get(form):
         if by_item:
-            raise click.UsageError("--by-item cannot be combined with --to nat")
+            raise click.UsageError(f"--by-item cannot be combined with --to {form}")
         assert output is not None
         with open_run(run) as reader:
-            _check_nat(reader, output, force=force)
-            _write(output, lambda: write_nat(reader, output))
+            _check_directory(kind, reader, output, force=force)
+            _write(output, lambda: kind.export(reader, output))
     elif run is not None and is_matrix(directory := choose_run(run)):
         variants = variants_in(directory)
         _export(lambda: VariantRows(variants, by_item=by_item), form, output, force=force)
@@ -63,7 +63,7 @@ def _form_of(output: Path | None) -> str:
     """Return the format that a file's name means."""
     form = "" if output is None else output.suffix[1:].lower()
     if form not in _FORMS:
-        raise click.UsageError(f"--to is missing: one of {', '.join(_FORMS)}, nat")
+        raise click.UsageError(f"--to is missing: one of {', '.join((*_FORMS, *_KINDS))}")
     return form
 
 
@@ -97,14 +97,14 @@ def _for_terminal(form: str, encoded: bytes) -> bytes:
     return harmless(line).encode()
 
 
-def _check_nat(reader: RunReader, output: Path, *, force: bool) -> None:
+def _check_directory(kind: Kind, reader: RunReader, output: Path, *, force: bool) -> None:
     """Raise before writing if files would be lost or the target cannot work."""
     shown = one_line(str(output))
     if output.exists() and not output.is_dir():
-        raise LimpetError(f"{shown}: is a file", hint="--to nat writes a directory")
+        raise LimpetError(f"{shown}: is a file", hint=f"--to {kind.FORM} writes a directory")
     if output.resolve() == reader.layout.home:
         raise LimpetError(f"{shown}: is the run itself", hint="name another directory")
-    existing = [name for name in nat_files(reader) if (output / name).exists()]
+    existing = [name for name in kind.exported(reader) if (output / name).exists()]
     _check_existing(output, existing, force=force)
 
 

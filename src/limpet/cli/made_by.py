@@ -9,52 +9,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
-
 from limpet.cli.shown_command import without_secrets
-from limpet.config import Config, is_nat_file, load_config, load_matrix
-from limpet.config.file_text import load_env_file
+from limpet.config import load_config, load_matrix
+from limpet.config.configuration import Configuration
+from limpet.config.file_text import load_env_file, read_text
 from limpet.config.matrix import Matrix, Variant
-from limpet.integrations.nat import Flags, NatConfig, load_nat_config
+from limpet.config.yaml_file import read_tree
+from limpet.integrations.kinds import KINDS, Kind
 from limpet.secrets.in_configs import masked
 from limpet.text import one_line
 
-_IN_EVAL_YML = {
-    "endpoint": ("--endpoint", "write workflow: {nat: URL} in the file"),
-    "endpoint_path": ("--endpoint-path", "write workflow: {nat: {endpoint: URL, path: …}}"),
-    "input_key": ("--input-key", "write workflow: {nat: {endpoint: URL, input_key: …}}"),
-    "headers": ("--endpoint-header", "write workflow: {nat: {endpoint: URL, headers: …}}"),
-    "endpoint_timeout_s": ("--endpoint-timeout", "write timeout: 300 in the file"),
-    "max_retries": ("--max-retries", "write retry: 3 in the file"),
-    "dataset": ("--dataset", "use --set dataset=FILE"),
-    "reps": ("--reps", "use --trials N"),
-    "overrides": ("--override", "use --set PATH=VALUE"),
-    "result_json_path": ("--result-json-path", "write workflow: {http: {url: …, answer: $.…}}"),
-    "skip_workflow": (
-        "--skip-workflow",
-        "leave it out: outputs on disk are scored without calling the workflow",
-    ),
-    "user_id": ("--user-id", "pass the user in your own workflow"),
-    "skip_completed": ("--skip-completed-entries", "run limpet import FILE first"),
-}
-"""What replaces each flag of `nat eval` in an eval.yml."""
-_RECORDED = (
-    "endpoint",
-    "endpoint_path",
-    "input_key",
-    "result_json_path",
-    "skip_workflow",
-    "no_evaluators",
-    "reps",
-)
+_RECORDED = ("no_evaluators", *(name for kind in KINDS for name in kind.RECORDED))
 
 
 class MadeBy(NamedTuple):
     """What a run is made from.
 
     Attributes:
-        file: An eval.yml or a configuration of the toolkit.
-        given: The flags of `nat eval`, named like the fields of `Flags`; None is not given.
+        file: An eval.yml, or a configuration of another kind.
+        given: The flags of other kinds of configurations; None is not given.
         trials: How many times each item runs; None if the file says so.
         settings: The values of `--set`.
         variant: The variant, if the file has a matrix.
@@ -74,7 +47,13 @@ class MadeBy(NamedTuple):
         Raises:
             ConfigError: The file cannot be read, or its matrix is invalid.
         """
-        return None if is_nat_file(self.file) else load_matrix(self.file, self._overrides())
+        return None if self._kind() else load_matrix(self.file, self._overrides())
+
+    def _kind(self) -> Kind | None:
+        """Return the kind of the file; None: an eval.yml."""
+        shown = one_line(str(self.file))
+        tree = read_tree(read_text(self.file, shown), shown)
+        return next((kind for kind in KINDS if kind.owns(tree)), None)
 
     def _overrides(self) -> tuple[str, ...]:
         settings = list(self.settings)
@@ -84,7 +63,7 @@ class MadeBy(NamedTuple):
             settings += ["evaluators={}", "stop_when=null"]
         return tuple(settings)
 
-    def read(self, *, continue_run: bool = False) -> Config | NatConfig:
+    def read(self, *, continue_run: bool = False) -> Configuration:
         """Read the file.
 
         Args:
@@ -96,39 +75,14 @@ class MadeBy(NamedTuple):
         """
         if self.env_file is not None:
             load_env_file(self.env_file, one_line(str(self.env_file)))
-        if is_nat_file(self.file):
-            return load_nat_config(self.file, self._flags(continue_run=continue_run))
-        for name, (flag, instead) in _IN_EVAL_YML.items():
-            if self.given.get(name):
-                raise click.UsageError(
-                    f"{flag} works only with a NeMo Agent Toolkit configuration; this file is an "
-                    f"eval.yml: {instead}"
-                )
+        own = self._kind()
+        for kind in KINDS:
+            if kind is not own:
+                kind.refuse(self.given)
+        if own is not None:
+            asked = {"trials": self.trials, "settings": self.settings, "keep": continue_run}
+            return own.load(self.file, {**self.given, **asked})
         return load_config(self.file, self._overrides(), self.variant)
-
-    def _flags(self, *, continue_run: bool) -> Flags:
-        given = {name: value for name, value in self.given.items() if value is not None}
-        if self.trials is not None:
-            if given.get("reps", self.trials) != self.trials:
-                raise click.UsageError("--reps and --trials differ: use only one of them")
-            given["reps"] = self.trials
-        flags = Flags(**given, keep=continue_run, settings=self.settings)
-        for name in ("endpoint", "result_json_path"):
-            if flags.skip_workflow and name in given:
-                flag, _ = _IN_EVAL_YML[name]
-                raise click.UsageError(f"--skip-workflow calls no workflow: leave out {flag}")
-        if flags.skip_workflow and (flags.reps or 1) > 1:
-            raise click.UsageError(
-                "--skip-workflow calls no workflow: leave out --reps; a run has the repetitions "
-                "that it was made with"
-            )
-        if flags.skip_workflow and flags.no_evaluators:
-            raise click.UsageError("--skip-workflow and --no-evaluators leave nothing to do")
-        for name in ("headers", "endpoint_path", "input_key"):
-            if flags.endpoint is None and given.get(name):
-                flag, _ = _IN_EVAL_YML[name]
-                raise click.UsageError(f"{flag} needs --endpoint URL")
-        return flags
 
     def record(self, run: Path) -> dict[str, Any]:
         """Return the record for `run.json`, with paths relative to the run: both may move."""

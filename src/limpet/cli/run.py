@@ -37,12 +37,10 @@ from limpet.cli.run_flags import (
     read_floors,
 )
 from limpet.cli.shown_command import shown_path
-from limpet.config import Config
+from limpet.config.configuration import Configuration
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
 from limpet.errors import FunctionChangedError, LimpetError
-from limpet.integrations.nat import NatConfig
-from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
@@ -55,8 +53,6 @@ from limpet.text import harmless
 
 if TYPE_CHECKING:
     from limpet.cli.compare import Against
-
-_MOST_ROWS = 5
 
 
 def command(
@@ -74,7 +70,7 @@ def command(
     inconclusive: str | None,
     **given: Any,
 ) -> int:
-    """Run an evaluation, or resume it. `given` holds the fields of `RunFlags` and of `Flags`."""
+    """Run an evaluation, or resume it. `given`: the fields of `RunFlags`, and flags of kinds."""
     base = read_against(against, margins, inconclusive)
     flags = RunFlags(base, **{name: given.pop(name) for name in RunFlags._fields if name in given})
     check_flags(flags, redo=redo)
@@ -123,7 +119,7 @@ class _Ready(NamedTuple):
     """A run that can begin."""
 
     made_by: MadeBy
-    config: Config | NatConfig
+    config: Configuration
     prepared: Arguments
     floors: Sequence[Floor]
 
@@ -144,7 +140,7 @@ def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
     if flags.forces:
         redone = Redo(flags.redo_steps or None, flags.redo_items or None)
         prepared = prepared.with_options({"redo": redone})
-        if isinstance(config, NatConfig):  # before anything is moved
+        if config.shares_run:  # before anything is moved
             _check_forced(prepared, redone)
     return _Ready(made_by, config, prepared, least)
 
@@ -160,12 +156,11 @@ def _run_or_ask(
     except FunctionChangedError as changed:
         kept = _plan_with(config, prepared, {"on_change": "keep"})
         again = _plan_with(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
-        is_named = isinstance(config, Config) and "run" not in config.public
-        file = run.made_by.file
-        question = question_about(changed, file, again, kept, is_named=is_named)
-        if flags.quiet or flags.as_json or isinstance(config, NatConfig) or not can_ask():
+        named = config.is_named
+        question = question_about(changed, run.made_by.file, again, kept, is_named=named)
+        if flags.quiet or flags.as_json or config.shares_run or not can_ask():
             raise question from changed
-        answer = answer_to(question, changed, kept, is_named=is_named)
+        answer = answer_to(question, changed, kept, is_named=named)
     view = new_view()
     prepared = prepared.with_options({"on_change": answer})
     return _run(config, prepared, view, run.floors, flags.against, here), view
@@ -177,24 +172,16 @@ def _check_forced(prepared: Arguments, redo: Redo) -> None:
     forced(redo, on_change, list(prepared.evaluators), items, selection)
 
 
-def _prepare(config: Config | NatConfig, flags: RunFlags) -> Arguments:
-    """Import what the file names and report skipped rows, before any call is made."""
-    known = 0
-    if isinstance(config, NatConfig) and not flags.quiet:
-        known = len(config.notes)
-        for note in config.notes:
-            _warn(note)
+def _prepare(config: Configuration, flags: RunFlags) -> Arguments:
+    """Import what the file names and say what is to be noted, before any call is made."""
+    warn = _say_nothing if flags.quiet else _warn
+    known = len(config.notes)
+    for note in config.notes:
+        warn(note)
     with no_exit(), _busy(flags):
         prepared = config.prepare()
-    if isinstance(config, NatConfig) and not flags.quiet:
-        for note in config.notes[known:]:
-            _warn(note)
-        bad_rows = prepared.dataset.bad_rows
-        for row in bad_rows[:_MOST_ROWS]:
-            _warn(f"skipped: {row}")
-        if len(bad_rows) > _MOST_ROWS:
-            more = len(bad_rows) - _MOST_ROWS
-            _warn(f"skipped: {more:,} more rows; summary.json lists them all")
+    for note in config.notes[known:]:
+        warn(note)
     return prepared
 
 
@@ -210,16 +197,14 @@ def _view(out: TextIO, flags: RunFlags, variant: Variant | None = None) -> View:
     return LiveView() if stderr_console().is_terminal else LineView()
 
 
-def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
-    if not isinstance(config, NatConfig):
-        return plan_prepared(prepared)
-    with EarlierResults(config).to_plan() as run:
-        return plan_prepared(replace(prepared, run=run))
+def _plan(config: Configuration, prepared: Arguments) -> Plan:
+    with config.to_plan(prepared) as start:
+        return plan_prepared(start)
 
 
-def _plan_with(config: Config | NatConfig, prepared: Arguments, options: RunOptions) -> Plan | None:
+def _plan_with(config: Configuration, prepared: Arguments, options: RunOptions) -> Plan | None:
     """Return the plan with other options; None if it cannot be made."""
-    if isinstance(config, NatConfig):  # it has started, and may have moved files
+    if config.shares_run:  # it has started, and may have moved files
         return None
     with suppress(LimpetError):
         return _plan(config, prepared.with_options(options))
@@ -239,7 +224,7 @@ def _put_plan(plan: Plan, file: Path, variant: Variant | None, *, as_json: bool)
 
 @no_exit()
 def _run(
-    config: Config | NatConfig,
+    config: Configuration,
     prepared: Arguments,
     view: View,
     floors: Sequence[Floor],
@@ -253,24 +238,23 @@ def _run(
     prepared = replace(prepared.with_options({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
         say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)
-    scripts_passed = True
-    if isinstance(config, NatConfig):
-        EarlierResults(config).begin(
-            _warn if isinstance(view, (TalkingView, EventView)) else _say_nothing
-        )
+    is_finished = True
+    if config.shares_run:
+        talks = isinstance(view, (TalkingView, EventView))
+        config.begin(prepared, _warn if talks else _say_nothing)
 
         def finish(result: EvaluationResult) -> bool:
-            nonlocal scripts_passed
+            nonlocal is_finished
             view.end()  # do not draw over the output of scripts
             is_stopped = ending_of(result, floors)[0] >= STOPPED
-            scripts_passed = config.finish(result, _warn, stopped=is_stopped)
-            return scripts_passed
+            is_finished = config.finish(result, _warn, stopped=is_stopped)
+            return is_finished
 
         prepared = replace(prepared, on_end=finish)
     with log_to_stderr(), view:
         result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors)
-        if not scripts_passed:
+        if not is_finished:
             code = max(code, FAILED)
             why = why or "the results are on disk; what runs after them failed: see above"
         compared = None
@@ -285,12 +269,8 @@ def _run(
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
     following = next_steps(result, run, code)
-    if isinstance(config, NatConfig) and config.flags.no_evaluators and code == DONE:
-        file = shown_path(config.path, here)
-        following.append(
-            f"score with the toolkit: nat eval --config_file {file} --skip_workflow "
-            f"--dataset {run}/workflow_output.json"
-        )
+    if code == DONE:
+        following += config.next_steps(shown_path(config.path, here), run)
     return Ended(result, code, why, time.monotonic() - began, following, compared)
 
 

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from limpet.config.config import Config, load_config, load_matrix
-    from limpet.config.file_text import is_nat_file
     from limpet.config.schema import json_schema
 
-__all__ = ["Config", "is_nat_file", "json_schema", "load_config", "load_matrix"]
+__all__ = ["Config", "json_schema", "load_config", "load_matrix"]
 
 
 def __getattr__(name: str) -> object:
     # Imported on first use: `limpet --help` needs none of it.
     if name not in __all__:
         raise AttributeError(f"module 'limpet.config' has no attribute {name!r}")
-    module = {"is_nat_file": "file_text", "json_schema": "schema"}.get(name, "config")
+    module = "schema" if name == "json_schema" else "config"
     return getattr(import_module(f"limpet.config.{module}"), name)

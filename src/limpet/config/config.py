@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.checking import check_keys
+from limpet.config.configuration import Configuration
 from limpet.config.dataset_checks import (
     check_dataset,
     check_directory,
@@ -46,13 +47,10 @@ _WITH_SECRETS = {"models", "workflow", "evaluators"}
 
 
 @dataclass(repr=False, eq=False)
-class Config:
-    """A checked configuration; nothing that it names is imported yet.
+class Config(Configuration):
+    """An eval.yml.
 
     Attributes:
-        path: The file, absolute.
-        name: The name of the evaluation.
-        run: The run's directory, absolute.
         trials: How many times each item runs.
         public: The configuration as written, with `--set` applied but without values from the
             environment: safe to keep on disk.
@@ -71,16 +69,9 @@ class Config:
         self.run = located(self._content.run.path or f"runs/{self.name}", self.path.parent)
         self.trials = self._content.trials
         self.public: dict[str, Any] = _without_secrets(self._tree.data)
-
-    def __repr__(self) -> str:
-        return f"<Config {self.name}: {self.path}>"
+        self.is_named = "run" not in self.public
 
     def prepare(self) -> Arguments:
-        """Import what the file names, and check it.
-
-        Raises:
-            ConfigError: Something cannot be imported, or is of the wrong kind.
-        """
         findings = Findings(self._tree, self.path.parent)
         models = prepared_models(self._models, findings)
         with_judges = prepared_judges(self._evaluators, models, findings)

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 from limpet.config.environment import shown
 from limpet.config.errors import Location, Tree, refuse
-from limpet.config.yaml_file import read_tree
-from limpet.text import nearest, nearest_file, one_line, quoted
+from limpet.text import nearest_file, one_line, quoted
 
 _LARGEST = 2**20
 _USUAL = "eval.yml"
@@ -76,35 +75,7 @@ def _bytes_of(path: Path, location: Location, usual: str) -> bytes:
     return raw
 
 
-# ---- Which kind of file is it: an eval.yml, or a configuration of the NeMo Agent Toolkit? -------
-
-_TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
-
-
-def is_nat_file(path: str | Path) -> bool:
-    """Return whether a file is the toolkit's: it has `eval` at its top level.
-
-    Raises:
-        ConfigError: It cannot be read, is not YAML, or has only other blocks of the toolkit.
-    """
-    name = one_line(str(path))
-    tree = read_tree(read_text(Path(path), name), name)
-    data = tree.data
-    if not isinstance(data, dict) or "dataset" in data:
-        return False
-    if "eval" in data or ("base" in data and "evaluators" not in data):
-        return True
-    if _TOOLKIT_BLOCKS.intersection(data):
-        _refuse_without_eval(tree)
-    return False
-
-
-def _refuse_without_eval(tree: Tree) -> NoReturn:
-    for key in tree.data:
-        if nearest(key, ["eval"]):
-            refuse(tree.key_location((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
-    text = "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation"
-    refuse(Location(tree.shown, 1), text, "add eval: with a dataset and evaluators")
+# ---- Is it an eval.yml? -------------------------------------------------------------------------
 
 
 def check_eval_yml(tree: Tree) -> None:

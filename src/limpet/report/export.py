@@ -1,7 +1,7 @@
 """How are the results of a run exported?
 
-As a table with the columns of `EvaluationResult.to_dataframe`, or as the files of `nat eval`. A
-table is read twice, first for its columns, and never held: there may be a million rows.
+As a table with the columns of `EvaluationResult.to_dataframe`. It is read twice, first for its
+columns, and never held: there may be a million rows.
 """
 
 import math
@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.journal.files import file_chunks, make_directory, replace_file
-from limpet.journal.layout import Layout
+from limpet.journal.files import file_chunks, replace_file
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import VariantRun
-from limpet.run.results.output_files import AnswerRows, write_outputs
 from limpet.run.results.table import (
     VALUE,
     Key,
@@ -136,19 +134,6 @@ def _markdown_cell(value: Any) -> str:
     flat = flat_cell(value)
     text = "" if flat is None else str(flat)
     return _MARKDOWN.sub(r"\\\g<0>", without_controls(text)).translate(_HTML)
-
-
-def nat_files(reader: RunReader) -> list[str]:
-    """Return the names of the files to write."""
-    return [f"{step}_output.json" for step in ("workflow", *reader.evaluators)] + ["summary.json"]
-
-
-def write_nat(reader: RunReader, directory: Path) -> None:
-    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
-    make_directory(directory)
-    layout = Layout(directory)
-    rows = AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True)
-    write_outputs(layout, reader.items(), reader.evaluators, rows, reader.summary())
 
 
 # ---- How are the rows of a run written as a Parquet file? By duckdb, from lines of JSON. --------

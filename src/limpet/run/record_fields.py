@@ -8,7 +8,7 @@ from limpet.fingerprints.keys import digest
 from limpet.journal.lines import Entry
 
 ANSWER, TRACE, METADATA = "generated_answer", "intermediate_steps", "output_metadata"
-"""The fields of the workflow's public record: two names of NAT's, and one of ours."""
+"""The fields of the workflow's public record: two names of the toolkit's, and one of ours."""
 _USUAL = (ANSWER, TRACE)
 FIELDS = "fields"
 """Fact about an answer: the names of its answer and trace, if they are not the usual ones."""

@@ -16,8 +16,8 @@ from limpet.errors import LimpetError, RateLimitError
 from limpet.evaluators.libraries.clients import RefusedCallError, outspoken, refusals
 from limpet.evaluators.libraries.nat import score_of_item
 from limpet.integrations.nat import toolkit as toolkit_module
+from limpet.integrations.nat.evaluators import _made_of
 from limpet.integrations.nat.toolkit import Toolkit
-from limpet.integrations.nat.toolkit_evaluators import _made_of
 
 WAIT_S = 10
 

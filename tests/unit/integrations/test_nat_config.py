@@ -7,8 +7,8 @@ import pytest
 
 import limpet
 from limpet import ConfigError
-from limpet.config import is_nat_file
-from limpet.integrations.nat import Flags, load_nat_config
+from limpet.config.yaml_file import read_tree
+from limpet.integrations.nat import Flags, load_nat_config, owns
 
 START = """\
 workflow: {_type: react_agent, llm_name: nim}
@@ -62,8 +62,7 @@ def general(more):
     ],
 )
 def test_a_file_with_eval_at_its_top_is_the_toolkits(text, theirs):
-    Path("some.yml").write_text(text, encoding="utf-8")
-    assert is_nat_file("some.yml") is theirs
+    assert owns(read_tree(text, "some.yml")) is theirs
 
 
 @pytest.mark.parametrize(
@@ -74,9 +73,8 @@ def test_a_file_with_eval_at_its_top_is_the_toolkits(text, theirs):
     ],
 )
 def test_a_file_of_the_toolkit_without_eval_is_not_taken_for_an_eval_yml(text, message, hint):
-    Path("some.yml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        is_nat_file("some.yml")
+        owns(read_tree(text, "some.yml"))
     assert message in str(caught.value)
     assert hint in caught.value.hint
 

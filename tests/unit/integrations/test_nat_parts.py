@@ -16,13 +16,12 @@ from limpet.evaluators import as_evaluator
 from limpet.evaluators.protocol import Scored
 from limpet.integrations.nat import Flags, load_nat_config, run_directory
 from limpet.integrations.nat import toolkit as toolkit_module
-from limpet.integrations.nat.earlier_results import EarlierResults
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
 from limpet.integrations.nat.finishing import with_defaults
-from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow, PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit
+from limpet.integrations.nat.workflow import RecordedAnswers, RowAnswers
 from limpet.nat_trace import trace_of
 from limpet.run.api import aevaluate
 from limpet.secrets.in_configs import masked, masked_text, without_secrets
@@ -339,6 +338,10 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
     def fail(data, kind):
         raise ValueError("Invalid configuration: llms: no such kind")
 
+    def begin():
+        config = load_nat_config("config.yml", Flags())
+        config.begin(config.prepare(), print)
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(toolkit_module, "is_installed", lambda: True)
     (tmp_path / "data.json").write_text('[{"id": "a", "question": "Q", "answer": "Q"}]')
@@ -350,10 +353,10 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
     module = sys.modules["nat.utils.data_models.schema_validator"]
     with monkeypatch.context() as patch, pytest.raises(limpet.LimpetError, match="no such ki"):
         patch.setattr(module, "validate_schema", fail)
-        EarlierResults(load_nat_config("config.yml", Flags())).begin(print)
+        begin()
     assert run_directory.is_finished(tmp_path / "out")
     assert list(tmp_path.glob("out.*")) == []
-    EarlierResults(load_nat_config("config.yml", Flags())).begin(print)
+    begin()
     assert [run_directory.is_finished(one) for one in tmp_path.glob("out.*")] == [True]
     assert toolkit.configs == []  # nothing was built for that
 

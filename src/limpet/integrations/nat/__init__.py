@@ -1,20 +1,26 @@
-"""What does a configuration of the NeMo Agent Toolkit ask for?"""
+"""What does a configuration of the NeMo Agent Toolkit ask for?
+
+These are the names of a `limpet.integrations.kinds.Kind`, and what scripts load a file with.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from limpet.integrations.nat.config import NatConfig
-    from limpet.integrations.nat.eval_block import Flags
-    from limpet.integrations.nat.loading import load_nat_config
+    from limpet.integrations.nat.finishing import export, exported
+    from limpet.integrations.nat.flags import FORM, RECORDED, TOOL, WHAT, Flags, options, refuse
+    from limpet.integrations.nat.loading import load, load_nat_config, owns
 
-__all__ = ["Flags", "NatConfig", "load_nat_config"]
-
-_MODULES = {"Flags": "eval_block", "NatConfig": "config", "load_nat_config": "loading"}
+__all__ = [
+    "FORM", "RECORDED", "TOOL", "WHAT", "Flags", "export", "exported", "load", "load_nat_config",
+    "options", "owns", "refuse",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    # Imported on first use: `limpet --help` needs none of it.
-    if name not in _MODULES:
-        raise AttributeError(f"module 'limpet.integrations.nat' has no attribute {name!r}")
-    return getattr(import_module(f"limpet.integrations.nat.{_MODULES[name]}"), name)
+    # Imported on first use: `limpet --help` needs only the flags.
+    for module in ("flags", "loading", "finishing") if name in __all__ else ():
+        found = import_module(f"limpet.integrations.nat.{module}")
+        if hasattr(found, name):
+            return getattr(found, name)
+    raise AttributeError(f"module 'limpet.integrations.nat' has no attribute {name!r}")

@@ -1,21 +1,22 @@
 """What does a checked configuration of the toolkit do before and after its run?"""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from limpet.config.configuration import Configuration, Say
 from limpet.config.environment import substitute
 from limpet.config.errors import Findings, Tree
 from limpet.config.imports import put_first
 from limpet.config.preparing import imported_object, prepared_evaluators
-from limpet.datasets import LoadedDataset
+from limpet.datasets.rows import BadRow
 from limpet.errors import ConfigError
 from limpet.evaluators import as_evaluator
 from limpet.fingerprints.keys import digest
 from limpet.integrations.nat import run_directory
-from limpet.integrations.nat.eval_block import Evaluation, Flags
-from limpet.integrations.nat.evaluators import ToolkitBlock, check_names
+from limpet.integrations.nat.eval_block import Evaluation
+from limpet.integrations.nat.evaluators import ToolkitBlock, check_names, toolkit_evaluators
 from limpet.integrations.nat.finishing import (
     download,
     run_scripts,
@@ -24,13 +25,14 @@ from limpet.integrations.nat.finishing import (
     write_config_files,
     write_toolkit_files,
 )
-from limpet.integrations.nat.importing import RecordedAnswers, RowAnswers, Target
+from limpet.integrations.nat.flags import TOOL, Flags
 from limpet.integrations.nat.in_process import InProcessWorkflow, PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows
 from limpet.integrations.nat.toolkit import Toolkit, check_installed
-from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
 from limpet.integrations.nat.workflow import (
     ConfiguredWorkflow,
+    RecordedAnswers,
+    RowAnswers,
     counted_blocks,
     served,
     without_judges,
@@ -48,20 +50,20 @@ from limpet.workflows.protocol import Workflow
 _ENDPOINT_TIMEOUT_S = 300.0
 _RETRIES, _TIMEOUTS = 3, 1
 _GENERAL = ("eval", "general")
+_MOST_ROWS = 5
 
 
-class NatConfig:
-    """A checked configuration of the toolkit; nothing that it names is imported yet.
+class NatConfig(Configuration):
+    """A checked configuration of the toolkit.
 
     Attributes:
-        path: The file, absolute.
-        name: The name of the evaluation.
-        run: The run's directory, absolute.
         trials: How many times each item runs.
         public: The `eval` block as written, with the command line applied: safe to keep on disk.
-        notes: What is ignored, each with its line.
+        notes: What is ignored, each with its line, and rows that are skipped.
         original: The text of the file when it was read: it may be edited during the run.
     """
+
+    shares_run = True
 
     def __init__(
         self, path: Path, tree: Tree, evaluation: Evaluation, flags: Flags, original: str
@@ -69,27 +71,21 @@ class NatConfig:
         self.general = evaluation.general
         self.path = path
         self.name = self.general.workflow_alias or path.stem
-        self.run = self.general.output.dir or self.general.output_dir
-        if self.has_jobs:
+        self.run = self.general.directory
+        if self.general.has_jobs:
             self.run = run_directory.choose_job(self.run, latest=flags.continues)
         last = run_directory.run_file(self.run).session if flags.skip_workflow else None
         self.trials = flags.reps or (last and last.trials) or 1
         self.public: dict[str, Any] = {"eval": masked(tree.data).get("eval")}
-        self.notes = evaluation.notes
+        self.notes: list[str] = evaluation.notes
         self.original = original
         self.tree = tree
         self.flags = flags
         self.toolkit = self._new_toolkit(evaluation)
         self._evaluation = evaluation
-        self._prepared: Arguments | None = None
-
-    def __repr__(self) -> str:
-        return f"<NatConfig {self.name}: {self.path}>"
-
-    @property
-    def has_jobs(self) -> bool:
-        """Whether each run gets a directory of its own."""
-        return self.general.output.job_management.append_job_id_to_output_dir
+        file = self.general.dataset.file_path
+        protected = [Path.cwd(), path, *([] if file is None else [file])]
+        self._earlier = run_directory.EarlierResults(self.run, self.general, flags, protected)
 
     def _new_toolkit(self, evaluation: Evaluation) -> Toolkit:
         flags, evaluators = self.flags, evaluation.evaluators
@@ -113,12 +109,7 @@ class NatConfig:
     # ---- before ---------------------------------------------------------------------------------
 
     def prepare(self) -> Arguments:
-        """Import what the file names, check it, and read the dataset.
-
-        Raises:
-            ConfigError: Something cannot be imported, or is of the wrong kind.
-            DatasetError: The dataset cannot be read.
-        """
+        """Import what the file names, check it, and read the dataset."""
         findings = Findings(self.tree, self.path.parent)
         put_first(Path.cwd())
         function = self._imported(("dataset", "function"), self.general.dataset.function, findings)
@@ -134,9 +125,8 @@ class NatConfig:
         dataset = read_dataset_rows(
             self.general.dataset, self._evaluation.filter, function, self.notes.append
         )
-        workflow = workflow_of(self, dataset)
-        if isinstance(workflow, ConfiguredWorkflow):
-            workflow.check()
+        self._note_skipped(dataset.bad_rows)
+        workflow = self._workflow(dataset)
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # reading other rows costs nothing
@@ -144,7 +134,8 @@ class NatConfig:
         blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
         keys = Literals(substitute(blocks)).keys
         options["secrets"] = maskable(keys)
-        self._prepared = Arguments(
+        columns = self.general.dataset.structure
+        return Arguments(
             dataset,
             workflow,
             evaluators,
@@ -154,34 +145,23 @@ class NatConfig:
             known_secrets=keys,
             nat_files=True,
             written_events=self.general.output.steps,
-            bare_outputs=self.general.dataset.structure.disable,
+            bare_outputs=columns.disable,
             as_toolkit=True,
-            asked=self.source,
-            names=self._names,
+            asked=self.general.dataset.source,
+            names=RecordNames(
+                self.general.dataset.id_key,
+                columns.generated_answer_key,
+                columns.trajectory_key,
+                columns.expected_trajectory_key,
+            ),
             configuration=self.public,
         )
-        return self._prepared
 
-    @property
-    def source(self) -> str:
-        """Where the items come from. A session over other items does not finish these."""
-        file, function = self.general.dataset.file_path, self.general.dataset.function
-        return " ".join(str(part) for part in (function, file and file.resolve()) if part)
-
-    @property
-    def prepared(self) -> Arguments:
-        """What `prepare` returns, prepared once."""
-        return self._prepared or self.prepare()
-
-    @property
-    def _names(self) -> RecordNames:
-        dataset = self.general.dataset
-        return RecordNames(
-            dataset.id_key,
-            dataset.structure.generated_answer_key,
-            dataset.structure.trajectory_key,
-            dataset.structure.expected_trajectory_key,
-        )
+    def _note_skipped(self, rows: Sequence[BadRow]) -> None:
+        self.notes += [f"skipped: {row}" for row in rows[:_MOST_ROWS]]
+        if len(rows) > _MOST_ROWS:
+            more = len(rows) - _MOST_ROWS
+            self.notes.append(f"skipped: {more:,} more rows; summary.json lists them all")
 
     def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
         if reference is None:
@@ -189,13 +169,10 @@ class NatConfig:
         return imported_object(reference, (*_GENERAL, *key), findings)
 
     def _evaluators(self, findings: Findings) -> Mapping[str, Any]:
-        at = ("eval", "evaluators")
-        evaluators = dict(
-            prepared_evaluators(self._evaluation.evaluators, findings, at, "function")
-        )
+        at, written = ("eval", "evaluators"), self._evaluation.evaluators
         evaluators = {
             name: evaluator
-            for name, evaluator in evaluators.items()
+            for name, evaluator in prepared_evaluators(written, findings, at, "function").items()
             if not isinstance(evaluator, ToolkitBlock)
         }
         evaluators |= toolkit_evaluators(
@@ -232,34 +209,56 @@ class NatConfig:
             options["timeout"] = timeout_s
         return options
 
-    def target(self) -> Target:
-        """Return where imported answers go."""
-        prepared = self.prepared
-        dataset: LoadedDataset = prepared.dataset
-        return Target(
-            self.run,
-            dataset.items,
-            self.trials,
-            prepared.workflow,
-            dataset.roles.input,
-            replace(self._names, id=dataset.roles.id or "id"),
+    def to_plan(self, prepared: Arguments) -> AbstractContextManager[Arguments]:
+        return self._earlier.to_plan(prepared)
+
+    def begin(self, prepared: Arguments, say: Say) -> None:
+        self._earlier.begin(prepared, say)
+
+    def make_room(self, say: Say) -> None:
+        self._earlier.set_foreign_aside(say, imported=True)
+
+    # ---- Which workflow answers: a served one, the configuration's own, or none? ----------------
+
+    def _workflow(self, items: Iterable[Item]) -> Workflow:
+        flags = self.flags
+        if flags.skip_workflow:
+            return self._existing_answers(items)
+        if flags.endpoint is None:
+            inner, known = self._own(), self.toolkit.with_defaults()
+        else:
+            inner, known = served(flags.endpoint, flags), {}
+        blocks = counted_blocks(without_judges(self.tree.data, known), self.path.parent)
+        return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
+
+    def _own(self) -> Workflow:
+        shown = one_line(self.tree.shown)
+        check_installed(shown)
+        if "workflow" not in self.tree.data:
+            raise ConfigError(
+                f"{shown}: has no workflow block, and --endpoint is not given",
+                hint="serve the workflow and give its address: --endpoint http://localhost:8000",
+            )
+        return InProcessWorkflow(
+            self.toolkit,
+            name=self.name,
+            user_id=self.flags.user_id,
+            per_input_user_id=self.general.per_input_user_id,
         )
+
+    def _existing_answers(self, items: Iterable[Item]) -> Workflow:
+        if self.flags.dataset is None:
+            functions = run_directory.run_file(self.run).functions
+            if functions and run_directory.has_answers(self.run):
+                return RecordedAnswers(next(reversed(functions.values())))
+            if run_directory.is_foreign(self.run):
+                return RecordedAnswers({"recorded": digest(run_directory.OUTPUT)})
+        return RowAnswers(self.general.dataset.structure, items)
 
     # ---- after ----------------------------------------------------------------------------------
 
-    def finish(
-        self, result: EvaluationResult, say: Callable[[str], None], *, stopped: bool
-    ) -> bool:
-        """Write what readers of the toolkit's files expect, and run the user's scripts.
-
-        Args:
-            result: The result of the run.
-            say: Called with a line for each script and each failure.
-            stopped: The run was stopped before its end, so no script runs.
-
-        Returns:
-            Whether all of it succeeded.
-        """
+    def finish(self, result: EvaluationResult, say: Say, *, stopped: bool) -> bool:
+        """Write what readers of the toolkit's files expect, and run the user's scripts."""
         output, data = self.general.output, self.tree.data
         try:
             effective = with_defaults(data, self.toolkit, say)
@@ -277,59 +276,14 @@ class NatConfig:
         ]
         return all(done)
 
+    def next_steps(self, file: str, run: str) -> list[str]:
+        if not self.flags.no_evaluators:
+            return []
+        scoring = f"{TOOL} --config_file {file} --skip_workflow --dataset"
+        return [f"score with the toolkit: {scoring} {run}/{run_directory.OUTPUT}"]
+
 
 def _value_at(data: Any, path: str) -> Any:
     for part in path.split("."):
         data = data[part.strip()]
     return data
-
-
-# ---- Which workflow answers: a served one, the configuration's own, or none? --------------------
-
-
-def workflow_of(config: NatConfig, items: Iterable[Item]) -> Workflow:
-    """Return the workflow of an evaluation.
-
-    Args:
-        config: The configuration.
-        items: The items of its dataset.
-
-    Raises:
-        ConfigError: It cannot be called with this configuration and these flags.
-        LimpetError: The toolkit cannot be imported, or rejects the configuration.
-    """
-    flags = config.flags
-    if flags.skip_workflow:
-        return _existing_answers(config, items)
-    if flags.endpoint is None:
-        inner, known = _own(config), config.toolkit.with_defaults()
-    else:
-        inner, known = served(flags.endpoint, flags), {}
-    blocks = counted_blocks(without_judges(config.tree.data, known), config.path.parent)
-    return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
-
-
-def _own(config: NatConfig) -> Workflow:
-    check_installed(one_line(config.tree.shown))
-    data = config.tree.data
-    if "workflow" not in data:
-        raise ConfigError(
-            f"{one_line(config.tree.shown)}: has no workflow block, and --endpoint is not given",
-            hint="serve the workflow and give its address: --endpoint http://localhost:8000",
-        )
-    return InProcessWorkflow(
-        config.toolkit,
-        name=config.name,
-        user_id=config.flags.user_id,
-        per_input_user_id=config.general.per_input_user_id,
-    )
-
-
-def _existing_answers(config: NatConfig, items: Iterable[Item]) -> Workflow:
-    if config.flags.dataset is None:
-        functions = run_directory.run_file(config.run).functions
-        if functions and run_directory.has_answers(config.run):
-            return RecordedAnswers(next(reversed(functions.values())))
-        if run_directory.is_foreign(config.run):
-            return RecordedAnswers({"recorded": digest(run_directory.OUTPUT)})
-    return RowAnswers(config.general.dataset.structure, items)

@@ -1,7 +1,7 @@
 """Which keys does the `eval:` block have, and what may their values be?
 
 Keys and defaults are the toolkit's. A key that is null counts as missing. Keys that Limpet does not
-support have the type `Any` here; `eval_block_reader` ignores some with a note and rejects the rest.
+support have the type `Any` here; `loading` ignores some with a note and rejects the rest.
 """
 
 from collections.abc import Mapping
@@ -16,57 +16,6 @@ from limpet.config.environment import typed
 from limpet.config.imports import BadReferenceError, checked_reference
 from limpet.config.model import Count, PythonEvaluator, Section, Text
 from limpet.config.overrides import without_empty
-
-# ---- Which flags of `nat eval` does an evaluation get? ------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The flags of `nat eval`, and a few of ours.
-
-    Attributes:
-        endpoint: The address of the served workflow; None runs it in this process.
-        endpoint_timeout_s: Time limit of a call.
-        endpoint_path: The path to call; default: the end of the address, or /generate/full.
-        input_key: The name of the agent's parameter; default: input_message.
-        headers: Headers to send: names and values.
-        dataset: A file that replaces the configuration's.
-        reps: How many times each item runs.
-        overrides: Paths and the values that replace those of the file.
-        result_json_path: Where in the workflow's output the answer is.
-        skip_workflow: Do not call the workflow; score existing outputs.
-        skip_completed: Import the answers of an earlier `workflow_output.json`.
-        no_evaluators: Do not score: leave out the evaluators of the file.
-        keep: Continue the existing run, even if it is finished.
-        max_retries: Retries of a failed call; None for the default.
-        user_id: The user of the workflow's sessions; None: the toolkit's.
-        settings: The values of `--set`, each as "path=value".
-    """
-
-    endpoint: str | None = None
-    endpoint_timeout_s: float | None = None
-    endpoint_path: str | None = None
-    input_key: str | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-    dataset: Path | None = None
-    reps: int | None = None
-    overrides: tuple[tuple[str, str], ...] = ()
-    result_json_path: str = "$"
-    skip_workflow: bool = False
-    skip_completed: bool = False
-    no_evaluators: bool = False
-    keep: bool = False
-    max_retries: int | None = None
-    user_id: str | None = None
-    settings: tuple[str, ...] = ()
-
-    @property
-    def continues(self) -> bool:
-        """Whether to use the existing run, even if it is finished."""
-        return self.skip_workflow or self.skip_completed or self.keep
-
-
-# ---- Which keys does the `eval:` block have, and what may their values be? ----------------------
 
 _DEFAULT_DIR = ".tmp/nat/examples/default"
 _DEFAULT_STEPS = ("LLM_END", "TOOL_END")
@@ -156,6 +105,12 @@ class DatasetBlock(Block):
     s3: Any = None
     remote_file_path: Any = None
 
+    @property
+    def source(self) -> str:
+        """Where the items come from. A session over other items does not finish these."""
+        file = self.file_path and self.file_path.resolve()
+        return " ".join(str(part) for part in (self.function, file) if part)
+
 
 class ScriptBlock(OpenBlock):
     """A script of the user that runs when the results are on disk."""
@@ -205,6 +160,16 @@ class GeneralBlock(OpenBlock):
     profiler: Any = None
     validate_llm_endpoints: Any = None
     verbose: Any = None
+
+    @property
+    def directory(self) -> Path:
+        """Where the results go; with jobs, each run has its own directory below it."""
+        return self.output.dir or self.output_dir
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether each run gets a directory of its own."""
+        return self.output.job_management.append_job_id_to_output_dir
 
 
 class EvalBlock(OpenBlock):

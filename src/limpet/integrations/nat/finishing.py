@@ -22,12 +22,16 @@ import yaml
 
 from limpet.config.environment import substitute, typed
 from limpet.errors import DatasetError, LimpetError
-from limpet.integrations.nat.eval_block import DatasetBlock, Flags, OutputBlock, ScriptBlock
+from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock, ScriptBlock
 from limpet.integrations.nat.evaluators import as_toolkit_reads
+from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.toolkit import Toolkit, is_installed, toolkit_steps
-from limpet.journal.files import replace_file
+from limpet.journal.files import make_directory, replace_file
+from limpet.journal.layout import Layout
 from limpet.journal.lines import timestamp
+from limpet.run.reading import RunReader
 from limpet.run.results.item_result import ItemResult
+from limpet.run.results.output_files import AnswerRows, write_outputs
 from limpet.secrets.in_configs import masked, masked_text, shown_value, words_of
 from limpet.text import one_line, text_of
 
@@ -286,3 +290,18 @@ def _run_script(
     if code:
         say(f"{shown}: ended with exit code {code}; the results are on disk")
     return code
+
+
+# ---- `limpet export --to nat` -------------------------------------------------------------------
+
+
+def exported(reader: RunReader) -> list[str]:
+    """Return the names of the files that `export` writes."""
+    return [f"{step}_output.json" for step in ("workflow", *reader.evaluators)] + ["summary.json"]
+
+
+def export(reader: RunReader, directory: Path) -> None:
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
+    make_directory(directory)
+    rows = AnswerRows(reader.run_file.names, reader.trials, as_toolkit=True)
+    write_outputs(Layout(directory), reader.items(), reader.evaluators, rows, reader.summary())

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -22,15 +22,15 @@ from pydantic import BaseModel
 
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
-from limpet.fingerprints.steps import (
-    CodeStep,
-    DependsOn,
-    code_of,
-    declared_of,
-    described_by,
-    stated_by,
+from limpet.fingerprints.steps import CodeStep
+from limpet.integrations.nat.toolkit import (
+    Built,
+    Toolkit,
+    functions_of,
+    is_installed,
+    toolkit_steps,
 )
-from limpet.integrations.nat.toolkit import Built, Toolkit, is_installed, toolkit_steps
+from limpet.integrations.nat.workflow import AroundStep
 from limpet.nat_trace import nat_steps, trace_of
 from limpet.text import one_line
 from limpet.types import Item, Output
@@ -74,18 +74,11 @@ class InProcessWorkflow(CodeStep, Workflow):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        return {f"{name}: ": function for name, function in self._toolkit.functions().items()}
+        functions = functions_of(self._toolkit.read())
+        return {f"{name}: ": function for name, function in functions.items()}
 
     def seen(self, item: Item) -> Any:
         return item.input
-
-    def check(self) -> None:
-        """Let the toolkit read the configuration without building it.
-
-        Raises:
-            LimpetError: The toolkit cannot be imported, or rejects the configuration.
-        """
-        self._toolkit.read()
 
     async def open(self) -> None:
         self._built = await self._toolkit.acquire()
@@ -237,7 +230,7 @@ class EvalInputItem:
         return replace(self, **updates)
 
 
-class PreProcessed(CodeStep, Evaluator):
+class PreProcessed(AroundStep[Evaluator], Evaluator):
     """An evaluator that sees the answer as a function returns it.
 
     Args:
@@ -249,9 +242,7 @@ class PreProcessed(CodeStep, Evaluator):
     def __init__(
         self, inner: Evaluator, function: Callable[[Any], Any], expected_steps: str
     ) -> None:
-        self.name = inner.name
-        self.endpoint = inner.endpoint
-        self._inner = inner
+        super().__init__(inner)
         self._function = function
         self._expected_steps = expected_steps
         self._is_toolkit_there = is_installed()
@@ -261,29 +252,7 @@ class PreProcessed(CodeStep, Evaluator):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        return {**code_of(self._inner), "before scoring: ": self._function}
-
-    @property
-    def depends_on(self) -> DependsOn | None:
-        return declared_of(self._inner)
-
-    @property
-    def stated(self) -> Mapping[str, str]:
-        return stated_by(self._inner)
-
-    @property
-    def described(self) -> Mapping[str, Any]:
-        return described_by(self._inner)
-
-    @property
-    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # only read
-        return self._inner.secrets
-
-    async def open(self) -> None:
-        await self._inner.open()
-
-    async def close(self) -> None:
-        await self._inner.close()
+        return {**super().code, "before scoring: ": self._function}
 
     async def call(self, scored: Scored) -> Scores | Output:
         item = self._item(scored)

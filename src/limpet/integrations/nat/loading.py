@@ -6,18 +6,68 @@ as they are, and count in the fingerprint of the answers.
 """
 
 import json
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from limpet.config.environment import shown, substitute
+from limpet.config.checking import checked
+from limpet.config.dataset_checks import check_directory, checked_side, located
+from limpet.config.environment import shown, substitute, typed, written_as
 from limpet.config.errors import Findings, KeyPath, Location, Tree, named, refuse
 from limpet.config.file_text import read_text
 from limpet.config.overrides import override
 from limpet.config.yaml_file import read_tree
+from limpet.datasets.rows import RESERVED
+from limpet.datasets.sources import SUFFIXES, shown_path
 from limpet.integrations.nat.config import NatConfig
-from limpet.integrations.nat.eval_block import Flags
-from limpet.integrations.nat.eval_block_reader import read_eval
-from limpet.text import did_you_mean, one_line, quoted
+from limpet.integrations.nat.eval_block import (
+    DatasetBlock,
+    EvalBlock,
+    Evaluation,
+    GeneralBlock,
+    JobsBlock,
+    OpenBlock,
+    OutputBlock,
+    ScriptBlock,
+)
+from limpet.integrations.nat.evaluators import ToolkitBlock, read_evaluators
+from limpet.integrations.nat.flags import Flags, flags_of
+from limpet.integrations.nat.run_directory import OUTPUT
+from limpet.integrations.nat.toolkit import is_installed
+from limpet.run.record_fields import METADATA
+from limpet.text import did_you_mean, nearest, nearest_file, one_line, quoted
+
+_TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
+
+
+def owns(tree: Tree) -> bool:
+    """Return whether a file is the toolkit's: it has `eval` at its top level.
+
+    Raises:
+        ConfigError: It has only other blocks of the toolkit.
+    """
+    data = tree.data
+    if not isinstance(data, dict) or "dataset" in data:
+        return False
+    if "eval" in data or ("base" in data and "evaluators" not in data):
+        return True
+    if _TOOLKIT_BLOCKS.intersection(data):
+        _refuse_without_eval(tree)
+    return False
+
+
+def _refuse_without_eval(tree: Tree) -> NoReturn:
+    for key in tree.data:
+        if nearest(key, ["eval"]):
+            refuse(tree.key_location((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
+    text = "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation"
+    refuse(Location(tree.shown, 1), text, "add eval: with a dataset and evaluators")
+
+
+def load(file: Path, given: Mapping[str, Any]) -> NatConfig:
+    """Read a configuration of the toolkit as the command line asks for it."""
+    return load_nat_config(file, flags_of(given))
 
 
 def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
@@ -167,3 +217,223 @@ def _check_type(replaced: Any, value: str, location: Location) -> None:
         except ValueError:
             kind = "an integer" if isinstance(replaced, int) else "a number"
             refuse(location, f"must be {kind}, like the value that it replaces")
+
+
+# ---- Is the `eval:` block valid, and which of its keys are not supported? -----------------------
+#
+# Relative paths start at the current directory, as they do in `nat eval`.
+
+_GENERAL: KeyPath = ("eval", "general")
+_DATASET: KeyPath = (*_GENERAL, "dataset")
+_OUTPUT: KeyPath = (*_GENERAL, "output")
+_JOBS: KeyPath = (*_OUTPUT, "job_management")
+# Keys that change no result, and what ignoring them means.
+_IGNORED: Mapping[KeyPath, str] = {
+    (*_GENERAL, "validate_llm_endpoints"): "",
+    (*_GENERAL, "verbose"): "",
+    (*_JOBS, "max_jobs"): ": results are never deleted",
+    (*_JOBS, "eviction_policy"): ": results are never deleted",
+}
+_NEEDS_TOOLKIT: Mapping[KeyPath, str] = {
+    (*_GENERAL, "profiler"): "no profile is written",
+    (*_OUTPUT, "s3"): "nothing is uploaded",
+    (*_OUTPUT, "remote_dir"): "nothing is uploaded",
+    (*_OUTPUT, "write_atif_workflow_output"): "it is not written",
+}
+# Blocks whose unknown keys the toolkit accepts. It refuses those of `dataset`, and so do we.
+_OPEN: Mapping[KeyPath, type[OpenBlock]] = {
+    ("eval",): EvalBlock,
+    _GENERAL: GeneralBlock,
+    _OUTPUT: OutputBlock,
+    _JOBS: JobsBlock,
+}
+_SUFFIXES_OF: Mapping[str, tuple[str, ...]] = {
+    "json": (".json",),
+    "jsonl": (".jsonl", ".ndjson"),
+    "csv": (".csv",),
+    "parquet": (".parquet",),
+    "xls": (".xlsx",),
+}
+
+
+def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation:
+    """Check the block.
+
+    Args:
+        data: The block, with the environment substituted.
+        findings: Collects the problems.
+        dataset: The file of `--dataset`, which replaces the block's.
+
+    Raises:
+        ConfigError: The block is invalid. The message lists each problem with its line.
+    """
+    block = checked(EvalBlock, {} if data is None else data, ("eval",), findings)
+    data = {"eval": data}  # so that paths are those of the file
+    evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings, _output_of(block))
+    _refuse_file_references(data["eval"], ("eval",), findings, evaluators)
+    keep = _check_dataset(data, findings, replaced=dataset is not None)
+    _check_output(data, findings)
+    if block is not None:
+        _check_columns(block.general.dataset, findings)
+    findings.raise_any()
+    assert block is not None
+    general = block.general
+    if dataset is not None:
+        replaced = general.dataset.model_copy(update={"file_path": dataset.absolute()})
+        general = general.model_copy(update={"dataset": replaced})
+    return Evaluation(general, keep, evaluators, _notes(data, findings))
+
+
+def _output_of(block: EvalBlock | None) -> str:
+    """Return where the answers will be, for a command to copy into a shell."""
+    if block is None:  # it is not valid
+        return f"…/{OUTPUT}"
+    folder = block.general.directory
+    if block.general.has_jobs:
+        folder = folder / "jobs" / "…"
+    return shlex.quote(shown_path(folder / OUTPUT))
+
+
+def _value(data: Any, *path: str | int) -> Any:
+    """Return the value at a path, whether or not the rest is valid; None if it is missing."""
+    for part in path:
+        data = data.get(part) if isinstance(data, dict) else None
+    return None if typed(data) is None else data
+
+
+def _notes(data: Any, findings: Findings) -> list[str]:
+    notes = {path: f"not supported, ignored{effect}" for path, effect in _IGNORED.items()}
+    if not is_installed():
+        needs = "needs the toolkit, which is not installed here: "
+        notes |= {path: f"{needs}{effect}" for path, effect in _NEEDS_TOOLKIT.items()}
+    locations = {
+        path: findings.tree.key_location(path)
+        for path in notes
+        if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
+    }
+    said = {path: f"{named(path)}{notes[path]}" for path in locations}
+    for path, known in _unknown_keys(data):
+        locations[path] = findings.tree.key_location(path)
+        near = did_you_mean(str(path[-1]), known)
+        unknown = f"unknown key {quoted(str(path[-1]))}, ignored as in nat eval"
+        said[path] = f"{named(path[:-1])}{unknown}{near}"
+    ordered = sorted(said, key=lambda path: locations[path].line or 0)
+    return [f"{locations[path]}: {said[path]}" for path in ordered]
+
+
+def _unknown_keys(data: Any) -> Iterator[tuple[KeyPath, list[str]]]:
+    """Yield the path of each key that the toolkit ignores, and the keys that are known there."""
+    scripts = _value(data, *_OUTPUT, "custom_scripts") or {}
+    blocks: dict[KeyPath, type[OpenBlock]] = {**_OPEN}
+    blocks |= {(*_OUTPUT, "custom_scripts", name): ScriptBlock for name in scripts}
+    for path, block in blocks.items():
+        known = list(block.model_fields)
+        for key in _value(data, *path) or ():
+            if key not in known:
+                yield (*path, key), known
+
+
+def _refuse_file_references(
+    value: Any, path: KeyPath, findings: Findings, evaluators: Mapping[str, Any]
+) -> None:
+    if path[1:2] == ("evaluators",) and isinstance(evaluators.get(str(path[-1])), ToolkitBlock):
+        return  # the toolkit reads them
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            _refuse_file_references(below, (*path, key), findings, evaluators)
+    elif isinstance(value, str) and value.startswith("file://"):
+        findings.add(path, "file:// is not read inside eval", "write the content of the file here")
+
+
+def _check_output(data: Any, findings: Findings) -> None:
+    own = (*_OUTPUT, "dir")
+    path = own if _value(data, *own) else (*_GENERAL, "output_dir")
+    check_directory(_value(data, *path), path, Path.cwd(), findings)
+    scripts = _value(data, *_OUTPUT, "custom_scripts")
+    for name in scripts if isinstance(scripts, dict) else ():
+        path = (*_OUTPUT, "custom_scripts", name, "script")
+        text = _value(data, *path)
+        if isinstance(text, str) and not located(text.strip(), Path.cwd()).is_file():
+            hint = "paths start at the current directory"
+            findings.add(path, f"{one_line(written_as(text))} does not exist", hint)
+
+
+# ---- the dataset ------------------------------------------------------------------------------
+
+
+def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str, Any] | None:
+    """Report what is wrong with the dataset, and return its filter in our form."""
+    remote = (*_DATASET, "remote_file_path")
+    is_remote = bool(typed(_value(data, *remote))) and not replaced
+    if is_remote and not is_installed():
+        text = "the toolkit downloads datasets, and is not installed here"
+        findings.add(remote, text, "download the file, and give it with --dataset FILE")
+    if _value(data, *_DATASET, "_type") == "custom":
+        if not _value(data, *_DATASET, "function"):
+            findings.add(_DATASET, "needs function: module.name, which returns the rows")
+    else:
+        for key in ("function", "kwargs"):
+            if _value(data, *_DATASET, key) is not None:
+                findings.add((*_DATASET, key), "is only read with _type: custom")
+        if not replaced:
+            _check_file(data, findings, is_remote=is_remote)
+    sides = {}
+    for ours, theirs in (("allow", "allowlist"), ("deny", "denylist")):
+        path = (*_DATASET, "filter", theirs, "field")
+        columns = _value(data, *path)
+        if columns is not None:
+            sides[ours] = checked_side(columns, path, findings)
+    return sides or None
+
+
+def _check_columns(dataset: DatasetBlock, findings: Findings) -> None:
+    """Report columns for results that would write over each other, or over our own fields."""
+    columns = dataset.structure
+    if columns.disable:
+        return
+    taken = {dataset.id_key: "id_key", **dict.fromkeys((*RESERVED, METADATA), "")}
+    for key in ("generated_answer_key", "trajectory_key"):
+        column = getattr(columns, key)
+        if column in taken:
+            text = (
+                f"the column {quoted(column)} is {_whose(taken[column])}: an answer would be lost"
+            )
+            findings.add((*_DATASET, "structure", key), text, "give it another name")
+        taken[column] = key
+
+
+def _whose(key: str) -> str:
+    return f"that of {key}, too" if key else "reserved by Limpet"
+
+
+def _check_file(data: Any, findings: Findings, *, is_remote: bool) -> None:
+    block, path = _value(data, *_DATASET), (*_DATASET, "file_path")
+    if block is None:
+        hint = "write eval.general.dataset, or give --dataset FILE"
+        return findings.add(_DATASET, "dataset is missing", hint)
+    kind, text = _value(block, "_type") or "json", _value(block, "file_path")
+    if text is None and isinstance(block, dict):
+        return findings.add(_DATASET, "file_path is missing", "or give --dataset FILE")
+    if not isinstance(text, str) or not text.strip():
+        return None  # reported elsewhere
+    shown, file = one_line(written_as(text)), located(text.strip(), Path.cwd())
+    if not file.exists() and not is_remote:
+        return findings.add(path, f"{shown} does not exist", _hint_of_missing(text, file, findings))
+    expected = _SUFFIXES_OF.get(kind, ()) if isinstance(kind, str) else ()
+    if expected and file.suffix.lower() not in expected:
+        kinds = [name for name, ends in _SUFFIXES_OF.items() if file.suffix.lower() in ends]
+        hint = f"write _type: {kinds[0]}" if kinds else f"supported: {', '.join(SUFFIXES)}"
+        text = f"{shown} is not a {' or '.join(expected)} file, which _type {kind} reads"
+        return findings.add(path, text, hint)
+    return None
+
+
+def _hint_of_missing(text: str, file: Path, findings: Findings) -> str:
+    folder = Path(findings.tree.shown).parent
+    if not Path(text).is_absolute() and (folder / text).exists():
+        return f"paths start at the current directory, as in nat eval: cd {one_line(str(folder))}"
+    try:
+        near = nearest_file(file)
+    except OSError:
+        near = None
+    return f"did you mean {one_line(near)}?" if near else "paths start at the current directory"

@@ -15,8 +15,9 @@ from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.columns import MissingColumnError
 from limpet.datasets.rows import RESERVED, BadRow, Row
-from limpet.datasets.sources import shown_path, table_of, table_of_file
+from limpet.datasets.sources import shown_path, table_of
 from limpet.errors import DatasetError
+from limpet.integrations.importing import rows_of_file
 from limpet.integrations.nat.eval_block import DatasetBlock
 from limpet.text import one_line, text_of
 from limpet.types import Item
@@ -128,19 +129,6 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
         yield row.values
 
 
-def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file, with the facts that a run of ours adds to them.
-
-    Raises:
-        DatasetError: The file cannot be read, or holds something that is not a row.
-    """
-    table = table_of_file(file, nan=True)  # as the toolkit writes it
-    for row in table.rows:
-        if not isinstance(row, Row):
-            raise DatasetError(f"{table.at(row.number)}: {row.reason}")
-        yield row.values
-
-
 def _row_of(item: Any, block: DatasetBlock) -> dict[str, Any]:
     """Return the row of an item that a custom function made, as the toolkit would write it."""
     columns = block.structure
@@ -185,11 +173,5 @@ def _without_whole_row(dataset: LoadedDataset) -> LoadedDataset:
         row = {key: value for key, value in item.row.items() if key != _WHOLE_ROW}
         return replace(item, row=row, expected=None)
 
-    return LoadedDataset(
-        [without(item) for item in dataset],
-        name=dataset.name,
-        columns=[column for column in dataset.columns if column != _WHOLE_ROW],
-        roles=dataset.roles,
-        bad_rows=dataset.bad_rows,
-        filtered=dataset.filtered,
-    )
+    columns = [column for column in dataset.columns if column != _WHOLE_ROW]
+    return replace(dataset, items=[without(item) for item in dataset], columns=columns)

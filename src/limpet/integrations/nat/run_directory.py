@@ -1,24 +1,36 @@
 """Which directory does a run get, and what happens to the results in it?
 
 Nothing is ever deleted. An unfinished run continues. A finished run that `cleanup: true` would
-delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`.
+delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`. Answers
+in them are imported if asked to.
 """
 
+import asyncio
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from glob import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import uuid4
 
+from limpet.datasets import LoadedDataset
 from limpet.errors import ConfigError, JournalError, RunLockedError
+from limpet.integrations.importing import import_rows, is_answer, rows_of_file
+from limpet.integrations.nat.eval_block import GeneralBlock
+from limpet.integrations.nat.flags import Flags
 from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
 from limpet.journal.lines import is_column
 from limpet.journal.lock import Lock
+from limpet.run.api import Arguments
 from limpet.run.run_file import RunFile
 from limpet.text import one_line
+from limpet.workflows.protocol import Workflow
 
 OUTPUT = "workflow_output.json"
 
@@ -204,3 +216,150 @@ def copy_for_plan(path: Path, target: Path) -> None:
 
 def _now() -> str:
     return time.strftime("%Y%m%d-%H%M%S")
+
+
+# ---- What becomes of the results in it, before a run starts? -------------------------------------
+
+
+class EarlierResults:
+    """The results in the directory of a run.
+
+    Args:
+        run: The directory.
+        general: What the configuration asks for.
+        flags: The flags of the command line.
+        protected: Files and directories that must not move with it.
+    """
+
+    def __init__(
+        self, run: Path, general: GeneralBlock, flags: Flags, protected: Iterable[Path]
+    ) -> None:
+        self._run = run
+        self._general = general
+        self._flags = flags
+        self._protected = list(protected)
+
+    def begin(self, prepared: Arguments, say: Callable[[str], None]) -> None:
+        """Set aside results that are in the way, and import earlier answers if asked to.
+
+        Args:
+            prepared: The evaluation that begins.
+            say: Called with a line for each thing that is done.
+
+        Raises:
+            ConfigError: Results are in the way and cannot be set aside.
+        """
+        self._check_dataset()
+        earlier = self._earlier_rows(prepared.dataset)
+        if self._replaces_results() and self._flags.endpoint is not None:
+            asyncio.run(_open_and_close(prepared.workflow))  # before anything is moved
+        self.set_foreign_aside(say, imported=self._flags.continues)
+        self._set_finished_aside(say)
+        if earlier is not None:
+            rows, name = earlier
+            aside = None if self._flags.dataset else latest_foreign_beside(self._run)
+            source = None if aside is None else aside.name
+            say(str(import_rows(rows, name, prepared, source)))
+
+    def set_foreign_aside(self, say: Callable[[str], None], *, imported: bool = False) -> None:
+        """Set aside results of `nat eval` itself that are in the run's directory.
+
+        Args:
+            say: Called with a line for each thing that is done.
+            imported: Whether their answers are imported.
+        """
+        if not is_foreign(self._run):
+            return
+        aside = set_aside(self._run, self._protected, is_foreign)
+        if aside is None:
+            return
+        shown = one_line(str(self._run))
+        say(f"{shown} holds results of nat eval: they are kept as {one_line(str(aside))}")
+        if not imported:
+            say("their answers are not used: --skip-completed-entries imports them")
+
+    def _set_finished_aside(self, say: Callable[[str], None]) -> None:
+        if not self._starts_again():
+            self._say_unfinished(say)
+            return
+        aside = set_aside(self._run, self._protected, is_finished)
+        if aside is not None:
+            say(
+                f"cleanup: the finished run in {one_line(str(self._run))} is kept as "
+                f"{one_line(str(aside))}, and a new one starts; cleanup: false continues it instead"
+            )
+
+    def _say_unfinished(self, say: Callable[[str], None]) -> None:
+        unfinished = run_file(self._run).unfinished
+        if self._cleans and unfinished and self._general.dataset.source not in unfinished:
+            shown = one_line(str(self._run))
+            say(f"cleanup: the run in {shown} continues: {one_line(unfinished[0])} is not finished")
+
+    def _check_dataset(self) -> None:
+        """Reject a dataset that the run would overwrite: it could not be resumed."""
+        file = self._flags.dataset
+        if file is not None and file.resolve().is_relative_to(self._run.resolve()):
+            raise ConfigError(
+                f"--dataset {one_line(str(file))}: is in the run's own directory",
+                hint="leave --dataset out: --skip-workflow and --skip-completed-entries read the "
+                "answers from there; or copy the file elsewhere first",
+            )
+
+    def _replaces_results(self) -> bool:
+        return self._starts_again() or is_foreign(self._run)
+
+    def _starts_again(self) -> bool:
+        return self._cleans and is_finished(self._run)
+
+    @property
+    def _cleans(self) -> bool:
+        cleanup = self._general.output.cleanup
+        return cleanup and not self._general.has_jobs and not self._flags.continues
+
+    def _earlier_rows(self, dataset: LoadedDataset) -> tuple[list[dict[str, Any]], str] | None:
+        """Return the rows of an earlier run to import answers from, and their file's name."""
+        flags = self._flags
+        foreign = is_foreign(self._run)
+        if not (flags.skip_completed or (flags.skip_workflow and foreign and not flags.dataset)):
+            return None
+        file = answers_file(self._run) or self._run / OUTPUT
+        if flags.skip_completed and flags.dataset is not None:
+            file = flags.dataset
+        elif not foreign:
+            # Set aside and perhaps not imported: by a run that was killed in between, or that was
+            # not asked to import.
+            aside = latest_foreign_beside(self._run)
+            if aside is None or aside.name in run_file(self._run).imported:
+                return self._answered_rows(dataset)  # the run continues from its own column
+            file = answers_file(aside) or aside / OUTPUT
+        return list(rows_of_file(file)), file.name
+
+    def _answered_rows(self, dataset: LoadedDataset) -> tuple[list[dict[str, Any]], str] | None:
+        """Return the rows of the dataset itself, if some have an answer already."""
+        answer = self._general.dataset.structure.generated_answer_key
+        rows = [dict(item.row) for item in dataset if is_answer(item.row.get(answer))]
+        return (rows, dataset.name) if rows else None
+
+    @contextmanager
+    def to_plan(self, prepared: Arguments) -> Iterator[Arguments]:
+        """Yield what a run would start from, without changing its directory."""
+        self._check_dataset()
+        earlier = self._earlier_rows(prepared.dataset)
+        existing = self._run if self._run.exists() and not self._replaces_results() else None
+        with TemporaryDirectory(prefix="limpet-") as folder:
+            copy = Path(folder) / "run"
+            in_copy = replace(prepared, run=copy)
+            if earlier is None:
+                yield in_copy if existing is None else replace(prepared, run=existing)
+                return
+            if existing is not None:
+                copy_for_plan(existing, copy)
+            rows, name = earlier
+            import_rows(rows, name, in_copy)
+            yield in_copy
+
+
+async def _open_and_close(workflow: Workflow) -> None:
+    """Fail now if the server is down."""
+    await workflow.open()
+    await workflow.close()

@@ -8,12 +8,11 @@ hold task groups, which must be left in the task that entered them.
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -240,14 +239,6 @@ class Toolkit:
         validate = import_module("nat.utils.data_models.schema_validator").validate_schema
         return validate(data, config_of)
 
-    def functions(self) -> dict[str, Any]:
-        """Return the registered functions that the workflow is built by, by the names of blocks.
-
-        Raises:
-            LimpetError: As `read`.
-        """
-        return functions_of(self.read())
-
     # ---- what is built from it ------------------------------------------------------------------
 
     async def acquire(self) -> Built:
@@ -310,7 +301,10 @@ class Toolkit:
             builder_class = import_module("nat.builder.workflow_builder").WorkflowBuilder
             builder = await stack.enter_async_context(builder_class.from_config(config=config))
             return builder, {}
-        builder = await stack.enter_async_context(_eval_builder(config))
+        builder_class = import_module("nat.plugins.eval.runtime.builder").WorkflowEvalBuilder
+        builder = await stack.enter_async_context(
+            builder_class(config.general, config.eval.general)
+        )
         blocks, config.eval.evaluators = config.eval.evaluators, {}  # they are built below
         try:
             await builder.populate_builder(config, skip_workflow=not self.runs_workflow)
@@ -334,13 +328,6 @@ def functions_of(config: Any) -> dict[str, Any]:
         with suppress(KeyError):  # an empty workflow
             found[name] = inspect.unwrap(registry().get_function(type(block)).build_fn)
     return found
-
-
-@asynccontextmanager
-async def _eval_builder(config: Any) -> AsyncIterator[Any]:
-    builder_class = import_module("nat.plugins.eval.runtime.builder").WorkflowEvalBuilder
-    async with builder_class(config.general, config.eval.general) as builder:
-        yield builder
 
 
 def toolkit_steps(trace: Sequence[Any], id_: str) -> list[Any]:
@@ -374,11 +361,6 @@ def discover_plugins() -> None:
 def registry() -> Any:
     """Return the toolkit's registry of plug-ins."""
     return import_module("nat.cli.type_registry").GlobalTypeRegistry.get()
-
-
-def toolkit_version() -> str:
-    """Return the version of the installed toolkit."""
-    return version("nvidia-nat-core")
 
 
 def _put(data: Any, path: list[str], value: Any) -> None:

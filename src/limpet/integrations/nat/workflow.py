@@ -8,11 +8,12 @@ served and traced (`general`) changes no answer, and secrets do not count.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from limpet import workflows
 from limpet.config.environment import substitute
 from limpet.errors import ConfigError, LimpetError, PermanentError
+from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import (
     CodeStep,
@@ -22,8 +23,10 @@ from limpet.fingerprints.steps import (
     described_by,
     stated_by,
 )
-from limpet.integrations.nat.eval_block import Flags
-from limpet.integrations.nat.in_process import InProcessWorkflow
+from limpet.integrations.importing import is_answer
+from limpet.integrations.nat.eval_block import Structure
+from limpet.integrations.nat.flags import Flags
+from limpet.nat_trace import trace_of
 from limpet.secrets.in_configs import without_secrets
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
@@ -35,6 +38,7 @@ _NOT_NAMED = ("eval", "general", "workflow", "optimizer")  # sections without na
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
 _MODELS = ("llms", "embedders")
 _FLAG = "--result-json-path"
+_HINT = "run without --skip-workflow to get an answer"
 # What an address may end with, and the path to call then. The toolkit's own help shows an address
 # that ends with /generate, to which it then adds /generate/full.
 _PATHS = {
@@ -60,6 +64,54 @@ def served(endpoint: str, flags: Flags) -> Workflow:
         return workflows.nat(base.removesuffix(end), path=path, headers=dict(flags.headers), **key)
     except LimpetError as error:
         raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
+
+
+# ---- the answers that are there, if no workflow is called ----------------------------------------
+
+
+class RecordedAnswers(Workflow):
+    """Provides only the answers that the run already has.
+
+    Args:
+        fingerprint: The fingerprint of the workflow that made them.
+    """
+
+    name = "recorded"
+    endpoint = None
+
+    def __init__(self, fingerprint: Mapping[str, str]) -> None:
+        self.fingerprint = fingerprint
+
+    def seen(self, item: Item) -> Any:
+        return item.input
+
+    async def call(self, item: Item) -> Output:
+        raise PermanentError(f"{item.id}: this run has no answer for it", hint=_HINT)
+
+
+class RowAnswers(RecordedAnswers):
+    """Returns the answers in the rows of the dataset.
+
+    Args:
+        structure: The names of the columns.
+        items: The items. Their answers are the fingerprint, so that another file of answers counts
+            as another workflow, and `RecordedAnswers` finds these again.
+    """
+
+    def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
+        self._structure = structure
+        super().__init__({"recorded": digest([self._recorded(item) for item in items])})
+
+    def _recorded(self, item: Item) -> list[Any]:
+        columns = self._structure
+        return [item.row.get(columns.generated_answer_key), item.row.get(columns.trajectory_key)]
+
+    async def call(self, item: Item) -> Output:
+        answer, steps = self._recorded(item)
+        if not is_answer(answer):
+            column = self._structure.generated_answer_key
+            raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
+        return Output(answer, trace=trace_of(steps))
 
 
 # ---- what identifies it -----------------------------------------------------------------------
@@ -151,7 +203,53 @@ def _with_files(value: Any, folder: Path) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-class ConfiguredWorkflow(CodeStep, Workflow):
+S = TypeVar("S", Workflow, Evaluator)
+
+
+class AroundStep(CodeStep, Generic[S]):
+    """A step around another one, with its identity.
+
+    Args:
+        inner: The other one.
+    """
+
+    def __init__(self, inner: S) -> None:
+        self.name = inner.name
+        self.endpoint = inner.endpoint
+        self._inner: S = inner
+
+    if TYPE_CHECKING:  # the protocols declare a plain attribute
+        secrets: Iterable[str]
+    else:
+
+        @property
+        def secrets(self) -> Iterable[str]:
+            return self._inner.secrets
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return code_of(self._inner)
+
+    @property
+    def depends_on(self) -> DependsOn | None:
+        return declared_of(self._inner)
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        return stated_by(self._inner)
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return described_by(self._inner)
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class ConfiguredWorkflow(AroundStep[Workflow], Workflow):
     """A workflow with the configuration as part of its identity.
 
     Args:
@@ -164,9 +262,7 @@ class ConfiguredWorkflow(CodeStep, Workflow):
     """
 
     def __init__(self, inner: Workflow, blocks: Mapping[str, Any], result_json_path: str) -> None:
-        self.name = inner.name
-        self.endpoint = inner.endpoint
-        self._inner = inner
+        super().__init__(inner)
         self._blocks = dict(blocks)
         try:
             self._path = AnswerPath(result_json_path)
@@ -177,40 +273,19 @@ class ConfiguredWorkflow(CodeStep, Workflow):
             self._blocks["result_json_path"] = result_json_path
 
     @property
-    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # only read
-        return self._inner.secrets
-
-    @property
-    def code(self) -> Mapping[str, Any]:
-        return code_of(self._inner)
-
-    @property
-    def depends_on(self) -> DependsOn | None:
-        return declared_of(self._inner)
-
-    @property
     def stated(self) -> Mapping[str, str]:
-        blocks = {name: digest(block) for name, block in self._blocks.items()}
-        return {**stated_by(self._inner), **blocks}
+        return {**super().stated, **{name: digest(block) for name, block in self._blocks.items()}}
 
     @property
     def described(self) -> Mapping[str, Any]:
-        return {**described_by(self._inner), **self._blocks}
+        return {**super().described, **self._blocks}
 
     def seen(self, item: Item) -> Any:
         return self._inner.seen(item)
 
-    def check(self) -> None:
-        """Check what can be checked without opening it. Raises what `open` raises."""
-        if isinstance(self._inner, InProcessWorkflow):
-            self._inner.check()
-
     async def open(self) -> None:
         self._inner.answered_before = self.answered_before
-        await self._inner.open()
-
-    async def close(self) -> None:
-        await self._inner.close()
+        await super().open()
 
     async def call(self, item: Item) -> Output:
         output = await self._inner.call(item)

@@ -26,7 +26,7 @@ from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage,
 
 
 def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:
-    """Return the public record of an evaluator's scores, in NAT's shape; None: it failed."""
+    """Return the public record of scores, in the toolkit's shape; None: the evaluator failed."""
     record: dict[str, Any] = {"id": work_item.item.id}
     if scores is None:
         return record

@@ -123,8 +123,8 @@ class SessionResults:
         copies = self._layout.home / "workflow_output.json"
         if copies.exists():
             logger.warning(
-                "%s is of an earlier session: ask for it with `output: {nat: true}`, or make it "
-                "with `limpet export --to nat`",
+                "%s is of an earlier session: ask for the toolkit's files with `output:` in an "
+                "eval.yml, or make them with `limpet export`",
                 copies,
             )
 

@@ -63,7 +63,7 @@ def is_run(path: Path) -> bool:
 
 
 def _has_records(column: Path) -> bool:
-    # An empty one may be the live file of a `nat eval` that has no answer yet.
+    # An empty one may be the live file of an evaluation of the toolkit that has no answer yet.
     is_file = column.is_file() and not column.is_symlink()
     return is_file and column.stat().st_size > 0 and is_column(column)
 

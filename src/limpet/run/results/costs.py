@@ -1,7 +1,7 @@
 """What did the calls use, and what did that cost?
 
 Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot be is beside it:
-`models`, the same counts by model, and `times`, as in `nat eval`.
+`models`, the same counts by model, and `times`, as the toolkit has them.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Writes the output files of `nat eval`, where somebody asked for them.
+"""Writes the toolkit's output files, where somebody asked for them.
 
 What a row looks like is decided once, for the final file and for a live one.
 """

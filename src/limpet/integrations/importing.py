@@ -8,42 +8,72 @@ only once.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from limpet.datasets.rows import is_nan
-from limpet.errors import PermanentError
+from limpet.datasets import LoadedDataset
+from limpet.datasets.rows import Row, is_nan
+from limpet.datasets.sources import table_of_file
+from limpet.errors import DatasetError
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat.eval_block import Structure
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.json_values import kept_form
 from limpet.nat_trace import trace_of
+from limpet.run.api import Arguments
 from limpet.run.executing.outcomes import masked_record
+from limpet.run.options import as_run
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
-from limpet.run.record_fields import (
-    ANSWER,
-    TRACE,
-    USUAL_NAMES,
-    RecordNames,
-    answer_record,
-    digests_of,
-)
+from limpet.run.record_fields import ANSWER, TRACE, RecordNames, answer_record, digests_of
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
-from limpet.types import Cell, Item, Outcome, Output, Usage
+from limpet.types import Cell, Outcome, Usage
 from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
 
-# ---- Which answers are scored when the workflow is not called? ----------------------------------
+_CHUNK = 500
+NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"
+OTHER_INPUT, NO_ANSWER = "the question has changed", "no answer"
 
-_HINT = "run without --skip-workflow to get an answer"
+
+class _Target(NamedTuple):
+    """Where answers go, and what is asked there."""
+
+    run: Path
+    dataset: LoadedDataset
+    trials: int
+    workflow: Workflow
+    names: RecordNames
+    prices: Prices | None
+
+
+def _target_of(prepared: Arguments) -> _Target:
+    run, dataset = as_run(prepared.run), prepared.dataset
+    assert run is not None
+    assert run.path is not None
+    loaded = dataset if isinstance(dataset, LoadedDataset) else dataset.load()
+    names = replace(prepared.names, id=loaded.roles.id or "id")
+    prices = prepared.options.get("prices")
+    return _Target(Path(run.path), loaded, prepared.trials, prepared.workflow, names, prices)
+
+
+def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file, with the facts that a run of ours adds to them.
+
+    Raises:
+        DatasetError: The file cannot be read, or holds something that is not a row.
+    """
+    table = table_of_file(file, nan=True)  # as the toolkit writes it
+    for row in table.rows:
+        if not isinstance(row, Row):
+            raise DatasetError(f"{table.at(row.number)}: {row.reason}")
+        yield row.values
 
 
 def is_answer(value: Any) -> bool:
@@ -51,92 +81,8 @@ def is_answer(value: Any) -> bool:
 
     The toolkit writes null or "" where a call failed, and NaN after it has read that null.
     """
-    return value is not None and not is_nan(value) and not _is_blank(value)
-
-
-def _is_blank(value: Any) -> bool:
-    return isinstance(value, str) and not value.strip()
-
-
-class RecordedAnswers(Workflow):
-    """Provides only the answers that the run already has.
-
-    Args:
-        fingerprint: The fingerprint of the workflow that made them.
-    """
-
-    name = "recorded"
-    endpoint = None
-
-    def __init__(self, fingerprint: Mapping[str, str]) -> None:
-        self.fingerprint = fingerprint
-
-    def seen(self, item: Item) -> Any:
-        return item.input
-
-    async def call(self, item: Item) -> Output:
-        raise PermanentError(f"{item.id}: this run has no answer for it", hint=_HINT)
-
-
-class RowAnswers(Workflow):
-    """Returns the answers in the rows of the dataset.
-
-    Args:
-        structure: The names of the columns.
-        items: The items. Their answers are the fingerprint, so that another file of answers counts
-            as another workflow, and `RecordedAnswers` finds these again.
-    """
-
-    name = "recorded"
-    endpoint = None
-
-    def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
-        self._structure = structure
-        self.fingerprint = {"recorded": digest([self._recorded(item) for item in items])}
-
-    def seen(self, item: Item) -> Any:
-        return item.input
-
-    def _recorded(self, item: Item) -> list[Any]:
-        columns = self._structure
-        return [item.row.get(columns.generated_answer_key), item.row.get(columns.trajectory_key)]
-
-    async def call(self, item: Item) -> Output:
-        answer, steps = self._recorded(item)
-        if not is_answer(answer):
-            column = self._structure.generated_answer_key
-            raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
-        return Output(answer, trace=trace_of(steps))
-
-
-# ---- How do the answers in a `workflow_output.json` get into a run? -----------------------------
-
-_CHUNK = 500
-NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"
-OTHER_INPUT, NO_ANSWER = "the question has changed", "no answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where answers go.
-
-    Attributes:
-        run: The run's directory.
-        items: The items of the dataset.
-        trials: How many times each item runs.
-        workflow: The workflow that the answers count for.
-        question: The column of the input.
-        names: The names of the other columns.
-        prices: What a million tokens cost, by model.
-    """
-
-    run: Path
-    items: Sequence[Item]
-    trials: int
-    workflow: Workflow
-    question: str
-    names: RecordNames = USUAL_NAMES
-    prices: Prices | None = None
+    is_blank = isinstance(value, str) and not value.strip()
+    return value is not None and not is_nan(value) and not is_blank
 
 
 @dataclass(slots=True)
@@ -175,7 +121,7 @@ class ImportReport:
 def import_rows(
     rows: Iterable[Mapping[str, Any]],
     name: str,
-    target: Target,
+    prepared: Arguments,
     source: str | None = None,
     before: Callable[[], None] = lambda: None,
 ) -> ImportReport:
@@ -184,14 +130,14 @@ def import_rows(
     Args:
         rows: The rows.
         name: The name of their file.
-        target: Where they go.
+        prepared: The evaluation that they go to.
         source: The directory they come from, noted in the run as imported.
         before: Called before the run is changed.
 
     Raises:
         JournalError: The run cannot be written.
     """
-    report = ImportReport(name)
+    report, target = ImportReport(name), _target_of(prepared)
     matched = list(_matched(rows, target, report))
     if not matched:
         return report
@@ -213,7 +159,7 @@ def import_rows(
     return report
 
 
-def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: Target) -> None:
+def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: _Target) -> None:
     """Write what a run needs before its first answer; `whole` is the workflow's digest."""
     # Tells a later session whether the workflow is still the same.
     run_file.functions.setdefault(whole, dict(target.workflow.fingerprint))
@@ -221,15 +167,16 @@ def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: Target
     run_file.names = target.names
     run_file.write(journal)
     if not journal.layout.items.exists():  # else a session writes it
-        contents = WorkItems(target.items, target.trials, target.workflow).contents
-        write_items(journal.layout, target.items, contents, {})
+        items = target.dataset.items
+        contents = WorkItems(items, target.trials, target.workflow).contents
+        write_items(journal.layout, items, contents, {})
 
 
 def _matched(
-    rows: Iterable[Mapping[str, Any]], target: Target, report: ImportReport
+    rows: Iterable[Mapping[str, Any]], target: _Target, report: ImportReport
 ) -> Iterable[tuple[WorkItem, Mapping[str, Any]]]:
     by_id: dict[str, WorkItem] = {}
-    for work_item in WorkItems(target.items, target.trials, target.workflow):
+    for work_item in WorkItems(target.dataset.items, target.trials, target.workflow):
         by_id[f"{work_item.item.id}_rep{work_item.trial}"] = work_item
         if work_item.trial == 0:
             by_id.setdefault(work_item.item.id, work_item)
@@ -246,7 +193,7 @@ def _matched(
         known = by_id.get(id_) or by_number.get(_as_number(id_))
         if known is None:
             report.skip(NO_ITEM, id_)
-        elif known.item.input != row.get(target.question):
+        elif known.item.input != row.get(target.dataset.roles.input):
             report.skip(OTHER_INPUT, id_)
         elif not is_answer(_first(row, answer, ANSWER)):
             report.skip(NO_ANSWER, id_)
@@ -281,7 +228,7 @@ async def _append(
     column: Column,
     chosen: Mapping[str, tuple[WorkItem, Mapping[str, Any]]],
     name: str,
-    target: Target,
+    target: _Target,
 ) -> None:
     mask, names = by_environment().certain, target.names
     waiting = []

@@ -9,6 +9,7 @@ import limpet.run.watcher
 from limpet.report.status import status_data
 from limpet.report.summary import remarks
 from limpet.run.reading import open_run
+from limpet.run.reading.description import describe
 from tests.exported import exported
 
 ROWS = [{"id": str(one), "input": one} for one in range(4)]
@@ -78,7 +79,7 @@ def test_what_cannot_be_added_up_is_left_out_of_the_sums_and_nothing_is_lost(usa
     remarks(summary, 1.0)
     assert watcher.snapshot().steps[0].tokens.keys() >= told.keys()
     with open_run(str(tmp_path / "run")) as reader:
-        strict(json.dumps(status_data(reader)))
+        strict(json.dumps(status_data(describe(reader, reader.snapshot()))))
     again = limpet.evaluate(ROWS, answer, (), tmp_path / "run", version="1")
     assert again.plan.workflow.kept == 4
 

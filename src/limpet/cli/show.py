@@ -23,13 +23,14 @@ from limpet.report.items import (
     items_table,
     score_names,
 )
-from limpet.report.runs import VariantsTable, row_on_disk, scores_of, variant_data
+from limpet.report.runs import VariantsTable, row_on_disk, variant_data
 from limpet.report.status import score_words_of, standing_lines
 from limpet.report.summary import claim_lines, note_lines
 from limpet.report.tables import put, put_json, wrapped
 from limpet.report.terminal import busy, say, stdout_console
 from limpet.report.words import shown
 from limpet.run.reading import RunReader, open_run
+from limpet.run.reading.description import Description, describe
 from limpet.run.reading.find_run import (
     NoSuchItemError,
     VariantRun,
@@ -179,13 +180,11 @@ def _matching(reader: RunReader, wanted: Filter) -> Iterator[ItemResult]:
     return wanted.matching(reader.items())
 
 
-def _say_scores(reader: RunReader) -> None:
+def _say_scores(run: Description) -> None:
     """Print the means of the whole run below its items."""
-    scores = score_words_of(reader)
-    if scores:
+    if scores := score_words_of(run):
         put(*wrapped(scores, stdout_console().width, 0))
-        known = scores_of(reader)
-        put(*map(Text, (*note_lines(known), *claim_lines(known))))
+        put(*map(Text, (*note_lines(run.scores), *claim_lines(run.scores))))
 
 
 def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
@@ -205,9 +204,10 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
         more = (matches.number if wanted.selects else len(reader)) - len(chosen)
         if more:
             say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
+    run = describe(reader)
     if not wanted.selects:
-        _say_scores(reader)
-    for line in standing_lines(reader):
+        _say_scores(run)
+    for line in standing_lines(run):
         say(line, "dim")
 
 
@@ -245,7 +245,7 @@ def _show_groups(
         say("no item matches" if len(reader) else "no items yet")
     _say_more_groups(groups, limit)
     put(*map(Text, difference_lines(groups, wanted.evaluator)))
-    for line in standing_lines(reader):
+    for line in standing_lines(describe(reader)):
         say(line, "dim")
 
 

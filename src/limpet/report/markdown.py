@@ -28,7 +28,7 @@ from limpet.report.comparison import (
     score_row,
 )
 from limpet.report.items import grouped
-from limpet.report.status import standing_lines
+from limpet.report.status import enough_lines, standing_lines
 from limpet.report.summary import SUMMARY_HEADS, summary_rows
 from limpet.report.words import shown
 from limpet.run.comparing.results import (
@@ -38,9 +38,10 @@ from limpet.run.comparing.results import (
     RunComparison,
     ScoreComparison,
 )
+from limpet.run.reading.description import describe
 from limpet.run.reading.heads import HeadQuery, Heads, failed_rows
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.score_words import ScoreName, stop_when_lines, values_words
+from limpet.run.results.score_words import ScoreName, values_words
 from limpet.run.results.table import without_controls
 from limpet.text import one_line
 
@@ -266,8 +267,8 @@ def _lines(heads: Heads, comparison: Comparison | None) -> Iterator[str]:
     used = [name for name in SUMMARY_HEADS if any(row[name] for _, row in rows)]
     cells = ([code(step), *(escaped(row[name]) for name in used)] for step, row in rows)
     yield from table(["step", *used], cells)
-    enough = stop_when_lines(reader.summary_written()) if reader.state == "enough" else []
-    yield from bullets([*reader.remarks, *enough, *standing_lines(reader)])
+    run = describe(reader, numbers=summary)
+    yield from bullets([*run.remarks, *enough_lines(run), *standing_lines(run)])
     yield from _failures(heads)
     for name in heads.table.scores:
         yield from _worst(heads, name)

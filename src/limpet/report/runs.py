@@ -12,75 +12,13 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from limpet.errors import LimpetError
 from limpet.report.tables import GAP, INDENT, NONE, cell, plain_table, wrapped
 from limpet.report.words import ago
-from limpet.run.housekeeping import tags_of
 from limpet.run.reading import RunReader
+from limpet.run.reading.description import Description, described_at
 from limpet.run.reading.find_run import VariantRun, variants_in
 from limpet.run.results.score_words import ScoreName, headline, label_counts, score_words
-from limpet.text import one_line, text_of
-
-
-class RunLine(NamedTuple):
-    """A run in one line."""
-
-    run: str
-    state: str
-    done: int = 0  # items with an answer
-    total: int = 0
-    failed: int = 0  # cells of all steps
-    means: Mapping[str, float | None] = {}  # when a session last ended
-    by_current_version: tuple[int, int] | None = None  # and of how many; None if there is only one
-    last_at: str | None = None
-    why: str | None = None  # it is unreadable
-    labels: Mapping[str, Mapping[str, int]] = {}  # how often each label was given
-    tags: Sequence[str] = ()
-    intervals: Mapping[str, Mapping[str, Any]] = {}  # of the means
-    bounds: Mapping[str, Mapping[str, Any]] = {}  # the same, with failures as worst and as best
-    earlier_on_disk: int = 0  # cells whose only answer is of an earlier version, and does not count
-
-
-def line_of(path: Path) -> RunLine:
-    """Summarise a run without reading its answers: there may be a hundred runs."""
-    try:
-        with RunReader(path) as reader:
-            steps = reader.counts.steps
-            scores = scores_of(reader)
-            named_labels = named(scores, "labels", "labels_by_score")
-            done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
-            return RunLine(
-                str(path),
-                reader.state,
-                done,
-                total,
-                sum(sum(step.failed.values()) for step in steps),
-                named(scores, "mean", "means"),
-                reader.by_current_version,
-                reader.last_at or None,
-                labels=some(named_labels),
-                tags=tags_of(reader.layout),
-                intervals=_with_ends(named(scores, "interval", "intervals")),
-                bounds=_with_ends(named(scores, "bounds", "bounds_by_score")),
-                earlier_on_disk=reader.earlier_on_disk,
-            )
-    except (OSError, LimpetError, ValueError) as error:
-        # Without the run's path, which is named beside it and would leave no room for the reason.
-        why = text_of(error).replace(f"{path.resolve()}/", "")
-        return RunLine(str(path), "unreadable", why=why)
-
-
-def scores_of(reader: RunReader) -> dict[str, Mapping[str, Any]]:
-    """Return what the summary has of each evaluator."""
-    if reader.state not in ("finished", "enough", "limited", "stopped"):
-        return {}  # the ones on disk are from an earlier session
-    summary = reader.summary_written() if reader.is_as_recorded else reader.summary()
-    known = summary.get("evaluators")
-    return {
-        name: numbers
-        for name, numbers in (known.items() if isinstance(known, dict) else ())
-        if isinstance(numbers, dict)
-    }
+from limpet.text import one_line
 
 
 def named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str) -> dict[str, Any]:
@@ -109,41 +47,42 @@ def _with_ends(intervals: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _in_words(line: RunLine) -> dict[str, str]:
+def _in_words(run: Description) -> dict[str, str]:
     """Return the means of a run by name; what has only labels has their counts."""
-    words = {}
-    for name in {**line.means, **line.labels}:
-        value, labels = line.means.get(name), line.labels.get(name)
-        about = {
-            "mean": value, "interval": line.intervals.get(name), "bounds": line.bounds.get(name)
-        }  # fmt: skip
+    words, data = {}, line_data(run)
+    for name in {**data["means"], **data["labels"]}:
+        value, labels = data["means"].get(name), data["labels"].get(name)
+        about = {"mean": value, "interval": data["intervals"].get(name),
+                 "bounds": data["bounds"].get(name)}  # fmt: skip
         counts = f"({label_counts(labels)})" if value is None and labels else headline(about)
         words[one_line(name)] = counts
     return words
 
 
-def _note(line: RunLine) -> str:
+def _note(run: Description) -> str:
     """Return what to know beside the means, or why there are none."""
-    if line.why is not None:
-        return one_line(line.why)
-    note = version_note(line.by_current_version, line.earlier_on_disk)
+    if run.why is not None:
+        return one_line(run.why)
+    note = version_note(run)
     return f"({note})" if note else ""
 
 
-def version_note(by_current_version: tuple[int, int] | None, earlier_on_disk: int) -> str:
+def version_note(run: Description) -> str:
     """Return what to know of versions beside a mean, in few words; empty if there is only one."""
-    if earlier_on_disk:
-        return f"{earlier_on_disk:,} of an earlier version on disk"
-    if by_current_version is None:
+    if run.earlier_on_disk:
+        return f"{run.earlier_on_disk:,} of an earlier version on disk"
+    if run.by_current_version is None:
         return ""
-    current, of = by_current_version
+    current, of = run.by_current_version
     return f"{current:,} of {of:,} answers current"
 
 
-def variant_lines(directory: Path) -> list[RunLine]:
-    """Summarise the runs of a matrix: those in its file, also if not begun, and older ones."""
+def described_variants(directory: Path) -> list[Description]:
+    """Describe the runs of a matrix: those in its file, also if not begun, and older ones."""
     return [
-        line_of(variant.path) if variant.has_begun else RunLine(str(variant.path), "not begun")
+        described_at(variant.path)
+        if variant.has_begun
+        else Description(str(variant.path), "not begun")
         for variant in variants_in(directory)
     ]
 
@@ -154,7 +93,7 @@ class RunsTable:
     If a terminal is too narrow for the whole names of runs, a name has a line of its own.
     """
 
-    def __init__(self, lines: Sequence[RunLine]) -> None:
+    def __init__(self, lines: Sequence[Description]) -> None:
         self._lines = lines
         self._with_failed = any(line.failed for line in lines)
         self._with_tags = any(line.tags for line in lines)
@@ -186,7 +125,7 @@ class RunsTable:
         table = plain_table(*names, "active", fixed=["run", "state"], numbers=["done", *failed])
         for line in self._lines:
             means = ", ".join(" ".join(pair) for pair in _in_words(line).items())
-            cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
+            cells = [one_line(line.run), line.state, f"{line.done:,}/{line.asked:,}"]
             cells += [f"{line.failed:,}" if line.failed else ""] if failed else []
             cells += [f"{means} {_note(line)}".strip()] if with_means else []
             cells += [_tags(line)] if tags else []
@@ -197,29 +136,44 @@ class RunsTable:
 _UNLIMITED = 1_000_000
 
 
-def _facts(line: RunLine) -> Iterator[str]:
+def _facts(line: Description) -> Iterator[str]:
     yield line.state
-    yield f"{line.done:,}/{line.total:,}"
+    yield f"{line.done:,}/{line.asked:,}"
     yield f"{line.failed:,} failed" if line.failed else ""
     yield ago(line.last_at or "")
     yield _tags(line)
 
 
-def _tags(line: RunLine) -> str:
+def _tags(line: Description) -> str:
     return ", ".join(map(one_line, line.tags))
 
 
-def _below(line: RunLine, width: int) -> Iterator[Padding]:
+def _below(line: Description, width: int) -> Iterator[Padding]:
     """Yield the means of a run, and what to know beside them."""
     note = [Text(_note(line))] if _note(line) else []
     for below in (*wrapped(_in_words(line), width - INDENT, 0), *note):
         yield Padding(below, (0, 0, 0, INDENT))
 
 
-def line_data(line: RunLine) -> dict[str, Any]:
+def line_data(run: Description) -> dict[str, Any]:
     """Return a run as JSON data."""
-    current = line.by_current_version
-    return line._asdict() | {"by_current_version": current and current[0]}
+    scores = run.scores
+    return {
+        "run": run.run,
+        "state": run.state,
+        "done": run.done,
+        "total": run.asked,
+        "failed": run.failed,
+        "means": named(scores, "mean", "means"),
+        "by_current_version": run.by_current_version and run.by_current_version[0],
+        "last_at": run.last_at,
+        "why": run.why,
+        "labels": some(named(scores, "labels", "labels_by_score")),
+        "tags": run.tags,
+        "intervals": _with_ends(named(scores, "interval", "intervals")),
+        "bounds": _with_ends(named(scores, "bounds", "bounds_by_score")),
+        "earlier_on_disk": run.earlier_on_disk,
+    }
 
 
 # ---- How do the variants of a matrix compare? ---------------------------------------------------

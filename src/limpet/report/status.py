@@ -9,8 +9,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from limpet.journal.event_log import Started
-from limpet.report.runs import scores_of
 from limpet.report.summary import claim_lines, masked_words, note_lines
 from limpet.report.tables import cell, plain_table, wrapped
 from limpet.report.words import (
@@ -23,7 +21,7 @@ from limpet.report.words import (
     without_answer,
 )
 from limpet.run.planning.plan import HOW_TO_CANCEL
-from limpet.run.reading import RunReader
+from limpet.run.reading.description import Description
 from limpet.run.results.score_numbers import earlier_words
 from limpet.run.results.score_words import ScoreName, people_notes, score_words, stop_when_lines
 from limpet.run.run_file import to_data
@@ -207,36 +205,32 @@ _MOST_CALLS, _OLDEST = 5, 3
 class StatusScreen:
     """The state of a run, drawn to fit the width of the terminal."""
 
-    def __init__(self, reader: RunReader) -> None:
-        self._reader = reader
-        self._snapshot = reader.snapshot()
-        self._cut_off = reader.cut_off_calls()
+    def __init__(self, run: Description) -> None:
+        self._run = run
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        reader, state = self._reader, self._reader.state
-        failed = sum(sum(step.failed.values()) for step in self._snapshot.steps)
-        words = f"limited to {_selected(reader)}" if state == "limited" else state
-        words += f", {failed:,} failed" if failed else ""
-        title = Text(f"{one_line(str(reader.path))}: ", style="bold")
-        yield title + Text(words, style=_STYLES[state])
+        run = self._run
+        words = f"limited to {_selected(run)}" if run.state == "limited" else run.state
+        words += f", {run.failed:,} failed" if run.failed else ""
+        title = Text(f"{one_line(run.run)}: ", style="bold")
+        yield title + Text(words, style=_STYLES[run.state])
         yield Text("")
         with_bar = console.is_terminal and options.max_width >= _ROOMY
-        yield _step_rows(self._snapshot, with_bar=with_bar, is_redo=bool(reader.counting.redos))
+        yield _step_rows(run.progress, with_bar=with_bar, is_redo=bool(run.redos))
         yield Text("")
-        if scores := score_words_of(reader):
+        if scores := score_words_of(run):
             yield from wrapped(scores, options.max_width, 0)
-            known = scores_of(reader)
-            yield from map(Text, (*note_lines(known), *claim_lines(known)))
+            yield from map(Text, (*note_lines(run.scores), *claim_lines(run.scores)))
             yield Text("")
-        for line in _lines(reader, self._snapshot, self._cut_off):
+        for line in _lines(run):
             yield Text(line)
 
 
-def score_words_of(reader: RunReader) -> dict[str, str]:
+def score_words_of(run: Description) -> dict[str, str]:
     """Return the scores of a run that is not running, by name."""
     return {
         one_line(str(ScoreName(name, part))): words
-        for name, numbers in scores_of(reader).items()
+        for name, numbers in run.scores.items()
         if numbers.get("completed")
         for part, words in score_words(numbers).items()
     }
@@ -268,81 +262,77 @@ def _some(number: int) -> str:
     return f"{number:,}" if number else ""
 
 
-def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
-    yield from so_far_words(snapshot)
-    yield from _people_lines(reader)
-    yield from failures(snapshot)
-    for step in snapshot.steps:
+def _lines(run: Description) -> Iterator[str]:
+    progress = run.progress
+    yield from so_far_words(progress)
+    yield from _people_lines(run)
+    yield from failures(progress)
+    for step in progress.steps:
         if step.pace and step.left:
             yield f"{one_line(step.name)} pace: {one_line(step.pace)}"
         yield from _oldest(step)
-    yield from standing_lines(reader)
-    if cut_off:
-        ids = ", ".join(one_line(call.id) for call in cut_off[:_MOST_CALLS])
-        more = f" and {len(cut_off) - _MOST_CALLS:,} more" if len(cut_off) > _MOST_CALLS else ""
-        what = f"{count(len(cut_off), 'call')} in flight when it was cut off"
-        yield f"{what}, possibly paid for: {ids}{more}"
-    tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
+    yield from standing_lines(run)
+    if run.cut_off:
+        ids = ", ".join(one_line(call.id) for call in run.cut_off[:_MOST_CALLS])
+        left = len(run.cut_off) - _MOST_CALLS
+        what = f"{count(len(run.cut_off), 'call')} in flight when it was cut off"
+        yield f"{what}, possibly paid for: {ids}{f' and {left:,} more' if left > 0 else ''}"
+    tokens = sum(step.tokens.get("total_tokens", 0) for step in progress.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
-    yield from masked_words(reader.summary_written())
-    if reason := stop_reason(reader):
-        yield f"stopped: {one_line(reason)}"
-    if reader.state == "enough":
-        yield from stop_when_lines(reader.summary_written())
-    yield _times(reader, snapshot)
-    if reader.is_running and reader.holder is not None:
-        who = reader.holder
+    yield from masked_words(run.summary)
+    if run.stop_reason:
+        yield f"stopped: {one_line(run.stop_reason)}"
+    yield from enough_lines(run)
+    yield _times(run)
+    if run.is_running and (who := run.holder) is not None:
         where = f"process {who.pid} on {one_line(who.host)}"
         yield f"running in {where}, started {moment(who.started)}"
-    yield from map(one_line, _unlogged_remarks(reader))
-    yield _next_step(reader, snapshot)
+    yield from map(one_line, _unlogged_remarks(run))
+    yield _next_step(run)
 
 
-def _unlogged_remarks(reader: RunReader) -> list[str]:
+def _unlogged_remarks(run: Description) -> list[str]:
     """Return the remarks on what could not be read, without the one that is on stderr already."""
-    return [remark for remark in reader.remarks if remark != reader.logged]
+    return [remark for remark in run.remarks if remark != run.logged]
 
 
-def _people_lines(reader: RunReader) -> Iterator[str]:
+def _people_lines(run: Description) -> Iterator[str]:
     """Yield the means of judges as people's labels correct them."""
-    if reader.is_running or not reader.layout.people.exists():  # it takes long while it changes
-        return
-    for name, numbers in reader.summary()["evaluators"].items():
+    for name, numbers in run.scores.items():
         for part in (None, *numbers.get("calibrated_by_score", {})):
             for note in people_notes(numbers, part):
                 yield f"{one_line(str(ScoreName(name, part)))}: {note}"
 
 
-def stop_reason(reader: RunReader) -> str | None:
-    """Return why the last session stopped early; None: it did not, or that is not known."""
-    reason = reader.summary_written().get("stop_reason") if reader.state == "stopped" else None
-    return reason if isinstance(reason, str) else None
+def enough_lines(run: Description) -> list[str]:
+    """Return why no more was needed, where `stop_when` ended the run."""
+    return stop_when_lines(run.summary) if run.state == "enough" else []
 
 
-def standing_lines(reader: RunReader) -> Iterator[str]:
+def standing_lines(run: Description) -> Iterator[str]:
     """Yield remarks on skipped rows, outdated results, steps to run again, and a selection."""
-    if reader.state not in ("running", "cut off"):  # what is written is from an earlier session
-        yield from skipped_rows(reader.summary_written().get("bad_rows", ()))
-    if reader.by_current_version is not None:
-        yield by_current(*reader.by_current_version)
-    if not reader.is_running:  # else they are being made again
-        yield from earlier_words(reader.earlier_on_disk)
-    for redo in reader.counting.redos:
+    if run.state not in ("running", "cut off"):  # what is written is from an earlier session
+        yield from skipped_rows(run.summary.get("bad_rows", ()))
+    if run.by_current_version is not None:
+        yield by_current(*run.by_current_version)
+    if not run.is_running:  # else they are being made again
+        yield from earlier_words(run.earlier_on_disk)
+    for redo in run.redos:
         steps = ", ".join(map(one_line, sorted(redo.steps)))
         items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
         yield f"to run again: {steps}{items}; until then the earlier results are kept"
-    if reader.counting.redos and not reader.is_running:
+    if run.redos and not run.is_running:
         yield f"the redo is unfinished: {HOW_TO_CANCEL}"
-    if reader.state == "limited":
-        yield f"the last session finished what it selected: {_selected(reader)}"
-    elif reader.session.selected is not None:
-        yield f"the last session selected {_selected(reader)}"
+    if run.state == "limited":
+        yield f"the last session finished what it selected: {_selected(run)}"
+    elif run.selected is not None:
+        yield f"the last session selected {_selected(run)}"
 
 
-def _selected(reader: RunReader) -> str:
-    session = reader.session
-    return f"{session.selected or 0:,} of {count(session.of or 0, 'item')}"
+def _selected(run: Description) -> str:
+    selected, of = run.selected or (0, 0)
+    return f"{selected:,} of {count(of, 'item')}"
 
 
 def _oldest(step: StepSnapshot) -> Iterator[str]:
@@ -356,83 +346,77 @@ def _oldest(step: StepSnapshot) -> Iterator[str]:
         yield f"{one_line(step.name)}, oldest calls: {', '.join(shown)}"
 
 
-def _times(reader: RunReader, snapshot: Snapshot) -> str:
-    number = len(reader.run_file.sessions)
-    session = f"session {number}" if number else "no session recorded"
-    parts = [session]
-    if reader.began_at:
-        parts.append(f"began {moment(reader.began_at)}")
-    if reader.is_running:
-        parts.append(f"{duration(snapshot.seconds)} so far")
-        if snapshot.left_s and not snapshot.stopping:
-            parts.append(f"about {duration(snapshot.left_s)} left")
-    elif reader.last_at:
-        parts.append(f"ran {duration(snapshot.seconds)}")
-        parts.append(f"last active {ago(reader.last_at)}")
+def _times(run: Description) -> str:
+    progress = run.progress
+    parts = [f"session {run.sessions}" if run.sessions else "no session recorded"]
+    if run.began:
+        parts.append(f"began {moment(run.began)}")
+    if run.is_running:
+        parts.append(f"{duration(progress.seconds)} so far")
+        if progress.left_s and not progress.stopping:
+            parts.append(f"about {duration(progress.left_s)} left")
+    elif run.last_at:
+        parts.append(f"ran {duration(progress.seconds)}")
+        parts.append(f"last active {ago(run.last_at)}")
     return " · ".join(parts)
 
 
-def _next_step(reader: RunReader, snapshot: Snapshot) -> str:
-    run = shlex.quote(harmless(str(reader.path)))
-    if snapshot.stopping:
+def _next_step(run: Description) -> str:
+    path = shlex.quote(harmless(run.run))
+    if run.progress.stopping:
         return "stopping: waiting for the calls in flight"
-    if reader.state == "running":
-        return f"watch it: limpet status {run} --watch"
-    if reader.state == "enough":
+    if run.is_running:
+        return f"watch it: limpet status {path} --watch"
+    if run.state == "enough":
         return "for the rest, run the same command without stop_when: finished results are kept"
-    if reader.state == "limited":
+    if run.state == "limited":
         return "for the rest, run the same command without a limit: finished results are kept"
-    if reader.state in ("stopped", "cut off"):
+    if run.state in ("stopped", "cut off"):
         return "to resume, run the same command again: finished results are kept"
-    if any(step.failed for step in snapshot.steps):
-        return f"see why: limpet show {run} --failed; to retry, run the same command again"
-    return f"see the results: limpet show {run}"
+    if run.failed:
+        return f"see why: limpet show {path} --failed; to retry, run the same command again"
+    return f"see the results: limpet show {path}"
 
 
-def status_line(reader: RunReader, snapshot: Snapshot) -> str:
+def status_line(run: Description) -> str:
     """Return a run in one line, for a log. It changes only when something happens."""
-    steps = [f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps]
-    parts = [f"{reader.state}: {', '.join(steps)}", *failures(snapshot)]
-    parts += [f"{snapshot.in_flight:,} in flight"] if snapshot.in_flight else []
+    progress = run.progress
+    steps = [f"{one_line(step.name)} {done_of(step)}" for step in progress.steps]
+    parts = [f"{run.state}: {', '.join(steps)}", *failures(progress)]
+    parts += [f"{progress.in_flight:,} in flight"] if progress.in_flight else []
     return " · ".join(parts)
 
 
-def _score_data(reader: RunReader) -> dict[str, Any]:
-    """Return the means of a run that is not running, with their intervals."""
-    names = ("mean", "interval", "bounds", "interim")
-    several = ("means", "intervals", "bounds_by_score")
-    return {
-        evaluator: {name: numbers[name] for name in (*names, *several) if name in numbers}
-        for evaluator, numbers in scores_of(reader).items()
-    }
+_OF_SCORES = ("mean", "interval", "bounds", "interim", "means", "intervals", "bounds_by_score")
 
 
-def status_data(reader: RunReader) -> dict[str, Any]:
+def status_data(run: Description) -> dict[str, Any]:
     """Return the state of a run as JSON data."""
-    who = reader.holder
+    who = run.holder
     return {
-        "run": str(reader.path),
-        "kind": reader.kind,
-        "state": reader.state,
-        "sessions": len(reader.run_file.sessions),
-        "stop_reason": stop_reason(reader),
-        "stop_when": reader.summary_written().get("stop_when")
-        if reader.state == "enough"
-        else None,
-        "began": reader.began_at or None,
-        "last_at": reader.last_at or None,
+        "run": run.run,
+        "kind": run.kind,
+        "state": run.state,
+        "sessions": run.sessions,
+        "stop_reason": run.stop_reason,
+        "stop_when": run.summary.get("stop_when") if run.state == "enough" else None,
+        "began": run.began,
+        "last_at": run.last_at,
         "holder": None
         if who is None
         else {"pid": who.pid, "host": who.host, "started": who.started, "alive": who.is_alive},
-        **as_data(reader.snapshot()),
+        **as_data(run.progress),
         "cut_off_calls": [
             {"step": call.step, "id": call.id, "attempt": call.attempt, "at": call.at}
-            for call in reader.cut_off_calls()
+            for call in run.cut_off
         ],
-        "scores": _score_data(reader),
-        "selected": reader.session.selected,
-        "redo": [to_data(redo) for redo in reader.counting.redos],
-        "by_current_version": reader.by_current_version and reader.by_current_version[0],
-        "earlier_on_disk": reader.earlier_on_disk,
-        "remarks": [*_unlogged_remarks(reader), *standing_lines(reader)],
+        "scores": {
+            name: {part: numbers[part] for part in _OF_SCORES if part in numbers}
+            for name, numbers in run.scores.items()
+        },
+        "selected": run.selected and run.selected[0],
+        "redo": [to_data(redo) for redo in run.redos],
+        "by_current_version": run.by_current_version and run.by_current_version[0],
+        "earlier_on_disk": run.earlier_on_disk,
+        "remarks": [*_unlogged_remarks(run), *standing_lines(run)],
     }

@@ -2,25 +2,23 @@
 
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
 from limpet.journal.layout import layout_at
 from limpet.report.items import grouped
-from limpet.report.runs import scores_of, version_note
-from limpet.report.status import standing_lines, stop_reason
-from limpet.run.housekeeping import tags_of
+from limpet.report.runs import version_note
+from limpet.report.status import enough_lines, standing_lines
+from limpet.run.reading.description import Description, describe, unreadable
 from limpet.run.reading.heads import failed_rows
 from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
-from limpet.run.results.score_words import stop_when_lines
-from limpet.run.watcher import Snapshot, StepSnapshot
+from limpet.run.watcher import StepSnapshot
 from limpet.text import one_line, text_of
 from limpet.view.label_answers import draw_answer
 from limpet.view.opened_runs import OpenedRun, OpenedRuns
-from limpet.view.shown_values import line_of, score_claims, used
+from limpet.view.shown_values import line_of, score_claims
 
 logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
@@ -62,21 +60,21 @@ class RunsList:
             if not is_open:
                 with RunReader(path) as reader:
                     if not reader.is_running:
-                        return _line(address, reader, _summary(reader))
+                        return _line(address, describe(reader))
             with self._runs.use(address) as opened:
                 heads = opened.heads
                 opened.reader.refresh()
-                has_scores = with_scores and len(opened.reader) <= _MOST_ITEMS
-                if has_scores:
+                numbers = None
+                if with_scores and len(opened.reader) <= _MOST_ITEMS:
                     heads.refresh()
-                return _line(address, opened.reader, heads.summary() if has_scores else {})
+                    numbers = heads.summary()
+                return _line(address, describe(opened.reader, numbers=numbers))
         except (OSError, LimpetError, ValueError) as error:
-            why = text_of(error).replace(f"{path.resolve()}/", "")
-            return {**_nothing(address), "state": "unreadable", "why": why}
+            return _line(address, unreadable(path, text_of(error)))
         except Exception as error:
             logger.exception("%s: cannot be shown", one_line(str(path)))
             why = f"{type(error).__name__}: {one_line(text_of(error))}"
-            return {**_nothing(address), "state": "unreadable", "why": why}
+            return _line(address, unreadable(path, why))
 
 
 def mark_of(path: Path) -> object:
@@ -101,38 +99,23 @@ def mark_of(path: Path) -> object:
     return found
 
 
-def _summary(reader: RunReader) -> Mapping[str, Any]:
-    if not reader.is_as_recorded:
-        return reader.summary()
-    if reader.state == "cut off":  # what is on disk is from an earlier session
-        return reader.summary() if len(reader) <= _MOST_ITEMS else {}
-    return {**reader.summary_written(), "evaluators": scores_of(reader)}
-
-
-def _nothing(address: str) -> dict[str, Any]:
+def _line(address: str, run: Description) -> dict[str, Any]:
     return {
-        "name": address, "path": address, "sessions": 0, "began": None, "last_at": None, "done": 0,
-        "asked": 0, "failed": 0, "scores": [], "cost": None, "tokens": None, "tags": [],
-        "note": "",
-    }  # fmt: skip
-
-
-def _line(address: str, reader: RunReader, summary: Mapping[str, Any]) -> dict[str, Any]:
-    steps, usage = reader.counts.steps, used(summary)
-    return {
-        **_nothing(address),
-        "state": reader.state,
-        "sessions": len(reader.run_file.sessions),
-        "began": reader.began_at or None,
-        "last_at": reader.last_at or None,
-        "done": steps[0].kept + steps[0].done if steps else 0,
-        "asked": steps[0].total if steps else 0,
-        "failed": sum(sum(step.failed.values()) for step in steps),
-        "scores": score_claims(summary),
-        "note": version_note(reader.by_current_version, reader.earlier_on_disk),
-        "cost": usage.get("cost"),
-        "tokens": usage.get("tokens"),
-        "tags": tags_of(reader.layout),
+        "name": address,
+        "path": address,
+        "state": run.state,
+        **({} if run.why is None else {"why": run.why}),
+        "sessions": run.sessions,
+        "began": run.began,
+        "last_at": run.last_at,
+        "done": run.done,
+        "asked": run.asked,
+        "failed": run.failed,
+        "scores": score_claims(run.summary),
+        "note": version_note(run),
+        "cost": run.used.get("cost"),
+        "tokens": run.used.get("tokens"),
+        "tags": run.tags,
     }
 
 
@@ -140,37 +123,44 @@ def run_answer(opened: OpenedRun, address: str, *, can_label: bool) -> dict[str,
     """Return all about a run that is not about one item."""
     reader, heads = opened.reader, opened.heads
     heads.refresh()
-    snapshot, summary = reader.snapshot(whole=False), heads.summary()
-    state, reason = reader.state, opened.why_no_labels()
+    run = describe(reader, reader.snapshot(whole=False), heads.summary())
+    reason = opened.why_no_labels()
     can_label = can_label and opened.can_label
-    calls = [call for step in snapshot.steps for call in step.in_flight]
-    seconds, seconds_are_all = reader.worked_s
+    calls = [call for step in run.progress.steps for call in step.in_flight]
     return {
         "run": address,
-        "state": state,
-        "stopping": snapshot.stopping,
-        "stop_reason": stop_reason(reader),
-        "began": reader.run_file.sessions[0].began if reader.run_file.sessions else None,
-        "last_at": reader.last_at or None,
-        "sessions": len(reader.run_file.sessions),
-        "trials": reader.trials,
-        "seconds": seconds,
-        "seconds_are_all": seconds_are_all,
-        "summary": summary,
-        "scores": score_claims(summary),
-        "steps": [_step(step, reader) for step in snapshot.steps],
+        **run_data(run),
         "failures": _failures(opened),
-        "in_flight": _in_flight(snapshot, summary),
-        "time_left_s": snapshot.left_s if state == "running" else None,
         "evaluators": list(reader.evaluators),
+        "trials": reader.trials,
         "fields": fields_of(opened),
         "timeline": opened.timeline.data([call.seconds for call in calls]),
-        "used": _used(summary),
-        "remarks": [*reader.remarks, *_enough(reader), *standing_lines(reader)],
-        "tags": tags_of(reader.layout),
         "can_label": can_label and not reason,
         "cannot_label": reason if can_label and reason else None,
         "labels": draw_answer(opened),
+    }
+
+
+def run_data(run: Description) -> dict[str, Any]:
+    """Return what the page says of a run as a whole."""
+    seconds, seconds_are_all = run.worked_s
+    return {
+        "state": run.state,
+        "stopping": run.progress.stopping,
+        "stop_reason": run.stop_reason,
+        "began": run.first_began,
+        "last_at": run.last_at,
+        "sessions": run.sessions,
+        "seconds": seconds,
+        "seconds_are_all": seconds_are_all,
+        "summary": run.summary,
+        "scores": score_claims(run.summary),
+        "steps": [_step(step, run) for step in run.progress.steps],
+        "in_flight": _in_flight(run),
+        "time_left_s": run.progress.left_s if run.is_running else None,
+        "used": _used(run),
+        "remarks": [*run.remarks, *enough_lines(run), *standing_lines(run)],
+        "tags": run.tags,
     }
 
 
@@ -197,11 +187,6 @@ def _failures(opened: OpenedRun) -> list[dict[str, Any]]:
     return opened.failures[1]
 
 
-def _enough(reader: RunReader) -> list[str]:
-    """Return why no more was needed, where `stop_when` ended the run."""
-    return stop_when_lines(reader.summary_written()) if reader.state == "enough" else []
-
-
 def fields_of(opened: OpenedRun) -> list[str]:
     """Return the fields of the dataset, from its first rows."""
     rows = len(opened.heads)
@@ -213,8 +198,7 @@ def fields_of(opened: OpenedRun) -> list[str]:
     return opened.fields[1]
 
 
-def _step(step: StepSnapshot, reader: RunReader) -> dict[str, Any]:
-    earlier = (session.steps.get(step.name) for session in reader.run_file.sessions[:-1])
+def _step(step: StepSnapshot, run: Description) -> dict[str, Any]:
     return {
         "name": step.name,
         "done": step.kept + step.done,
@@ -224,14 +208,14 @@ def _step(step: StepSnapshot, reader: RunReader) -> dict[str, Any]:
         "rate": step.rate,
         "eta_s": step.left_s,
         "pace": step.pace,
-        "retries": step.retries + sum(one.retries or 0 for one in earlier if one is not None),
+        "retries": run.retries[step.name],
     }
 
 
-def _in_flight(snapshot: Snapshot, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _in_flight(run: Description) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
-    for step in snapshot.steps:
-        known = summary["evaluators"].get(step.name, summary["workflow"])
+    for step in run.progress.steps:
+        known = run.scores.get(step.name, run.summary["workflow"])
         p99 = known.get("quantiles", {}).get("seconds", {}).get("p99")
         if known.get("completed", 0) < _LEAST_ENDED:
             p99 = None
@@ -250,10 +234,10 @@ def _in_flight(snapshot: Snapshot, summary: Mapping[str, Any]) -> list[dict[str,
     return sorted(calls, key=lambda call: -float(call["age_s"]))[:_MOST_IN_FLIGHT]
 
 
-def _used(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _used(run: Description) -> list[dict[str, Any]]:
     """Return what each step used, and how long its calls took."""
     found = []
-    for name, numbers in (("workflow", summary["workflow"]), *summary["evaluators"].items()):
+    for name, numbers in (("workflow", run.summary["workflow"]), *run.scores.items()):
         usage, quantiles = numbers.get("usage", {}), numbers.get("quantiles", {})
         if usage or quantiles:
             found.append({

@@ -131,17 +131,3 @@ def _claim(name: str, part: str | None, numbers: Mapping[str, Any]) -> dict[str,
         "notes": [*filter(None, [note]), *people_notes(numbers, part)],
         "labels": labels or {},
     }
-
-
-def used(summary: Mapping[str, Any]) -> dict[str, float]:
-    """Return what all steps together used: `cost` and `tokens`, where that is known."""
-    evaluators = summary.get("evaluators") or {}
-    usages = [
-        step.get("usage", {}) for step in (summary.get("workflow") or {}, *evaluators.values())
-    ]
-    found = {}
-    for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):
-        values = [usage[name] for usage in usages if isinstance(usage.get(name), (int, float))]
-        if values:
-            found[shown] = sum(values)
-    return found

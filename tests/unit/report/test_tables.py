@@ -7,9 +7,11 @@ from rich.console import Console
 
 import limpet
 from limpet.report.items import items_table, score_names
-from limpet.report.runs import RunLine, RunsTable, VariantRow, VariantsTable
+from limpet.report.runs import RunsTable, VariantRow, VariantsTable
 from limpet.report.summary import summary_table
 from limpet.report.tables import Indented, put
+from limpet.run.reading.description import Description
+from limpet.run.watcher import Snapshot, StepSnapshot
 
 ROWS = [{"id": f"q{n}", "question": f"Question {n}", "answer": f"Answer {n}"} for n in range(3)]
 
@@ -89,11 +91,14 @@ def test_a_result_says_what_labels_it_has(tmp_path):
     "name", ["runs/bot", "runs/bot/model=gpt-4.1-mini,prompt=instructions.txt"]
 )
 def test_a_list_of_runs_cuts_neither_names_nor_means_nor_tags(name, width):
-    means = {f"metric_{n}": n / 10 for n in range(8)} | {"mood": None}
-    labels = {"mood": {"good": 17, "bad": 1}}
+    scores = {f"metric_{n}": {"mean": n / 10} for n in range(8)}
+    scores["mood"] = {"mean": None, "labels": {"good": 17, "bad": 1}}
+    far = Snapshot((StepSnapshot("workflow", 20, done=18, failed={"error": 2}),), 1.0)
     lines = [
-        RunLine(name, "finished", 18, 20, 2, means, labels=labels, tags=["best", "v1"]),
-        RunLine("runs/torn", "unreadable", why="run.json: this is a directory"),
+        Description(
+            name, "finished", progress=far, summary={"evaluators": scores}, tags=["best", "v1"]
+        ),
+        Description("runs/torn", "unreadable", why="run.json: this is a directory"),
     ]
     drawn_lines = drawn(RunsTable(lines), width)
     text = " ".join(" ".join(drawn_lines).split())

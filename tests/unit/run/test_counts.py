@@ -12,9 +12,10 @@ from cut_short import cut_short
 from e2e import ready_limpet
 
 import limpet
-from limpet.report.runs import line_of
+from limpet.report.runs import line_data
 from limpet.report.status import status_data
 from limpet.run.reading import RunReader
+from limpet.run.reading.description import describe, described_at
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(6)]
 TIDY = {"version": "1", "retry": 0, "early_stop": False}
@@ -48,7 +49,7 @@ def counted(run):
     with RunReader(run) as reader:
         steps = reader.snapshot().steps
         state = reader.state
-    line = line_of(run)
+    line = described_at(run)
     failed = sum(sum(step.failed.values()) for step in steps)
     assert (line.state, line.done, line.failed) == (state, steps[0].kept + steps[0].done, failed)
     return {step.name: (step.kept + step.done, dict(step.failed)) for step in steps}
@@ -69,7 +70,7 @@ def state(run):
 
 def status(run):
     with RunReader(run) as reader:
-        return status_data(reader)
+        return status_data(describe(reader, reader.snapshot()))
 
 
 # ---- failed scores ------------------------------------------------------------------------------
@@ -147,11 +148,11 @@ def test_a_session_that_finished_what_it_selected_was_limited_and_not_stopped(tm
     cut_short(evaluate, run, workflow=out_of_quota, pace=1)
     assert state(run) == "stopped"
     evaluate(run, limit=4)
-    assert state(run) == line_of(run).state == "limited"
+    assert state(run) == described_at(run).state == "limited"
     assert counted(run) == added_up(run) == {
         "workflow": (4, {}), "correct": (4, {}), "picky": (3, {"evaluator": 1}),
     }  # fmt: skip
-    assert line_of(run).means["correct"] == 1
+    assert line_data(described_at(run))["means"]["correct"] == 1
     evaluate(run)
     assert state(run) == "finished"
 
@@ -249,9 +250,9 @@ def test_what_is_damaged_is_not_counted(tmp_path, runs, make, step, damage):
 
 def test_list_does_not_show_means_of_what_is_damaged(tmp_path, runs):
     shutil.copytree(runs / "complete", tmp_path / "run")
-    assert line_of(tmp_path / "run").means == {"correct": 1, "always": 1}
+    assert line_data(described_at(tmp_path / "run"))["means"] == {"correct": 1, "always": 1}
     cut_to_nothing(tmp_path / "run/correct_output.jsonl")
-    assert line_of(tmp_path / "run").means == {"correct": None, "always": 1}
+    assert line_data(described_at(tmp_path / "run"))["means"] == {"correct": None, "always": 1}
 
 
 @pytest.mark.parametrize("step", ["workflow", "correct"])

@@ -28,6 +28,7 @@ import pytest
 from label_pages import on_page
 
 import limpet
+from limpet.run.reading.description import describe
 from limpet.view import server
 from limpet.view.opened_runs import OpenedRun
 
@@ -87,13 +88,12 @@ def test_a_defect_is_said_as_json_and_logged_once(runs, monkeypatch, caplog):
 
 
 def test_a_defect_with_one_run_does_not_hide_the_others(runs, monkeypatch, caplog):
-    def broken(address, *_):
-        if address == "two":
+    def broken(reader, *_, **more):
+        if reader.path.name == "two":
             raise RecursionError("too deep")
-        return known(address, *_)
+        return describe(reader, *_, **more)
 
-    known = server.RunsList.__init__.__globals__["_line"]
-    monkeypatch.setattr("limpet.view.run_answers._line", broken)
+    monkeypatch.setattr("limpet.view.run_answers.describe", broken)
 
     @on_page(runs)
     async def found(client):

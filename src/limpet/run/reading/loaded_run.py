@@ -2,14 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from limpet.errors import LimpetError
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.reading.description import summary_of
 from limpet.run.reading.reader import RunReader, State, open_run
 from limpet.run.results.item_result import ItemResult
-from limpet.run.results.summary import NUMBERS
 
 
 class LoadedRun(EvaluationResult):
@@ -39,7 +38,7 @@ class LoadedRun(EvaluationResult):
         with self._reader as reader:
             self.state = reader.state
             self.plan = _plan(reader)
-            self.summary = _summary(reader)
+            self.summary = summary_of(reader)
         reason = self.summary["stop_reason"]
         self.stop_reason = None if reason is None else LimpetError(str(reason))
         self.__dict__.pop("items", None)
@@ -65,15 +64,6 @@ def load_run(path: str | os.PathLike[str]) -> LoadedRun:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path={path!r}: must be a string or a Path")
     return LoadedRun(open_run(str(Path(path))))
-
-
-def _summary(reader: RunReader) -> dict[str, Any]:
-    """Return what `summary.json` says, with the numbers of now."""
-    more: dict[str, Any] = {"stop_reason": None, "bad_rows": []}
-    if reader.session.ended and not reader.is_running:
-        written = reader.summary_written()
-        more |= {name: part for name, part in written.items() if name not in NUMBERS}
-    return {**reader.summary(), **more}
 
 
 def _plan(reader: RunReader) -> Plan:

@@ -1,0 +1,199 @@
+"""What is a run, to whoever shows it? One description, which the terminal, JSON and pages render.
+
+They read no number from anywhere else, so that they cannot differ.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.journal.event_log import Started
+from limpet.run.housekeeping import tags_of
+from limpet.run.reading.reader import RunReader
+from limpet.run.reading.run_files import Holder
+from limpet.run.results.summary import NUMBERS
+from limpet.run.run_file import NotedRedo
+from limpet.run.watcher import Snapshot
+from limpet.text import text_of
+
+_MOST_ADDED_UP = 50_000
+"""The scores of a larger run that was cut off are not added up only to show how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A run at one moment, but for its items.
+
+    Attributes:
+        run: Its directory.
+        state: As `RunReader.state`; or "unreadable", or "not begun" of a variant.
+        why: Why it is unreadable.
+        kind: "evaluation" or "map".
+        progress: How far each step is.
+        summary: The numbers of its results, as in `summary.json`; empty if they are not known: the
+            run is running, and nobody added them up.
+        sessions: How many there were.
+        first_began: When the first session began.
+        began: When the last session began.
+        last_at: When it last wrote something.
+        worked_s: How long all sessions took, and whether that is all.
+        retries: The failed attempts that were tried again in all sessions, by step.
+        holder: Who has its lock, or had it last.
+        cut_off: The calls that were in flight when it was cut off.
+        selected: How many items the last session selected, and of how many; None: all.
+        redos: What is to run again.
+        by_current_version: How many answers are by the current workflow, and of how many; None:
+            all are.
+        earlier_on_disk: Cells whose only answer is of an earlier version, and does not count.
+        remarks: On what could not be read.
+        logged: The one of them that was logged already; empty: none.
+        tags: Its tags.
+    """
+
+    run: str
+    state: str
+    why: str | None = None
+    kind: str = "evaluation"
+    progress: Snapshot = field(default_factory=lambda: Snapshot((), 0.0))
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    sessions: int = 0
+    first_began: str | None = None
+    began: str | None = None
+    last_at: str | None = None
+    worked_s: tuple[float, bool] = (0.0, True)
+    retries: Mapping[str, int] = field(default_factory=dict)
+    holder: Holder | None = None
+    cut_off: Sequence[Started] = ()
+    selected: tuple[int, int] | None = None
+    redos: Sequence[NotedRedo] = ()
+    by_current_version: tuple[int, int] | None = None
+    earlier_on_disk: int = 0
+    remarks: Sequence[str] = ()
+    logged: str = ""
+    tags: Sequence[str] = ()
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == "running"
+
+    @property
+    def done(self) -> int:
+        """The items with an answer, in each trial."""
+        steps = self.progress.steps
+        return steps[0].kept + steps[0].done if steps else 0
+
+    @property
+    def asked(self) -> int:
+        """The items, in each trial."""
+        return self.progress.steps[0].total if self.progress.steps else 0
+
+    @property
+    def failed(self) -> int:
+        """The cells that failed, of all steps."""
+        return sum(sum(step.failed.values()) for step in self.progress.steps)
+
+    @property
+    def scores(self) -> dict[str, Mapping[str, Any]]:
+        """What the summary has of each evaluator."""
+        known = self.summary.get("evaluators")
+        # Somebody may have changed the file that they are read from.
+        pairs = known.items() if isinstance(known, Mapping) else ()
+        return {name: numbers for name, numbers in pairs if isinstance(numbers, Mapping)}
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the last session stopped early; None: it did not, or that is not known."""
+        reason = self.summary.get("stop_reason") if self.state == "stopped" else None
+        return reason if isinstance(reason, str) else None
+
+    @property
+    def used(self) -> dict[str, float]:
+        """What all steps together used: `cost` and `tokens`, where that is known."""
+        steps = (self.summary.get("workflow") or {}, *self.scores.values())
+        usages = [step.get("usage", {}) for step in steps]
+        found = {}
+        for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):
+            values = [usage[name] for usage in usages if isinstance(usage.get(name), (int, float))]
+            if values:
+                found[shown] = sum(values)
+        return found
+
+
+def describe(
+    reader: RunReader,
+    progress: Snapshot | None = None,
+    numbers: Mapping[str, Any] | None = None,
+) -> Description:
+    """Describe a run.
+
+    Args:
+        reader: The run.
+        progress: How far it is; None: without what only its event log tells.
+        numbers: The numbers of its results; None: those on disk, if they are of what is there.
+    """
+    session, state = reader.session, reader.state
+    progress = reader.counts if progress is None else progress
+    earlier = [one.steps for one in reader.run_file.sessions[:-1]]
+    return Description(
+        str(reader.path),
+        state,
+        kind=reader.kind,
+        progress=progress,
+        summary=_summary(reader, numbers),
+        sessions=len(reader.run_file.sessions),
+        first_began=reader.run_file.sessions[0].began if reader.run_file.sessions else None,
+        began=reader.began_at or None,
+        last_at=reader.last_at or None,
+        worked_s=reader.worked_s,
+        retries={
+            step.name: step.retries
+            + sum(steps[step.name].retries or 0 for steps in earlier if step.name in steps)
+            for step in progress.steps
+        },
+        holder=reader.holder,
+        cut_off=reader.cut_off_calls(),
+        selected=None if session.selected is None else (session.selected, session.of or 0),
+        redos=reader.counting.redos,
+        by_current_version=reader.by_current_version,
+        earlier_on_disk=reader.earlier_on_disk,
+        remarks=tuple(reader.remarks),
+        logged=reader.logged,
+        tags=tags_of(reader.layout),
+    )
+
+
+def described_at(path: Path) -> Description:
+    """Describe a run without reading its answers: there may be a hundred runs."""
+    try:
+        with RunReader(path) as reader:
+            return describe(reader)
+    except (OSError, LimpetError, ValueError) as error:
+        return unreadable(path, text_of(error))
+
+
+def unreadable(path: Path, why: str) -> Description:
+    """Describe a run that cannot be read."""
+    # Without the run's path, which is named beside it and would leave no room for the reason.
+    return Description(str(path), "unreadable", why.replace(f"{path.resolve()}/", ""))
+
+
+def summary_of(reader: RunReader, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what `summary.json` says, with the numbers of now."""
+    more: dict[str, Any] = {"stop_reason": None, "bad_rows": []}
+    if reader.session.ended and not reader.is_running:
+        written = reader.summary_written()
+        more |= {name: part for name, part in written.items() if name not in NUMBERS}
+    return {**(reader.summary() if numbers is None else numbers), **more}
+
+
+def _summary(reader: RunReader, numbers: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if numbers is not None:
+        return summary_of(reader, numbers)
+    if reader.is_running or (reader.state == "cut off" and len(reader) > _MOST_ADDED_UP):
+        return {}
+    is_written = reader.is_as_recorded and reader.state != "cut off"
+    if is_written and not reader.layout.people.exists():
+        return reader.summary_written()
+    return summary_of(reader)

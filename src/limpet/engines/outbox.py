@@ -88,7 +88,7 @@ def as_reads(reported: list[Any]) -> list[ReadElsewhere]:
 
 # ---- What waits in a worker to be sent to the driver, and when is it sent? ----------------------
 
-_LINGER_S = 0.003  # each frame wakes the driver, which takes longer than a short cell
+_LINGER_S = 0.0005
 _MOST_TOGETHER = 100
 
 

@@ -173,6 +173,7 @@ def line_data(run: Description) -> dict[str, Any]:
         "intervals": _with_ends(named(scores, "interval", "intervals")),
         "bounds": _with_ends(named(scores, "bounds", "bounds_by_score")),
         "earlier_on_disk": run.earlier_on_disk,
+        "used": run.used,
     }
 
 

@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.summary import claim_lines, masked_words, note_lines
+from limpet.report.summary import claim_lines, masked_words, note_lines, used_words
 from limpet.report.tables import cell, plain_table, wrapped
 from limpet.report.words import (
     ago,
@@ -280,6 +280,8 @@ def _lines(run: Description) -> Iterator[str]:
     tokens = sum(step.tokens.get("total_tokens", 0) for step in progress.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
+    if used := list(used_words(run.used)):
+        yield " · ".join(used)
     yield from masked_words(run.summary)
     if run.stop_reason:
         yield f"stopped: {one_line(run.stop_reason)}"
@@ -414,6 +416,7 @@ def status_data(run: Description) -> dict[str, Any]:
             name: {part: numbers[part] for part in _OF_SCORES if part in numbers}
             for name, numbers in run.scores.items()
         },
+        "used": run.used,
         "selected": run.selected and run.selected[0],
         "redo": [to_data(redo) for redo in run.redos],
         "by_current_version": run.by_current_version and run.by_current_version[0],

@@ -15,7 +15,7 @@ from limpet.report.words import (
     skipped_rows,
     without_answer,
 )
-from limpet.run.results.costs import gap_lines
+from limpet.run.results.costs import gap_lines, used_by
 from limpet.run.results.score_numbers import EARLIER_ON_DISK, current, earlier_words
 from limpet.run.results.score_words import (
     ScoreName,
@@ -210,13 +210,8 @@ def _latency_lines(workflow: Mapping[str, Any]) -> Iterator[str]:
 
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     """Return remarks on a run that has ended, a line each."""
-    parts = [f"took {duration(seconds)}"]
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}
-    used = [step.get("usage", {}) for step in steps.values()]
-    if tokens := sum(usage.get("total_tokens", 0) for usage in used):
-        parts.append(f"all results used {count(tokens, 'token')}")
-    if cost := sum(usage.get("cost", 0) for usage in used):
-        parts.append(f"${money(cost)}")
+    parts = [f"took {duration(seconds)}", *used_words(used_by(steps.values()))]
     lines = [*claim_lines(summary["evaluators"]), " · ".join(parts)]
     lines += _latency_lines(summary["workflow"])
     models = summary["workflow"].get("models", {})
@@ -243,6 +238,14 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
             kept = "the earlier results are kept"
             lines.append(f"{one_line(name)}: {again:,} failed when run again; {kept}")
     return lines + earlier_words(summary["workflow"].get(EARLIER_ON_DISK, 0))
+
+
+def used_words(used: Mapping[str, float]) -> Iterator[str]:
+    """Yield what all results used: their tokens, and what they cost."""
+    if tokens := used.get("tokens"):
+        yield f"all results used {count(int(tokens), 'token')}"
+    if cost := used.get("cost"):
+        yield f"${money(cost)}"
 
 
 def masked_words(summary: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from limpet.report.status import StatusScreen, status_data
 from limpet.run.reading import RunReader
 from limpet.run.reading.description import Description, describe, described_at
 from limpet.run.watcher import Snapshot, StepSnapshot
+from limpet.text import money
 from limpet.view import run_answers
 
 NAMES = st.lists(st.text("abcdefgh", min_size=1, max_size=6), min_size=1, max_size=4, unique=True)
@@ -86,6 +87,10 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
             numbers["interval"][e] for e in ("low", "high")
         )
         assert f"{claim['name']} {claim['words']}" in " ".join(text.split())
+    cost, tokens = data["used"]["cost"], data["used"]["tokens"]
+    assert (sum(step["cost"] for step in page["used"] if step["cost"] is not None)) == cost
+    assert not tokens or f"all results used {tokens:,} token" in text
+    assert not cost or f"${money(cost)}" in text
     for line in (line for line in page["remarks"] if line not in run.remarks):
         assert line in data["remarks"]
         assert line in " ".join(text.split())
@@ -98,6 +103,7 @@ def test_so_do_the_lists_of_runs(run):
     assert (data["done"], data["total"]) == (page["done"], page["asked"]) == (run.done, run.asked)
     assert data["failed"] == page["failed"] == run.failed
     assert {claim["name"]: claim["mean"] for claim in page["scores"]} == data["means"]
+    assert data["used"] == {"cost": page["cost"], "tokens": page["tokens"]}
     for claim in page["scores"]:
         assert f"{claim['name']} {claim['words']}" in " ".join(text.split())
 

@@ -13,6 +13,7 @@ from limpet.journal.event_log import Started
 from limpet.run.housekeeping import tags_of
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.run_files import Holder
+from limpet.run.results.costs import used_by
 from limpet.run.results.summary import NUMBERS
 from limpet.run.run_file import NotedRedo
 from limpet.run.watcher import Snapshot
@@ -111,14 +112,7 @@ class Description:
     @property
     def used(self) -> dict[str, float]:
         """What all steps together used: `cost` and `tokens`, where that is known."""
-        steps = (self.summary.get("workflow") or {}, *self.scores.values())
-        usages = [step.get("usage", {}) for step in steps]
-        found = {}
-        for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):
-            values = [usage[name] for usage in usages if isinstance(usage.get(name), (int, float))]
-            if values:
-                found[shown] = sum(values)
-        return found
+        return used_by((self.summary.get("workflow") or {}, *self.scores.values()))
 
 
 def describe(

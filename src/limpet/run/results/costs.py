@@ -341,3 +341,14 @@ def mean(values: Sequence[float]) -> float | None:
         return fsum(values) / len(values)
     except OverflowError:  # the sum is beyond 1e308, and the mean is not
         return float(sum(map(Fraction, values)) / len(values))
+
+
+def used_by(steps: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return what steps of a summary used together: `cost` and `tokens`, where that is known."""
+    usages = [step.get("usage", {}) for step in steps]
+    found = {}
+    for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):
+        values = [usage[name] for usage in usages if isinstance(usage.get(name), (int, float))]
+        if values:
+            found[shown] = sum(values)
+    return found

@@ -124,8 +124,13 @@ def _files(pattern: str, folder: Path) -> list[Path]:
             f"depends_on: {one_line(pattern)} is a directory",
             hint=f"name its files: {one_line(pattern.rstrip('/'))}/*, or /** for all below it",
         )
-    if path.exists():
+    if path.is_file():
         return [path]
+    if path.exists():
+        raise LimpetError(
+            f"depends_on: {one_line(pattern)} is not a file: a pipe or a device cannot be compared",
+            hint="name a file, or give what it stands for as `version`",
+        )
     found: list[Path] = []
     if any(sign in pattern for sign in "*?["):
         root = Path(path.anchor)

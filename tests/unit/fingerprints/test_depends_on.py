@@ -1,6 +1,7 @@
 """What the code does not show can be declared, and counts like all else."""
 
 import json
+import os
 import sys
 from importlib import metadata
 
@@ -58,10 +59,12 @@ def test_a_pattern_stands_for_many_files_and_a_new_one_counts(tmp_path):
         ({"files": ["nothing.txt"]}, "nothing.txt matches no file"),
         ({"files": ["nothing/*.txt"]}, r"nothing/\*.txt matches no file"),
         ({"files": ["."]}, "is a directory"),
+        ({"files": ["pipe"]}, "pipe is not a file"),
         ({"packages": ["no-such-package-anywhere"]}, "no-such-package-anywhere is not installed"),
     ],
 )
 def test_what_is_not_there_is_an_error_with_its_name(tmp_path, declared, said):
+    os.mkfifo("pipe")
     with pytest.raises(limpet.LimpetError, match=said):
         run(declared)
     assert not (tmp_path / "run").exists()

@@ -120,6 +120,7 @@ def test_kill_9_in_a_redo_and_the_same_command_pays_for_nothing_twice(tmp_path):
     assert "cut off" in status.stdout
     assert "to run again: workflow; until then the earlier results are kept" in status.stdout
     assert "the redo is unfinished: cancel it with --keep" in status.stdout
+    assert "to go on, run the same command without --redo…" in status.stdout
     assert re.search(r"^workflow +5/12", status.stdout, re.M)
     assert "in flight when it was cut off, possibly paid for: q5" in status.stdout
     shown = run(tmp_path, "trial", "--json", command="show")

@@ -285,6 +285,28 @@ def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, en
     assert_whole(project)
 
 
+PLAIN = """
+def answer(item):
+    note(item)
+    while not (HERE / "go").exists():
+        time.sleep(0.01)
+    return item.expected
+"""
+
+
+def test_ctrl_c_begins_no_plain_function_that_waits_for_a_worker(tmp_path):
+    project = Project(tmp_path, PLAIN, rows=20, more="pace: 16\nengine: {processes: 2}\n")
+    with project.started() as process:
+        wait_until(lambda: len(project.calls) == 2, "a call in each worker")
+        process.send_signal(signal.SIGINT)
+        said: list[str] = []
+        wait_until(lambda: said.append(process.stderr.readline()) or "stopping" in said[-1], "it")
+        assert "2 calls in flight" in said[-1]
+        project.tell()
+        end(process, 130)
+    assert len(project.calls) == len(project.recorded()) == 2
+
+
 @pytest.mark.parametrize("to", TARGETS)
 @several_workers
 @SLOW

@@ -109,8 +109,8 @@ class CrewWorker:
         return is_open and not (is_plain and self.has_plain)
 
     async def wait_until_idle(self, rest: int) -> None:
-        """Wait until it has no more cells than `rest`, or is lost."""
-        while self.load > rest and not self.is_lost:
+        """Wait until it has no more cells than `rest`, is lost, or will not take those."""
+        while self.load > rest and not (self.is_lost or (rest and self.is_leaving)):
             if self.idle is None or self.idle.done():
                 self.idle = asyncio.get_running_loop().create_future()
             await asyncio.wait({self.idle})

@@ -10,7 +10,7 @@ from limpet.engines.packed_values import packed_argument, unpacked_error, unpack
 from limpet.engines.process_line import ProcessLines
 from limpet.engines.ray.lines import RayLines, variables_of
 from limpet.engines.returned_values import Omissions
-from limpet.engines.sent_steps import sent_step
+from limpet.engines.sent_steps import is_plain, sent_step
 from limpet.engines.spec import Engine, available_processors
 from limpet.engines.staffing import OnEvent
 from limpet.errors import SetupError
@@ -40,6 +40,7 @@ class Place(Protocol):
         secrets: What must not be written, as far as the step said so when it was opened.
         environment: Variables that it set in a worker when it was opened.
         words: Where it runs, in words; empty: here.
+        most: How many of its calls can run at once there; None: any number.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Place(Protocol):
 
     @property
     def words(self) -> str: ...
+    @property
+    def most(self) -> int | None: ...
     async def open(self) -> None: ...
     async def call(self, value: Any, taken: Taken | None = None) -> Output: ...
     async def close(self) -> None: ...
@@ -62,7 +65,7 @@ class Here:
         read: Reads what it returns.
     """
 
-    words = ""
+    words, most = "", None
 
     def __init__(self, step: Workflow | Evaluator, who: str, read: Read) -> None:
         self.name = step.name
@@ -110,6 +113,11 @@ class Elsewhere:
     @property
     def words(self) -> str:
         return self._crew.words
+
+    @property
+    def most(self) -> int | None:
+        # More would only wait for a worker, and begin after the run was told to stop.
+        return self._crew.size if is_plain(self._step) else None
 
     async def open(self) -> None:
         with unattributed():  # that we look at its files is no reading of its set-up
@@ -169,6 +177,11 @@ class SharedCrew:
     def inherits(self) -> bool:
         """Whether its workers have the environment and the working directory of this process."""
         return self._engine.ray is None
+
+    @property
+    def size(self) -> int:
+        """How many workers it has, or will have."""
+        return self._engine.workers if self._crew is None else self._crew.size
 
     @property
     def words(self) -> str:

@@ -65,8 +65,8 @@ class Staffing:
         self._steps: dict[str, SentStep] = {}
         self._plain: set[str] = set()  # steps of which a worker runs one cell at a time
         self._declared: dict[str, tuple[list[str], dict[str, str]]] = {}  # by steps that opened
-        # The cells of each step that wait for a worker, and whether each needs it alone.
-        self._waiting: dict[str, deque[tuple[asyncio.Future[CrewWorker], bool]]] = {}
+        # The cells that wait for a worker: their steps, and whether each needs it alone.
+        self._waiting: deque[tuple[str, bool, asyncio.Future[CrewWorker]]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed_starts = self._failed_setups = 0
         self._failures: list[dict[str, Any]] = []
@@ -228,7 +228,8 @@ class Staffing:
             except BaseException:
                 self.release(worker, step, alone=True)
                 raise
-            if not worker.is_lost:
+            # With the thread of an abandoned call beside it, it would not be alone.
+            if not (worker.is_lost or worker.is_leaving):
                 return worker
             self.release(worker, step, alone=True)
 
@@ -238,7 +239,7 @@ class Staffing:
         if self._broken is not None:
             raise self._broken
         waiting: asyncio.Future[CrewWorker] = self._loop.create_future()
-        self._waiting.setdefault(step, deque()).append((waiting, alone))
+        self._waiting.append((step, alone, waiting))
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -270,19 +271,16 @@ class Staffing:
 
     def _wake(self) -> None:
         """Give workers to the cells that wait for one, the first come first."""
-        for step, cells in list(self._waiting.items()):
-            while cells:
-                waiting, alone = cells[0]
-                if not waiting.done():  # it was not cancelled
-                    if (best := self._best(step)) is not None:
-                        waiting.set_result(self._claim(best, step, alone=alone))
-                    elif self._broken is not None:
-                        waiting.set_exception(self._broken)
-                    else:
-                        break
-                cells.popleft()
-            if not cells:
-                del self._waiting[step]
+        served, self._waiting = self._waiting, deque()
+        for step, alone, waiting in served:
+            if waiting.done():  # it was cancelled
+                continue
+            if (best := self._best(step)) is not None:
+                waiting.set_result(self._claim(best, step, alone=alone))
+            elif self._broken is not None:
+                waiting.set_exception(self._broken)
+            else:
+                self._waiting.append((step, alone, waiting))
 
     # ---- workers that are replaced --------------------------------------------------------------
 
@@ -323,6 +321,7 @@ class Staffing:
         if worker.is_leaving or worker not in self.workers:
             return
         worker.is_leaving = True
+        worker.wake()
         facts = {"worker": worker.name, "threads": int(threads), "cells": len(worker.cells)}
         self._on_event("worker_retired", facts)
         self._begin(self._end_retired(worker))

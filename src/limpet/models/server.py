@@ -327,10 +327,11 @@ class Server:
             shown = self.show(raw[:_MOST_SHOWN].decode(errors="replace"))
             if raw.strip() and "json" not in reply.content_type:
                 kind = self.show(reply.content_type or "untyped")
-                raise PermanentError(
-                    f"{self.where}: the response is {kind}, not JSON: {shown}",
-                    hint="check the address; that of most servers ends with /v1",
-                ) from None
+                what = f"{self.where}: the response is {kind}, not JSON: {shown}"
+                if self._answered:  # a proxy's page, perhaps
+                    raise TransientError(what) from None
+                hint = "check the address; that of most servers ends with /v1"
+                raise PermanentError(what, hint=hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
         return Response(body, lower_cased(reply.headers))
 

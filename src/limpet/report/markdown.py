@@ -268,7 +268,8 @@ def _lines(heads: Heads, comparison: Comparison | None) -> Iterator[str]:
     cells = ([code(step), *(escaped(row[name]) for name in used)] for step, row in rows)
     yield from table(["step", *used], cells)
     run = describe(reader, numbers=summary)
-    yield from bullets([*run.remarks, *enough_lines(run), *standing_lines(run)])
+    stopped = [f"stopped: {run.stop_reason}"] if run.stop_reason else []
+    yield from bullets([*run.remarks, *stopped, *enough_lines(run), *standing_lines(run)])
     yield from _failures(heads)
     for name in heads.table.scores:
         yield from _worst(heads, name)

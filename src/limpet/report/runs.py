@@ -12,6 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from limpet.report.status import standing_lines
 from limpet.report.tables import GAP, INDENT, NONE, cell, plain_table, wrapped
 from limpet.report.words import ago
 from limpet.run.reading import RunReader
@@ -174,6 +175,7 @@ def line_data(run: Description) -> dict[str, Any]:
         "bounds": _with_ends(named(scores, "bounds", "bounds_by_score")),
         "earlier_on_disk": run.earlier_on_disk,
         "used": run.used,
+        "remarks": [*run.remarks, *standing_lines(run)],
     }
 
 

@@ -373,6 +373,8 @@ def _next_step(run: Description) -> str:
         return "for the rest, run the same command without stop_when: finished results are kept"
     if run.state == "limited":
         return "for the rest, run the same command without a limit: finished results are kept"
+    if run.redos:  # with its flag, all of it would be made again
+        return "to go on, run the same command without --redo…: finished results are kept"
     if run.state in ("stopped", "cut off"):
         return "to resume, run the same command again: finished results are kept"
     if run.failed:
@@ -389,7 +391,10 @@ def status_line(run: Description) -> str:
     return " · ".join(parts)
 
 
-_OF_SCORES = ("mean", "interval", "bounds", "interim", "means", "intervals", "bounds_by_score")
+_OF_SCORES = (
+    *("mean", "interval", "bounds", "interim", "labels"),
+    *("means", "intervals", "bounds_by_score", "labels_by_score"),
+)
 
 
 def status_data(run: Description) -> dict[str, Any]:

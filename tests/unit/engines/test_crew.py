@@ -574,3 +574,49 @@ async def test_while_a_suspect_runs_alone_the_others_wait():
     await asyncio.gather(*others)
     assert len(lines) == 3
     await crew.close_step("workflow")
+
+
+@pytest.mark.parametrize("is_hung", [False, True])
+@in_virtual_time
+async def test_a_suspect_does_not_run_beside_the_thread_of_an_abandoned_call(is_hung):
+    where = []
+
+    def act(line, number, argument):
+        line.hear((BEGUN, [number]))
+        loop = asyncio.get_running_loop()
+        if argument == b"guilty":
+            where.append(line.name)
+            loop.call_later(0.1, line.die)
+        else:
+            loop.call_later(0.5, line.done, number)
+
+    crew, lines, _ = await opened(act)
+    arguments = [b"guilty", *[b"innocent"] * 9]
+    calls = [
+        asyncio.ensure_future(crew.call("workflow", f"item {n}", one))
+        for n, one in enumerate(arguments)
+    ]
+    await asyncio.sleep(0.35)  # it waits until a worker has nothing else
+    if is_hung:
+        lines[2].hear((HUNG, 1))
+    await asyncio.wait(calls)
+    assert len(where) == 3
+    assert (where[-1] == "worker 2") is not is_hung
+    await crew.close_step("workflow")
+
+
+@in_virtual_time
+async def test_plain_functions_of_two_steps_take_turns_as_they_came():
+    took = []
+
+    def act(line, number, argument):
+        took.append(argument)
+        asyncio.get_running_loop().call_later(1, line.done, number)
+
+    crew, _, _ = await opened(act, size=1, is_plain=True)
+    await crew.open(SentStep("score", "a score", b"", None, {}, True))
+    steps = ["workflow", "score", "workflow", "workflow", "score", "workflow"]
+    await asyncio.gather(*(crew.call(step, "an item", step.encode()) for step in steps))
+    assert [step.decode() for step in took] == steps
+    await crew.close_step("score")
+    await crew.close_step("workflow")

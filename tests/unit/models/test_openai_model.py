@@ -307,6 +307,24 @@ def test_a_page_instead_of_json_is_permanent_and_shown_on_one_line():
     assert "\n" not in str(error)
 
 
+def test_a_page_of_a_server_that_has_answered_before_is_transient():
+    async def ask_twice(model):
+        await model.open()
+        await model.ask(ASK)
+        try:
+            await model.ask(ASK)
+        finally:
+            await model.close()
+
+    page = raw(b"<h1>Bad gateway</h1>", headers={"Content-Type": "text/html"})
+    with (
+        model_server(lambda _, number: page if number else "ok") as server,
+        pytest.raises(LimpetError) as caught,
+    ):
+        asyncio.run(ask_twice(at(server)))
+    assert classify(caught.value).kind is FailureKind.TRANSIENT
+
+
 def test_a_server_that_is_not_there_is_said_when_it_is_opened():
     model = openai_api("http://127.0.0.1:9/v1", model="m", key=None)
     with pytest.raises(EndpointDownError):

@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -117,3 +118,29 @@ def test_a_description_has_the_numbers_of_summary_json_and_of_load_run(tmp_path)
         assert describe(reader, numbers=reader.summary()).summary == written
     assert limpet.load_run(tmp_path / "run").summary == written
     assert described_at(tmp_path / "run").scores["exact_match"]["mean"] == 0.25
+
+
+@pytest.mark.parametrize(
+    "damaged", ['{"n": 4, "work', "[]", '{"n": "x", "workflow": [], "evaluators": {"exact": 5}}']
+)
+def test_a_damaged_summary_changes_no_number(tmp_path, damaged):
+    rows = [{"id": f"q{n}", "question": str(n), "answer": "1"} for n in range(4)]
+    limpet.evaluate(rows, lambda question: question, [limpet.exact_match()], run=tmp_path / "run")
+    before = line_data(described_at(tmp_path / "run"))
+    (tmp_path / "run" / "summary.json").write_text(damaged)
+    now = described_at(tmp_path / "run")
+    assert line_data(now) == before
+    assert "exact_match 0.250" in " ".join(drawn(StatusScreen(now)).split())
+
+
+def test_labels_and_remarks_are_in_the_json(tmp_path):
+    rows = [{"id": f"q{n}", "question": str(n)} for n in range(4)]
+    limpet.evaluate(
+        limpet.Dataset(rows, limit=3),
+        lambda question: question,
+        {"mood": lambda output: "good"},
+        run=tmp_path / "run",
+    )
+    run = described_at(tmp_path / "run")
+    assert status_data(run)["scores"]["mood"]["labels"] == {"good": 3}
+    assert line_data(run)["remarks"] == status_data(run)["remarks"]

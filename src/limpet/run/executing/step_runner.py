@@ -138,6 +138,10 @@ class StepRunner:
                 options["concurrency"] = concurrency or _FREE_CONCURRENCY
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
+        if place is not None and place.most is not None:
+            most, asked = place.most, options.get("concurrency", "auto")
+            options["max_concurrency"] = min(most, options.get("max_concurrency", most))
+            options["concurrency"] = asked if asked == "auto" else min(most, asked)
         executor = recorder.executor(function, options)
         executor.quiet = True  # an index among the inputs of this session means nothing to anybody
         if endpoint is not None or is_workflow:

@@ -98,10 +98,7 @@ class Description:
     @property
     def scores(self) -> dict[str, Mapping[str, Any]]:
         """What the summary has of each evaluator."""
-        known = self.summary.get("evaluators")
-        # Somebody may have changed the file that they are read from.
-        pairs = known.items() if isinstance(known, Mapping) else ()
-        return {name: numbers for name, numbers in pairs if isinstance(numbers, Mapping)}
+        return dict(self.summary.get("evaluators", {}))
 
     @property
     def stop_reason(self) -> str | None:
@@ -187,7 +184,16 @@ def _summary(reader: RunReader, numbers: Mapping[str, Any] | None) -> Mapping[st
         return summary_of(reader, numbers)
     if reader.is_running or (reader.state == "cut off" and len(reader) > _MOST_ADDED_UP):
         return {}
-    is_written = reader.is_as_recorded and reader.state != "cut off"
-    if is_written and not reader.layout.people.exists():
-        return reader.summary_written()
+    if reader.is_as_recorded and reader.state != "cut off" and not reader.layout.people.exists():
+        written = reader.summary_written()
+        if _is_summary(written):
+            return written
     return summary_of(reader)
+
+
+def _is_summary(written: Mapping[str, Any]) -> bool:
+    """Return whether a file has the shape of a summary: somebody may have changed it."""
+    scores = written.get("evaluators")
+    if not isinstance(written.get("workflow"), Mapping) or not isinstance(scores, Mapping):
+        return False
+    return all(isinstance(numbers, Mapping) for numbers in scores.values())

@@ -126,9 +126,10 @@ class _Sample:
         if self._lost and self._range is not None:
             found["bounds"] = self._bounds()
         elif self._lost:
-            notes.append(
-                f"without {len(self._lost):,} that failed: declare the range to count them"
-            )
+            failed = len(self._lost) - self._in_flight
+            which = [f"{failed:,} that failed"] if failed else []
+            which += [f"{self._in_flight:,} in flight"] if self._in_flight else []
+            notes.append(f"without {' and '.join(which)}: declare the range to count them")
         if self._trials > 1:
             found |= self._of_trials()
         return found | ({"interval_note": "; ".join(notes)} if notes else {})

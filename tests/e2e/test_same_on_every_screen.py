@@ -56,6 +56,14 @@ def test_answers_that_an_edit_set_aside_are_said_everywhere_with_the_way_back(tm
     assert "earlier" not in run(tmp_path, command="status").stdout
 
 
+def test_why_a_run_stopped_is_said_by_status_and_by_its_report(tmp_path):
+    make(tmp_path, rows=30)
+    edit(tmp_path, WORKS, BROKEN)
+    assert run(tmp_path).returncode == 3
+    [said] = re.findall(r"^stopped: .*$", run(tmp_path, command="status").stdout, re.M)
+    assert f"- {said[:60]}" in markdown(tmp_path)
+
+
 def test_a_redo_that_fails_has_the_same_numbers_on_every_screen(tmp_path):
     make(tmp_path, rows=6)
     assert run(tmp_path).returncode == 0

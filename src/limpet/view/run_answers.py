@@ -14,6 +14,7 @@ from limpet.run.reading.description import Description, describe, unreadable
 from limpet.run.reading.heads import failed_rows
 from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
+from limpet.run.results.summary import NUMBERS
 from limpet.run.watcher import StepSnapshot
 from limpet.text import one_line, text_of
 from limpet.view.label_answers import draw_answer
@@ -153,7 +154,7 @@ def run_data(run: Description) -> dict[str, Any]:
         "sessions": run.sessions,
         "seconds": seconds,
         "seconds_are_all": seconds_are_all,
-        "summary": run.summary,
+        "summary": {name: run.summary[name] for name in NUMBERS if name in run.summary},
         "scores": score_claims(run.summary),
         "steps": [_step(step, run) for step in run.progress.steps],
         "in_flight": _in_flight(run),

@@ -121,7 +121,13 @@ def test_a_description_has_the_numbers_of_summary_json_and_of_load_run(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "damaged", ['{"n": 4, "work', "[]", '{"n": "x", "workflow": [], "evaluators": {"exact": 5}}']
+    "damaged",
+    [
+        '{"n": 4, "work',
+        "[]",
+        '{"n": "x", "workflow": [], "evaluators": {"exact": 5}}',
+        '{"workflow": {}, "evaluators": {}, "bad_rows": 5}',
+    ],
 )
 def test_a_damaged_summary_changes_no_number(tmp_path, damaged):
     rows = [{"id": f"q{n}", "question": str(n), "answer": "1"} for n in range(4)]
@@ -143,4 +149,6 @@ def test_labels_and_remarks_are_in_the_json(tmp_path):
     )
     run = described_at(tmp_path / "run")
     assert status_data(run)["scores"]["mood"]["labels"] == {"good": 3}
-    assert line_data(run)["remarks"] == status_data(run)["remarks"]
+    [remark] = line_data(run)["remarks"]
+    assert remark == "the last session selected 3 of 4 items"
+    assert status_data(run)["remarks"] == [remark]

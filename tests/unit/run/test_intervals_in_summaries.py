@@ -137,6 +137,15 @@ def test_without_a_range_failures_cannot_be_counted_and_that_is_said(tmp_path):
     assert numbers["interval_note"] == "without 1 that failed: declare the range to count them"
 
 
+def test_without_a_range_calls_in_flight_are_not_called_failures(tmp_path):
+    evaluator = as_evaluator(lambda output: output, "score")
+    numbers_of(tmp_path / "run", evaluator, workflow=fails_on(4))
+    with RunReader(tmp_path / "run") as reader:
+        numbers = reader.numbers().summary(3)["evaluators"]["score"]
+    said = "without 1 that failed and 3 in flight: declare the range to count them"
+    assert numbers["interval_note"] == said
+
+
 def test_labels_have_intervals_and_may_stand_beside_numbers(tmp_path):
     def mixed(output):
         return limpet.Score(None if output < 5 else 1.0, label="short" if output < 5 else "long")

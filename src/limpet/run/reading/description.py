@@ -1,6 +1,7 @@
 """What is a run, to whoever shows it? One description, which the terminal, JSON and pages render.
 
-They read no number from anywhere else, so that they cannot differ.
+They take what they say of a run as a whole from nowhere else, so that they cannot differ. Items,
+groups of failures and charts are read on their own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -124,14 +125,13 @@ def describe(
         progress: How far it is; None: without what only its event log tells.
         numbers: The numbers of its results; None: those on disk, if they are of what is there.
     """
-    session, state = reader.session, reader.state
-    progress = reader.counts if progress is None else progress
-    earlier = [one.steps for one in reader.run_file.sessions[:-1]]
+    session, steps_before = reader.session, [one.steps for one in reader.run_file.sessions[:-1]]
+    now = reader.counts if progress is None else progress
     return Description(
         str(reader.path),
-        state,
+        reader.state,
         kind=reader.kind,
-        progress=progress,
+        progress=now,
         summary=_summary(reader, numbers),
         sessions=len(reader.run_file.sessions),
         first_began=reader.run_file.sessions[0].began if reader.run_file.sessions else None,
@@ -140,11 +140,11 @@ def describe(
         worked_s=reader.worked_s,
         retries={
             step.name: step.retries
-            + sum(steps[step.name].retries or 0 for steps in earlier if step.name in steps)
-            for step in progress.steps
+            + sum(steps[step.name].retries or 0 for steps in steps_before if step.name in steps)
+            for step in now.steps
         },
         holder=reader.holder,
-        cut_off=reader.cut_off_calls(),
+        cut_off=[] if progress is None else reader.cut_off_calls(),
         selected=None if session.selected is None else (session.selected, session.of or 0),
         redos=reader.counting.redos,
         by_current_version=reader.by_current_version,
@@ -156,7 +156,7 @@ def describe(
 
 
 def described_at(path: Path) -> Description:
-    """Describe a run without reading its answers: there may be a hundred runs."""
+    """Describe a run as a line of a list: there may be a hundred runs."""
     try:
         with RunReader(path) as reader:
             return describe(reader)
@@ -175,7 +175,8 @@ def summary_of(reader: RunReader, numbers: Mapping[str, Any] | None = None) -> d
     more: dict[str, Any] = {"stop_reason": None, "bad_rows": []}
     if reader.session.ended and not reader.is_running:
         written = reader.summary_written()
-        more |= {name: part for name, part in written.items() if name not in NUMBERS}
+        if _is_summary(written):
+            more |= {name: part for name, part in written.items() if name not in NUMBERS}
     return {**(reader.summary() if numbers is None else numbers), **more}
 
 
@@ -193,7 +194,8 @@ def _summary(reader: RunReader, numbers: Mapping[str, Any] | None) -> Mapping[st
 
 def _is_summary(written: Mapping[str, Any]) -> bool:
     """Return whether a file has the shape of a summary: somebody may have changed it."""
-    scores = written.get("evaluators")
+    scores, skipped = written.get("evaluators"), written.get("bad_rows", [])
     if not isinstance(written.get("workflow"), Mapping) or not isinstance(scores, Mapping):
         return False
-    return all(isinstance(numbers, Mapping) for numbers in scores.values())
+    is_list = isinstance(skipped, list) and all(isinstance(row, str) for row in skipped)
+    return is_list and all(isinstance(numbers, Mapping) for numbers in scores.values())

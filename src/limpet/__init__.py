@@ -59,11 +59,10 @@ if TYPE_CHECKING:
     from limpet.run.api import aevaluate, evaluate, plan
     from limpet.run.comparing.compare import compare
     from limpet.run.comparing.results import Comparison
-    from limpet.run.evaluation_result import EvaluationResult
+    from limpet.run.evaluation_result import EvaluationResult, load_run
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.run.options import Pace, Redo, Retry, Run
     from limpet.run.planning.plan import Plan
-    from limpet.run.reading.loaded_run import load_run
     from limpet.run.results.map_result import MapResult
     from limpet.run.watcher import Watcher
     from limpet.types import Item, Output, Scale, Score, Usage

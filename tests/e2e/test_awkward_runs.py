@@ -374,5 +374,5 @@ def test_an_evaluation_that_is_called_like_a_file_keeps_its_columns_apart(tmp_pa
         rows, lambda question: question, [limpet.exact_match()], run=tmp_path / "run.json",
         version="1",
     )  # fmt: skip
-    assert result.summary["evaluators"]["exact_match"]["mean"] == 1
+    assert result.summary["scores"]["exact_match"]["mean"] == 1
     assert (tmp_path / "run.json" / "exact_match_output.jsonl").exists()

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import limpet
 from limpet.report.items import group_data, group_lines, grouped
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(12)]
 
@@ -105,7 +105,7 @@ def test_what_failures_say_cannot_harm_the_terminal(tmp_path):
 def test_the_example_has_its_traceback():
     told = "Traceback (most recent call last):\n  File \"app.py\", line 2, in answer\nKeyError: 'x'"
     error = {"class": "mistake", "type": "KeyError", "message": "'x'", "traceback": told}
-    items = [ItemResult(f"q{n}", 0, None, None, status="failed", error=error) for n in range(3)]
+    items = [ItemRecord(f"q{n}", 0, None, None, status="failed", error=error) for n in range(3)]
     (group,) = grouped(items)
     out = io.StringIO()
     Console(file=out, width=200).print(*group_lines(group), sep="\n")

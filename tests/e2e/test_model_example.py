@@ -66,7 +66,7 @@ def test_the_example_asks_a_model_and_counts_tokens_and_cost(folder, model):
     assert (path, authorization) == ("/v1/chat/completions", f"Bearer {KEY}")
     assert body["model"] == "tiny"
     summary = json.loads((folder / "runs/capitals/summary.json").read_text())
-    assert summary["evaluators"]["correct"]["mean"] == pytest.approx(4 / 6)
+    assert summary["scores"]["correct"]["mean"] == pytest.approx(4 / 6)
     asked = len(model.asked)
     assert run(folder, env=env).returncode == 0
     assert len(model.asked) == asked == 7  # six answers and a refusal; nothing is paid twice

@@ -239,7 +239,7 @@ def test_where_a_redo_fails_it_is_said_ends_with_1_and_the_earlier_score_stands(
     failed = run(done, "--redo")
     assert failed.returncode == 1
     assert "workflow: 1 failed when run again; the earlier results are kept" in failed.stderr
-    assert summary(done)["evaluators"]["correct"]["mean"] == 1.0
+    assert summary(done)["scores"]["correct"]["mean"] == 1.0
     assert summary(done)["evaluators"]["correct"]["completed"] == 6
     shown = run(done, "trial", "--failed", command="show")
     assert "1 × workflow, run again: permanent, PermanentError: not now" in shown.stdout

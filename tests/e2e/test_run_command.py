@@ -58,7 +58,7 @@ def test_json_is_one_object_per_event_and_user_output_goes_to_stderr(tmp_path):
     assert scores == [True, True, True]
     assert events[-1]["event"] == "ended"
     assert events[-1]["exit_code"] == 0
-    assert events[-1]["summary"]["evaluators"]["correct"]["mean"] == 1.0
+    assert events[-1]["summary"]["scores"]["correct"]["mean"] == 1.0
     assert done.stderr.count("user code says") == 3
 
 

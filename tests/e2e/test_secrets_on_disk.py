@@ -99,7 +99,7 @@ def test_no_file_and_no_screen_has_the_key_and_the_right_answers_score(tmp_path,
     assert done.returncode == 1, done.stderr
     assert leaks(tmp_path) == []
     summary = json.loads((tmp_path / "run" / "summary.json").read_bytes())
-    assert summary["evaluators"]["right"]["mean"] == 2 / 3
+    assert summary["scores"]["right"]["mean"] == 2 / 3
     # An answer, two failures of the workflow, three reasons and one, three failures of `broken`.
     assert summary["masked"] == 10
     assert "secrets are masked in 10 lines on disk" in done.stderr

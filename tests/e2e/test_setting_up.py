@@ -168,7 +168,7 @@ def test_a_set_up_that_raises_is_a_setup_error_and_harms_nothing(tmp_path, kind)
 def test_a_teardown_that_raises_is_logged_and_harms_nothing(tmp_path, caplog, kind):
     agent = kind(fail="teardown")
     result = limpet.evaluate(ROWS, agent, [limpet.exact_match()], run=tmp_path / "run", version="1")
-    assert result.summary["evaluators"]["exact_match"]["mean"] == 1.0
+    assert result.summary["scores"]["exact_match"]["mean"] == 1.0
     (said,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert "ConnectionError" in said.message
 

@@ -88,7 +88,7 @@ def test_a_bad_reply_is_a_failure_and_paid_for_once(reply, tmp_path):
     with model_server(reply) as server:
         result = run(tmp_path, judge(server), early_stop=False)
     assert result.summary["evaluators"]["right"]["failed"] == {"invalid_reply": 4}
-    assert result.summary["evaluators"]["right"]["mean"] is None
+    assert result.summary["scores"]["right"]["mean"] is None
     assert len(server.requests) == 4
 
 

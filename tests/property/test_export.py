@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from limpet.json_values import decode, encode
 from limpet.report.export import Rows, as_csv, as_jsonl, write_parquet
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 numbers = st.one_of(st.booleans(), st.integers(-(2**70), 2**70), st.floats())
@@ -30,7 +30,7 @@ tables = st.lists(
 
 def rows_of(table):
     items = [
-        ItemResult(f"q{n}", 0, None, None, output, row=row, scores={"good": {"score": 0.5}})
+        ItemRecord(f"q{n}", 0, None, None, output, row=row, scores={"good": {"score": 0.5}})
         for n, (output, row) in enumerate(table)
     ]
     return Rows(SimpleNamespace(evaluators=("good",), items=lambda: iter(items)))

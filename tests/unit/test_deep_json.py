@@ -16,7 +16,7 @@ from limpet.evaluators.protocol import Scored
 from limpet.journal.lines import LineKind, kind_of
 from limpet.json_values import MOST_LEVELS, is_deep_text
 from limpet.models.schema import parse_reply
-from limpet.run.record_fields import RecordNames
+from limpet.run.record_fields import ToolkitNames
 from limpet.run.results.output_files import AnswerRows
 from limpet.transport.parsing import parse_json
 from limpet.view.server import _json as parse_label
@@ -81,7 +81,7 @@ def test_a_line_of_a_journal_is_damaged_and_the_results_around_it_count(tmp_path
     assert {kind_of(line) for line in bad} == {LineKind.BAD}
     column.write_bytes(b"".join([first, *bad, *others]))
     again = limpet.evaluate(rows, answer, [], tmp_path / "run", version="1")
-    assert [item.output for item in again.items] == ["a", "b", "c"]
+    assert [item.output.value for item in again.items] == ["a", "b", "c"]
     assert len(asked) == 3
 
 
@@ -98,7 +98,7 @@ def test_an_output_that_is_too_deep_does_not_match_and_an_expected_value_is_a_mi
 @every_depth
 @every_form
 def test_an_output_that_the_toolkit_would_parse_stays_a_string(form, levels):
-    rows = AnswerRows(RecordNames(), bare=True, as_toolkit=True)
+    rows = AnswerRows(ToolkitNames(), bare=True, as_toolkit=True)
     outputs = [{"generated_answer": output} for output in ('{"a": 1}', form(levels))]
     assert [rows.of_answer(one, "a", 0) for one in outputs] == [{"a": 1}, form(levels)]
 

@@ -314,7 +314,7 @@ def test_a_float_that_is_nan_is_no_score_whatever_it_says(tmp_path, caplog):
     scores = {"one": lambda output: SaysOne("nan"), "nan": lambda output: SaysNan(0.5)}
     result = limpet.evaluate(ROWS, lambda question: question, scores, tmp_path / "run")
     assert result.summary["evaluators"]["one"]["failed"] == {"evaluator": 3}
-    assert result.summary["evaluators"]["nan"]["mean"] == 0.5
+    assert result.summary["scores"]["nan"]["mean"] == 0.5
 
 
 def test_ctrl_c_while_usage_is_read_is_not_swallowed():

@@ -39,7 +39,7 @@ def test_scores_that_sum_beyond_a_float_have_a_mean(scores, mean, tmp_path):
     given = {"plain": lambda output: scores[output], "several": big}
     result = limpet.evaluate(ROWS, lambda question: question, given, tmp_path / "run")
     summary = strict((tmp_path / "run" / "summary.json").read_text())
-    assert summary["evaluators"]["plain"]["mean"] == pytest.approx(mean)
+    assert summary["scores"]["plain"]["mean"] == pytest.approx(mean)
     assert summary["evaluators"]["several"]["means"] == pytest.approx({"one": mean, "two": mean})
     written = exported(tmp_path / "run", "plain")
     assert written["average_score"] == pytest.approx(mean)
@@ -99,4 +99,4 @@ def test_items_with_unlike_numbers_of_huge_scores_have_a_mean(tmp_path):
         ROWS[:3], answer, [size], tmp_path / "run", trials=2, version="1", pace=1, retry=0,
         early_stop=False,
     )  # fmt: skip
-    assert result.summary["evaluators"]["size"]["mean"] == pytest.approx(1e308 / 3 * 2)
+    assert result.summary["scores"]["size"]["mean"] == pytest.approx(1e308 / 3 * 2)

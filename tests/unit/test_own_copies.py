@@ -140,7 +140,7 @@ def test_what_a_workflow_changes_after_it_returned_is_not_recorded_or_scored(tmp
     )
     told = sorted(len(one["generated_answer"]["answers"]) for one in lines(tmp_path / "run"))
     assert told == sorted(scored) == [1, 2, 3]
-    assert sorted(len(one.output["answers"]) for one in result.items) == [1, 2, 3]
+    assert sorted(len(one.output.value["answers"]) for one in result.items) == [1, 2, 3]
 
 
 # ---- evaluators ---------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_what_a_hook_changes_is_not_scored(tmp_path):
         version="1",
         watcher=spoil,
     )
-    assert result.summary["evaluators"]["untouched"]["mean"] == 1.0
+    assert result.summary["scores"]["untouched"]["mean"] == 1.0
 
 
 # ---- maps ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.run.evaluation_result import EvaluationResult
-from limpet.run.results.score_words import claim_of, mean
+from limpet.run.results.score_words import mean, scores_of
 from limpet.text import count, one_line
 
 if TYPE_CHECKING:
@@ -47,34 +47,32 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
     What failed counts as worst. Where lower is better, the limit is a ceiling.
     """
     name, part = floor.name
-    numbers = result.summary["evaluators"][name]
-    means = numbers.get("means", {})
-    value, _, bounds = claim_of(numbers, part)
-    known = ", ".join(one_line(f"{name}.{known}") for known in means)
-    if value is None and part is None and means:
-        return f"{name} has several scores: --fail-under needs one of {known}"
-    if value is None and means:
-        return f"--fail-under {floor.name}: {name} has no such score, but {known}"
-    lost = sum(numbers["failed"].values()) + sum(result.summary["workflow"]["failed"].values())
+    evaluator = result.summary["evaluators"][name]
+    scores = scores_of(result.summary, name)
+    score = scores.pop(str(floor.name), {})
+    value, bounds = score.get("mean"), score.get("bounds")
+    several = [one_line(other) for other in scores if other != name]
+    if value is None and part is None and several:
+        return f"{name} has several scores: --fail-under needs one of {', '.join(several)}"
+    if value is None and several:
+        return f"--fail-under {floor.name}: {name} has no such score, but {', '.join(several)}"
+    lost = sum(evaluator["failed"].values()) + sum(result.summary["workflow"]["failed"].values())
     if value is None:
         counted = f": {count(lost, 'failure')} counted as worst" if lost else ""
         return f"{floor.name} has no mean to compare with {floor.least:g}{counted}"
-    of_parts = numbers.get("without_by_score", {})
-    if without := numbers.get("without", 0) if part is None else of_parts.get(part, 0):
-        scored = count(numbers["completed"], "answer")
-        have = f"only {numbers['completed'] - without:,} of {scored} that {name} scored have it"
+    if without := score.get("without", 0):
+        scored = count(score["completed"], "answer")
+        have = f"only {score['completed'] - without:,} of {scored} that {name} scored have it"
         return f"{floor.name} is {mean(value)}, but {have}: --fail-under needs a number for each"
     if lost and not bounds:
-        notes = numbers.get("interval_notes", {})
-        note = numbers.get("interval_note") if part is None else notes.get(part)
-        why = note if "range" in numbers else "declare its range"
+        why = score.get("interval_note") if "range" in score else "declare its range"
         failures = count(lost, "failure")
         return f"{floor.name} is {mean(value)}, but {failures} cannot be counted as worst: {why}"
     counted = ""
     if bounds:
         value, many = bounds["worst"], count(bounds["missing"], "failure")
         counted = f" with {many} counted as worst"
-    if numbers.get("higher_is_better", True):
+    if score.get("higher_is_better", True):
         too_low = f"{floor.name} is {mean(value)}{counted}, below {floor.least:g}"
         return too_low if value < floor.least else None
     too_high = f"{floor.name} is {mean(value)}{counted}, above {floor.least:g} (lower is better)"

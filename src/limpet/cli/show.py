@@ -25,7 +25,7 @@ from limpet.report.items import (
 )
 from limpet.report.runs import VariantsTable, row_on_disk, variant_data
 from limpet.report.status import score_words_of, standing_lines
-from limpet.report.summary import claim_lines, note_lines
+from limpet.report.summary import claim_lines, interval_notes
 from limpet.report.tables import put, put_json, wrapped
 from limpet.report.terminal import busy, say, stdout_console
 from limpet.report.words import shown
@@ -41,7 +41,7 @@ from limpet.run.reading.find_run import (
 from limpet.run.reading.run_results import worst_cells
 from limpet.run.results.filters import Filter, check_fields, filter_of
 from limpet.run.results.groups import groups_by, sort_groups
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.text import count, one_line
 
 _SCREENFUL = 20
@@ -163,17 +163,17 @@ def _read_where(conditions: Iterable[str]) -> dict[str, list[str]]:
 class _Counted:
     """Items, counted as they pass."""
 
-    def __init__(self, items: Iterable[ItemResult]) -> None:
+    def __init__(self, items: Iterable[ItemRecord]) -> None:
         self._items = items
         self.number = 0
 
-    def __iter__(self) -> Iterator[ItemResult]:
+    def __iter__(self) -> Iterator[ItemRecord]:
         for item in self._items:
             self.number += 1
             yield item
 
 
-def _matching(reader: RunReader, wanted: Filter) -> Iterator[ItemResult]:
+def _matching(reader: RunReader, wanted: Filter) -> Iterator[ItemRecord]:
     if wanted.is_only_worst and wanted.sort is not None and wanted.worst is not None:
         worst = worst_cells(reader, wanted.sort, wanted.worst, highest=wanted.descending)
         return reader.items_at(worst)
@@ -184,7 +184,7 @@ def _say_scores(run: Description) -> None:
     """Print the means of the whole run below its items."""
     if scores := score_words_of(run):
         put(*wrapped(scores, stdout_console().width, 0))
-        put(*map(Text, (*note_lines(run.scores), *claim_lines(run.scores))))
+        put(*map(Text, (*interval_notes(run.scores), *claim_lines(run.scores))))
 
 
 def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
@@ -215,10 +215,8 @@ def _labels_known(reader: RunReader, wanted: Filter) -> str:
     """Return the end of a message: which labels there are, if the wanted one is none of them."""
     if wanted.label is None:
         return ""
-    known: dict[str, None] = {}
-    for numbers in reader.summary()["evaluators"].values():
-        for labels in (numbers.get("labels", {}), *numbers.get("labels_by_score", {}).values()):
-            known |= dict.fromkeys(labels)
+    scores = reader.summary()["scores"].values()
+    known = dict.fromkeys(label for score in scores for label in score.get("labels", ()))
     if wanted.label in known:
         return ""
     return f"; labels: {', '.join(map(one_line, list(known)[:_SCREENFUL])) or 'none'}"

@@ -28,7 +28,17 @@ from limpet.run.executing.outcomes import masked_record
 from limpet.run.options import as_run
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
-from limpet.run.record_fields import ANSWER, TRACE, RecordNames, answer_record, digests_of
+from limpet.run.record_fields import (
+    ANSWER,
+    RETURNED,
+    ROW,
+    TOOLKIT_ANSWER,
+    TOOLKIT_TRACE,
+    TRACE,
+    ToolkitNames,
+    answer_record,
+    digests_of,
+)
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
@@ -49,7 +59,7 @@ class _Target(NamedTuple):
     dataset: LoadedDataset
     trials: int
     workflow: Workflow
-    names: RecordNames
+    names: ToolkitNames
     prices: Prices | None
 
 
@@ -183,7 +193,11 @@ def _matched(
     by_number = {_as_number(id_): work_item for id_, work_item in by_id.items()}
     by_number.pop(None, None)
     answer = target.names.answer
-    for row in rows:
+    for given in rows:
+        # A line of our own column has the row in a field of its own.
+        row = given
+        if "_limpet" in given and ROW in given:
+            row = {**target.names.row(given), "_limpet": given["_limpet"]}
         written = _first(row, target.names.id, "id")
         if written is None:
             report.skip(NO_ID, "?")
@@ -195,7 +209,7 @@ def _matched(
             report.skip(NO_ITEM, id_)
         elif known.item.input != row.get(target.dataset.roles.input):
             report.skip(OTHER_INPUT, id_)
-        elif not is_answer(_first(row, answer, ANSWER)):
+        elif not is_answer(_first(row, answer, TOOLKIT_ANSWER)):
             report.skip(NO_ANSWER, id_)
         else:
             yield known, row
@@ -234,12 +248,12 @@ async def _append(
     waiting = []
     for key, (work_item, row) in chosen.items():
         item = work_item.item
-        steps = _first(row, names.trace, TRACE)
+        steps = _first(row, names.trace, TOOLKIT_TRACE)
         trace = trace_of(steps)
-        answer = _first(row, names.answer, ANSWER)
-        record = kept_form(answer_record(names, item.id, item.row, answer, trace))
-        digests = digests_of(record[names.answer], record[names.trace]) | names.facts
-        record, masking = masked_record(mask, record, (names.answer, names.trace))
+        answer = _first(row, names.answer, TOOLKIT_ANSWER)
+        record = kept_form(answer_record(item.id, item.row, answer, trace))
+        digests = digests_of(record[ANSWER], record[TRACE])
+        record, masking = masked_record(mask, record, RETURNED)
         cell = Cell(WORKFLOW, item.id, work_item.trial, key)
         usage = usage_facts(_usage_of(row, trace), target.prices)
         facts = {"imported": name, **digests, **masking, **usage}

@@ -11,8 +11,8 @@ from limpet.report.items import error_words, item_data, traceback_lines
 from limpet.report.tables import Indented
 from limpet.report.words import duration, in_full, moment, shown
 from limpet.run.reading.items import WholeItem
-from limpet.run.record_fields import fields_of
-from limpet.run.results.score_words import agreement_of, values_words, votes_words
+from limpet.run.record_fields import ANSWER
+from limpet.run.results.score_words import agreement_of, score_data, values_words, votes_words
 from limpet.text import count, money, one_line
 
 # ---- What happened inside an answer and a score? Events of a trace, replies of judges, tokens.
@@ -202,7 +202,7 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
         if votes and isinstance(more, Mapping):
             more = {name: value for name, value in more.items() if name not in _OF_VOTES}
             votes = f"{votes} · {agreement_of(score):.0%} agree"
-        for name, value in (("reasoning", score.get("reasoning")), ("votes", votes),
+        for name, value in (("explanation", score.get("explanation")), ("votes", votes),
                             ("metadata", more)):  # fmt: skip
             if value:
                 label = " ".join(filter(None, (one_line(part), name)))
@@ -213,7 +213,7 @@ def _answer_lines(entry: Entry) -> Any:
     record = entry.record
     if not isinstance(record, Mapping):
         return record
-    return record.get(fields_of(entry)[0], record.get("output"))
+    return record.get(ANSWER)
 
 
 def whole_data(whole: WholeItem) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def whole_data(whole: WholeItem) -> dict[str, Any]:
             {
                 "at": earlier.entry.facts.get("at"),
                 "output": _answer_lines(earlier.entry),
-                "scores": {name: entry.record for name, entry in earlier.scores.items()},
+                "scores": score_data({name: one.record for name, one in earlier.scores.items()}),
             }
             for earlier in whole.earlier
         ],

@@ -9,15 +9,21 @@ from rich.text import Text
 from limpet.report.tables import Indented, ScoreTable, cell
 from limpet.report.words import in_full, p_value, shown
 from limpet.run.executing.guards import alike
-from limpet.run.results.item_result import ItemResult
-from limpet.run.results.score_words import ScoreName, parts_of, score_words, values_words
+from limpet.run.results.item_record import ItemRecord
+from limpet.run.results.score_words import (
+    ScoreName,
+    parts_of,
+    score_data,
+    score_words,
+    values_words,
+)
 from limpet.text import one_line
 
 # ---- What are the results of a run's items? As tables and as data. ------------------------------
 
 
 def items_table(
-    items: Sequence[ItemResult], names: Sequence[ScoreName], *, trials: bool, reasons: bool
+    items: Sequence[ItemRecord], names: Sequence[ScoreName], *, trials: bool, reasons: bool
 ) -> ScoreTable:
     """Return a table of items with these scores.
 
@@ -44,7 +50,7 @@ def items_table(
 
 
 def score_names(
-    items: Iterable[ItemResult], evaluators: Iterable[str], only: ScoreName | None = None
+    items: Iterable[ItemRecord], evaluators: Iterable[str], only: ScoreName | None = None
 ) -> list[ScoreName]:
     """Return the names of all scores of the items, of each evaluator at least one."""
     names: dict[str, dict[ScoreName, None]] = {name: {} for name in evaluators}
@@ -69,7 +75,7 @@ def error_words(error: Mapping[str, Any]) -> str:
     return one_line(f"{error.get('class')}: {error.get('message')}")
 
 
-def _output(item: ItemResult) -> Text:
+def _output(item: ItemRecord) -> Text:
     if item.is_completed:
         return cell(shown(item.output))
     if item.error is None:
@@ -77,14 +83,14 @@ def _output(item: ItemResult) -> Text:
     return cell(f"failed, {error_words(item.error)}", style="yellow")
 
 
-def _words(item: ItemResult, name: ScoreName) -> str:
+def _words(item: ItemRecord, name: ScoreName) -> str:
     """Return a score of an item in a few words; empty if there is none."""
     if name.evaluator in item.score_errors:
         return "failed"
     return ", ".join(values_words(record) for record in name.records(item.scores))
 
 
-def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str, str]]:
+def _reasons(item: ItemRecord, names: Sequence[ScoreName]) -> Iterator[tuple[str, str]]:
     """Yield why an item has its scores, or why it has none."""
     for name in names:
         error = item.score_errors.get(name.evaluator)
@@ -92,15 +98,13 @@ def _reasons(item: ItemResult, names: Sequence[ScoreName]) -> Iterator[tuple[str
             yield one_line(name.evaluator), error_words(error)
             continue
         for record in name.records(item.scores):
-            if reasoning := record.get("reasoning"):  # one of several scores without any has {}
+            if why := record.get("explanation"):
                 # A tie has the reasons of both sides, on lines of their own.
-                text = (
-                    " · ".join(reasoning.splitlines()) if isinstance(reasoning, str) else reasoning
-                )
+                text = " · ".join(why.splitlines()) if isinstance(why, str) else why
                 yield one_line(name.part or name.evaluator), shown(text)
 
 
-def item_data(item: ItemResult) -> dict[str, Any]:
+def item_data(item: ItemRecord) -> dict[str, Any]:
     """Return an item as JSON data."""
     return {
         "id": item.id,
@@ -109,7 +113,7 @@ def item_data(item: ItemResult) -> dict[str, Any]:
         "input": item.input,
         "expected": item.expected,
         "output": item.output,
-        "scores": item.scores,
+        "scores": score_data(item.scores),
         "error": item.error,
         "score_errors": item.score_errors,
         "attempts": item.attempts,
@@ -153,39 +157,43 @@ def difference_lines(
     """Return which groups differ from the rest by more than chance, a line each."""
     lines, is_tested = [], False
     for group in groups:
-        for evaluator, numbers in group["evaluators"].items():
-            by_part = {None: numbers.get("from_rest"), **numbers.get("from_rest_by_score", {})}
-            for part, about in by_part.items():
-                name = ScoreName(evaluator, part)
-                if about is None or only not in (None, name, ScoreName(evaluator)):
-                    continue
-                is_tested = True
-                if about["p_adjusted"] <= _BY_CHANCE:
-                    way = "above" if about["difference"] > 0 else "below"
-                    value = shown(group["value"]) or "–"
-                    apart = f"{abs(about['difference']):.3g} {way} the rest"
-                    p = p_value(about["p_adjusted"]).replace("<", "< ")
-                    lines.append(f"{value}: {one_line(str(name))} is {apart} (p {p})")
+        for name, score in group["scores"].items():
+            about = score.get("from_rest")
+            if about is None or not _is_wanted(name, score, only):
+                continue
+            is_tested = True
+            if about["p_adjusted"] <= _BY_CHANCE:
+                way = "above" if about["difference"] > 0 else "below"
+                value = shown(group["value"]) or "–"
+                apart = f"{abs(about['difference']):.3g} {way} the rest"
+                p = p_value(about["p_adjusted"]).replace("<", "< ")
+                lines.append(f"{value}: {one_line(name)} is {apart} (p {p})")
     adjusted = "p values adjusted by Benjamini–Hochberg"
     if is_tested:
         lines = [*lines, adjusted] if lines else [f"no group differs from the rest ({adjusted})"]
     return [*lines, *_grouped(groups, only)]
 
 
+def _is_wanted(name: str, score: Mapping[str, Any], only: ScoreName | None) -> bool:
+    """Return whether `only` names this score, or its evaluator."""
+    return only is None or str(only) in (name, score["evaluator"])
+
+
 def _grouped(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> Iterator[str]:
     """Yield which scores count the items of a group together: their intervals are wider."""
-    for name, numbers in groups[0]["evaluators"].items() if groups else ():
-        if (field := numbers.get("group")) and (only is None or only.evaluator == name):
-            yield f"{one_line(name)}: items of one {one_line(field)} count together (group)"
+    scores = groups[0]["scores"].values() if groups else ()
+    fields = {score["evaluator"]: score.get("group") for score in scores}
+    for name, group in fields.items():
+        if group and (only is None or only.evaluator == name):
+            yield f"{one_line(name)}: items of one {one_line(group)} count together (group)"
 
 
 def _field_words(group: Mapping[str, Any], only: ScoreName | None) -> dict[str, str]:
     return {
-        one_line(str(name)): words
-        for evaluator, numbers in group["evaluators"].items()
-        if numbers["completed"]  # else the names of its scores are not known here
-        for part, words in score_words(numbers).items()
-        if only in (None, name := ScoreName(evaluator, part), ScoreName(evaluator))
+        one_line(name): score_words(score)
+        for name, score in group["scores"].items()
+        if score["completed"]  # else the names of the evaluator's scores are not known here
+        if _is_wanted(name, score, only)
     }
 
 
@@ -230,7 +238,7 @@ class FailureGroup:
         return [f"{one_line(id_)} (trial {trial})" for id_, trial in pairs]
 
 
-def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[FailureGroup]:
+def grouped(items: Iterable[ItemRecord], step: str | None = None) -> list[FailureGroup]:
     """Group failures by cause, the most frequent first; None includes all steps."""
     groups: dict[tuple[str, str], FailureGroup] = {}
     for item in items:
@@ -243,7 +251,7 @@ def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[Failur
     return sorted(groups.values(), key=lambda group: -len(group.ids))
 
 
-def _failures(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _failures(item: ItemRecord) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if item.error is not None:
         yield "workflow", item.error
     yield from item.score_errors.items()

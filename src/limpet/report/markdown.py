@@ -308,7 +308,7 @@ def _failures(heads: Heads) -> Iterator[str]:
 def _worst(heads: Heads, name: ScoreName) -> Iterator[str]:
     """Yield the items with the worst of a score, folded."""
     scores = heads.table.scores[name].reshape(-1)
-    known = heads.summary()["evaluators"].get(name.evaluator, {})
+    known = heads.summary()["scores"].get(str(name), {})
     sort = str(name) if known.get("higher_is_better", True) else f"-{name}"
     places = HeadQuery(sort=sort).ordered(heads.table, np.flatnonzero(~np.isnan(scores)))
     rows = [

@@ -18,45 +18,16 @@ from limpet.report.words import ago
 from limpet.run.reading import RunReader
 from limpet.run.reading.description import Description, described_at
 from limpet.run.reading.find_run import VariantRun, variants_in
-from limpet.run.results.score_words import ScoreName, headline, label_counts, score_words
+from limpet.run.results.score_words import claims_of, headline, label_counts, score_words
 from limpet.text import one_line
-
-
-def named(scores: Mapping[str, Mapping[str, Any]], of_one: str, of_several: str) -> dict[str, Any]:
-    """Return what each score has, by its name: like `judge`, or `judge.quality` of several."""
-    found = {}
-    for name, numbers in scores.items():
-        several = numbers.get(of_several, {})
-        if numbers.get(of_one) is not None or not several:
-            found[name] = numbers.get(of_one)
-        found |= {str(ScoreName(name, part)): value for part, value in several.items()}
-    return found
-
-
-def some(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those that are not empty."""
-    return {name: value for name, value in values.items() if value}
-
-
-def _with_ends(intervals: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the intervals; a script may have changed the file that they are read from."""
-    return {
-        name: value
-        for name, value in intervals.items()
-        if isinstance(value, dict)
-        and all(isinstance(value.get(end), (int, float)) for end in ("low", "high"))
-    }
 
 
 def _in_words(run: Description) -> dict[str, str]:
     """Return the means of a run by name; what has only labels has their counts."""
-    words, data = {}, line_data(run)
-    for name in {**data["means"], **data["labels"]}:
-        value, labels = data["means"].get(name), data["labels"].get(name)
-        about = {"mean": value, "interval": data["intervals"].get(name),
-                 "bounds": data["bounds"].get(name)}  # fmt: skip
-        counts = f"({label_counts(labels)})" if value is None and labels else headline(about)
-        words[one_line(name)] = counts
+    words = {}
+    for name, score in run.scores.items():
+        labels = score.get("labels") if score.get("mean") is None else None
+        words[one_line(name)] = f"({label_counts(labels)})" if labels else headline(score)
     return words
 
 
@@ -158,21 +129,17 @@ def _below(line: Description, width: int) -> Iterator[Padding]:
 
 def line_data(run: Description) -> dict[str, Any]:
     """Return a run as JSON data."""
-    scores = run.scores
     return {
         "run": run.run,
         "state": run.state,
         "done": run.done,
         "total": run.asked,
         "failed": run.failed,
-        "means": named(scores, "mean", "means"),
+        "scores": claims_of(run.scores),
         "by_current_version": run.by_current_version and run.by_current_version[0],
         "last_at": run.last_at,
         "why": run.why,
-        "labels": some(named(scores, "labels", "labels_by_score")),
         "tags": run.tags,
-        "intervals": _with_ends(named(scores, "interval", "intervals")),
-        "bounds": _with_ends(named(scores, "bounds", "bounds_by_score")),
         "earlier_on_disk": run.earlier_on_disk,
         "used": run.used,
         "remarks": [*run.remarks, *standing_lines(run)],
@@ -264,21 +231,15 @@ def _columns(rows: Sequence[VariantRow]) -> dict[str, list[str]]:
 
 def _means(summary: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the means of a variant, or the counts of labels, by the names of the scores."""
-    return {
-        str(ScoreName(name, part)): words
-        for name, numbers in (summary or {}).get("evaluators", {}).items()
-        for part, words in score_words(numbers).items()
-    }
+    scores = (summary or {}).get("scores", {})
+    return {name: score_words(score) for name, score in scores.items()}
 
 
 def variant_data(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the means of a variant by the names of the scores, and its numbers, as JSON data."""
-    scores = summary["evaluators"]
-    found: dict[str, Any] = {"means": named(scores, "mean", "means")}
-    for one, several in (("interval", "intervals"), ("bounds", "bounds_by_score")):
-        found[f"{one.rstrip('s')}s"] = some(named(scores, one, several))
+    """Return the scores of a variant by name, and its numbers, as JSON data."""
     more = variant_numbers(summary)
-    return found | {name.replace("/", "_per_"): number for name, number in more.items()}
+    numbers = {name.replace("/", "_per_"): number for name, number in more.items()}
+    return {"scores": claims_of(summary["scores"]), **numbers}
 
 
 def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:

@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.summary import claim_lines, masked_words, note_lines, used_words
+from limpet.report.summary import claim_lines, interval_notes, masked_words, used_words
 from limpet.report.tables import cell, plain_table, wrapped
 from limpet.report.words import (
     ago,
@@ -23,7 +23,7 @@ from limpet.report.words import (
 from limpet.run.planning.plan import HOW_TO_CANCEL
 from limpet.run.reading.description import Description
 from limpet.run.results.score_numbers import earlier_words
-from limpet.run.results.score_words import ScoreName, people_notes, score_words, stop_when_lines
+from limpet.run.results.score_words import claims_of, people_notes, score_words, stop_when_lines
 from limpet.run.run_file import to_data
 from limpet.run.session_view import so_far_data, so_far_words
 from limpet.run.watcher import Snapshot, StepSnapshot
@@ -220,7 +220,7 @@ class StatusScreen:
         yield Text("")
         if scores := score_words_of(run):
             yield from wrapped(scores, options.max_width, 0)
-            yield from map(Text, (*note_lines(run.scores), *claim_lines(run.scores)))
+            yield from map(Text, (*interval_notes(run.scores), *claim_lines(run.scores)))
             yield Text("")
         for line in _lines(run):
             yield Text(line)
@@ -229,10 +229,9 @@ class StatusScreen:
 def score_words_of(run: Description) -> dict[str, str]:
     """Return the scores of a run that is not running, by name."""
     return {
-        one_line(str(ScoreName(name, part))): words
-        for name, numbers in run.scores.items()
-        if numbers.get("completed")
-        for part, words in score_words(numbers).items()
+        one_line(name): score_words(score)
+        for name, score in run.scores.items()
+        if score["completed"]
     }
 
 
@@ -301,10 +300,8 @@ def _unlogged_remarks(run: Description) -> list[str]:
 
 def _people_lines(run: Description) -> Iterator[str]:
     """Yield the means of judges as people's labels correct them."""
-    for name, numbers in run.scores.items():
-        for part in (None, *numbers.get("calibrated_by_score", {})):
-            for note in people_notes(numbers, part):
-                yield f"{one_line(str(ScoreName(name, part)))}: {note}"
+    for name, score in run.scores.items():
+        yield from (f"{one_line(name)}: {note}" for note in people_notes(score))
 
 
 def enough_lines(run: Description) -> list[str]:
@@ -391,12 +388,6 @@ def status_line(run: Description) -> str:
     return " · ".join(parts)
 
 
-_OF_SCORES = (
-    *("mean", "interval", "bounds", "interim", "labels"),
-    *("means", "intervals", "bounds_by_score", "labels_by_score"),
-)
-
-
 def status_data(run: Description) -> dict[str, Any]:
     """Return the state of a run as JSON data."""
     who = run.holder
@@ -417,10 +408,7 @@ def status_data(run: Description) -> dict[str, Any]:
             {"step": call.step, "id": call.id, "attempt": call.attempt, "at": call.at}
             for call in run.cut_off
         ],
-        "scores": {
-            name: {part: numbers[part] for part in _OF_SCORES if part in numbers}
-            for name, numbers in run.scores.items()
-        },
+        "scores": claims_of(run.scores),
         "used": run.used,
         "selected": run.selected and run.selected[0],
         "redo": [to_data(redo) for redo in run.redos],

@@ -18,12 +18,11 @@ from limpet.report.words import (
 from limpet.run.results.costs import gap_lines, used_by
 from limpet.run.results.score_numbers import EARLIER_ON_DISK, current, earlier_words
 from limpet.run.results.score_words import (
-    ScoreName,
-    claim_of,
     headline,
     label_counts,
     of_completed,
     people_notes,
+    scores_of,
     span,
     stop_when_lines,
 )
@@ -50,144 +49,130 @@ def summary_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, st
     yield "workflow", _counts(workflow, asked)
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
-        yield one_line(name), {**_counts(numbers, asked, lost), _MEAN: _mean(numbers)}
-        means, labels = numbers.get("means", {}), numbers.get("labels_by_score", {})
-        for part in {**means, **labels}:
-            shares = numbers.get("label_intervals_by_score", {}).get(part)
-            notes = [*_about_mean(numbers, part), label_counts(labels.get(part, {}), shares)]
-            notes += people_notes(numbers, part)
+        scores = scores_of(summary, name)
+        only = scores.pop(name, {})
+        mean = "" if only.get("mean") is None and (scores or only.get("labels")) else headline(only)
+        yield one_line(name), {**_counts(numbers, asked, lost, only), _MEAN: mean}
+        for full_name, score in scores.items():
             words = {
-                _MEAN: headline(numbers, part) if part in means else "",
-                "note": " · ".join(filter(None, notes)),
+                _MEAN: "" if score["mean"] is None else headline(score),
+                "note": " · ".join(filter(None, _score_notes(score))),
             }
+            part = full_name.removeprefix(f"{name}.")
             yield f"  {one_line(part)}", {**dict.fromkeys(SUMMARY_HEADS, ""), **words}
 
 
-def _mean(numbers: Mapping[str, Any]) -> str:
-    """Return the mean of an evaluator; empty if it gives labels or several scores instead."""
-    others = ("labels", "means", "labels_by_score")
-    return "" if numbers["mean"] is None and any(map(numbers.get, others)) else headline(numbers)
-
-
-def _about_mean(numbers: Mapping[str, Any], part: str | None = None) -> Iterator[str]:
-    """Yield what to know beside a mean: how many it is of, and why it has no interval."""
-    if beside := of_completed(numbers, part):
+def _score_notes(score: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what to know beside a score: how many it is of, why it has no interval, its labels."""
+    if beside := of_completed(score):
         yield beside
-    value, *_ = claim_of(numbers, part)
-    if numbers.get("interim") and value is not None:
+    if score.get("interim") and score["mean"] is not None:
         yield "so far"
-    notes = numbers.get("interval_notes", {})
-    if note := numbers.get("interval_note") if part is None else notes.get(part):
-        yield note
+    yield score.get("interval_note", "")
+    yield label_counts(score.get("labels", {}), score.get("label_intervals"))
+    yield from people_notes(score)
 
 
-def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, str]:
-    """Return the counts of a step; `lost` items have no answer, so they get no score."""
+def _counts(
+    numbers: Mapping[str, Any],
+    asked: int,
+    lost: int = 0,
+    score: Mapping[str, Any] | None = None,
+) -> dict[str, str]:
+    """Return the counts of a step.
+
+    Args:
+        numbers: What the summary has of it.
+        asked: How many cells it has.
+        lost: How many items have no answer, so they get no score.
+        score: The only score of an evaluator; empty: it has several; None: the workflow.
+    """
     done, failed, not_run = current(numbers)
     return {
         "done": f"{done:,}/{asked - lost:,}",
         "failed": f"{failed:,}" if failed else "",
         "not run": f"{not_run - lost:,}" if not_run - lost else "",
         _MEAN: "",
-        "note": " · ".join(_notes(numbers, lost)),
+        "note": " · ".join(filter(None, _notes(numbers, lost, score or {}))),
     }
 
 
-def _notes(numbers: Mapping[str, Any], lost: int) -> Iterator[str]:
-    if lost and not of_completed(numbers):  # else it says how many have one
+def _notes(numbers: Mapping[str, Any], lost: int, score: Mapping[str, Any]) -> Iterator[str]:
+    if lost and not of_completed(score):  # else it says how many have one
         yield without_answer(lost)
-    if "mean" in numbers:
-        yield from _about_mean(numbers)
-        yield from _about_scale(numbers)
-    if labels := numbers.get("labels"):
-        yield label_counts(labels, numbers.get("label_intervals"))
+    if score:
+        yield from _score_notes(score)
+        yield from _about_scale(score)
     if "by_current_version" in numbers:
         yield by_current(numbers["by_current_version"], numbers["completed"])
     if cut_off := numbers.get("cut_off"):
         yield f"{cut_off:,} cut off"
     if left := sum(numbers.get("redo", {}).values()):
         yield f"{left:,} to run again, earlier results kept"
-    yield from _about_judge(numbers)
-
-
-def _about_scale(numbers: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how to read the scores, unless they are from 0 to 1 and higher is better."""
-    if (ends := numbers.get("range")) and tuple(ends) != (0, 1):
-        yield f"scale {ends[0]:g} to {ends[1]:g}"
-    if not numbers.get("higher_is_better", True):
-        yield "lower is better"
-
-
-def _about_judge(numbers: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how far a judge agrees with itself, and with people."""
     if (agreement := numbers.get("agreement")) is not None:
         yield f"votes agree {agreement:.0%}"
     if (flips := numbers.get("flip_rate")) is not None:
         yield f"{flips:.0%} flipped with the order"
-    yield from people_notes(numbers)
+
+
+def _about_scale(score: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how to read a score, unless it is from 0 to 1 and higher is better."""
+    if (ends := score.get("range")) and tuple(ends) != (0, 1):
+        yield f"scale {ends[0]:g} to {ends[1]:g}"
+    if not score.get("higher_is_better", True):
+        yield "lower is better"
 
 
 def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield how the models of each jury voted."""
     for name, numbers in summary["evaluators"].items():
-        by_model = numbers.get("votes_by_model", {}) if numbers.get("labels") else {}
+        only = summary["scores"].get(name, {})
+        by_model = numbers.get("votes_by_model", {}) if only.get("labels") else {}
         votes = [f"{one_line(model)} {label_counts(each)}" for model, each in by_model.items()]
         if votes:
             yield f"votes of {one_line(name)}: {'; '.join(votes)}"
 
 
-def claim_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def claim_lines(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield by which methods the intervals were made, and what several trials say."""
     methods: dict[str, list[str]] = {}
-    has_bounds = False
-    for name, numbers in evaluators.items():
-        by_part = {None: numbers.get("interval"), **numbers.get("intervals", {})}
-        for part, interval in by_part.items():
-            if interval:
-                scores = methods.setdefault(_method_words(numbers, interval), [])
-                scores.append(one_line(str(ScoreName(name, part))))
-        has_bounds |= "bounds" in numbers or "bounds_by_score" in numbers
+    for name, score in scores.items():
+        if interval := score.get("interval"):
+            methods.setdefault(_method_words(score, interval), []).append(one_line(name))
     if methods:
-        words = [f"{each} ({', '.join(scores)})" for each, scores in methods.items()]
+        words = [f"{each} ({', '.join(names)})" for each, names in methods.items()]
         yield f"95% intervals: {'; '.join(words if len(words) > 1 else methods)}"
-    if has_bounds:
-        yield "what failed counts as worst and as best: a failure is never a score"
-    yield from _trial_lines(evaluators)
+    if any("bounds" in score for score in scores.values()):
+        yield "the range covers both extremes: every failed item scored worst, or best"
+    yield from _trial_lines(scores)
 
 
-def _method_words(numbers: Mapping[str, Any], interval: Mapping[str, Any]) -> str:
+def _method_words(score: Mapping[str, Any], interval: Mapping[str, Any]) -> str:
     """Return the method of an interval, with what its groups are: `by 75 groups of document`."""
     method, groups = str(interval["method"]), interval.get("groups")
-    field = one_line(numbers.get("group") or "")
+    field = one_line(score.get("group") or "")
     return method if groups is None else method.replace("groups", f"{groups:,} groups of {field}")
 
 
-def _trial_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _trial_lines(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield what several trials say of each score, and whether more of them would help."""
     helped: dict[str, list[str]] = {}
-    for name, numbers in evaluators.items():
-        by_score = {None: numbers, **numbers.get("trials_by_score", {})}
-        for part, about in by_score.items():
-            score = one_line(str(ScoreName(name, part)))
-            if words := "; ".join(_pass_words(about)):
-                yield f"{score}: {words}"
-            if more := about.get("more_helps"):
-                helped.setdefault(more, []).append(score)
-    for more, scores in helped.items():
+    for name, score in scores.items():
+        if words := "; ".join(_pass_words(score)):
+            yield f"{one_line(name)}: {words}"
+        if more := score.get("more_helps"):
+            helped.setdefault(more, []).append(one_line(name))
+    for more, names in helped.items():
         other = "trials" if more == "items" else "items"
-        which = f" ({', '.join(scores)})" if len(helped) > 1 else ""
+        which = f" ({', '.join(names)})" if len(helped) > 1 else ""
         yield f"for narrower intervals, more {more} help more than more {other}{which}"
 
 
-def note_lines(evaluators: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def interval_notes(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield why means have no interval."""
-    for name, numbers in evaluators.items():
-        for part, note in {
-            None: numbers.get("interval_note"),
-            **numbers.get("interval_notes", {}),
-        }.items():
-            if note:
-                yield f"{one_line(str(ScoreName(name, part)))}: {one_line(note)}"
+    for name, score in scores.items():
+        if note := score.get("interval_note"):
+            yield f"{one_line(name)}: {one_line(note)}"
 
 
 def _pass_words(about: Mapping[str, Any]) -> Iterator[str]:
@@ -200,19 +185,17 @@ def _pass_words(about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _latency_lines(workflow: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how long the workflow's calls took: half of them, most, and nearly all."""
+    """Yield how long the workflow's calls took."""
     if (seconds := workflow.get("quantiles", {}).get("seconds")) and workflow["completed"] > 1:
         half, most, nearly_all = (latency(seconds[name]) for name in ("p50", "p90", "p99"))
-        yield (
-            f"workflow: half of the calls took {half}, 90% at most {most}, 99% at most {nearly_all}"
-        )
+        yield (f"workflow: median {half}, p90 {most}, p99 {nearly_all} per call")
 
 
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     """Return remarks on a run that has ended, a line each."""
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}
     parts = [f"took {duration(seconds)}", *used_words(used_by(steps.values()))]
-    lines = [*claim_lines(summary["evaluators"]), " · ".join(parts)]
+    lines = [*claim_lines(summary["scores"]), " · ".join(parts)]
     lines += _latency_lines(summary["workflow"])
     models = summary["workflow"].get("models", {})
     if len(models) > 1:

@@ -197,7 +197,7 @@ class EventView(View):
         if outcome.status is CellStatus.FAILED and outcome.failure is not None:
             facts |= {"class": outcome.failure.kind, "message": outcome.failure.message}
         elif outcome.cell.step != WORKFLOW:
-            names = ("score", "scores", "label")
+            names = ("value", "label", "scores")
             facts |= {name: outcome.record[name] for name in names if name in outcome.record}
         self.say("finished", **_named(outcome.cell), **facts)
 

@@ -7,8 +7,7 @@ from typing import Any
 from limpet.errors import wrong_argument
 from limpet.evaluators import pairwise as pairwise_of_answers
 from limpet.evaluators.protocol import Evaluator
-from limpet.run.evaluation_result import EvaluationResult
-from limpet.run.reading.loaded_run import load_run
+from limpet.run.evaluation_result import EvaluationResult, load_run
 
 Against = str | os.PathLike[str] | EvaluationResult | Mapping[str, Any]
 """A run's directory or its name under `./runs`, a result, or answers by the item's id."""
@@ -68,7 +67,8 @@ def answers_of(against: Against) -> Mapping[str, Any]:
     if isinstance(against, Mapping):
         return against
     run = against if isinstance(against, EvaluationResult) else load_run(against)
-    answers = {item.id: item.output for item in run.items if not item.trial and item.is_completed}
+    first = ((item.id, item.output) for item in run.items if not item.trial)
+    answers = {id_: output.value for id_, output in first if output is not None}
     if not answers:
         raise wrong_argument("against", f"{run.run} has no answers", hint="run it first")
     return answers

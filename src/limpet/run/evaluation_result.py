@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from limpet.errors import LimpetError
-from limpet.run.planning.plan import Plan
-from limpet.run.reading.reader import RunReader
+from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.reading.description import summary_of
+from limpet.run.reading.reader import RunReader, State, open_run
 from limpet.run.results.filters import check_fields, filter_of
 from limpet.run.results.groups import groups_by
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
+from limpet.run.results.item_result import ItemResult, result_of
 from limpet.run.results.score_words import (
-    ScoreName,
     scale_in,
     score_words,
     stop_when_lines,
@@ -82,18 +83,18 @@ def report_with(write: Callable[..., ReportFile]) -> None:
 
 
 class EvaluationResult:
-    """The result of an evaluation.
+    """The result of an evaluation: of `evaluate`, or of a run that `load_run` read.
 
     Attributes:
         summary: The numbers: how many, how many failed and why, means over what was scored.
-        plan: What was kept and what was done.
-        run: The run's directory; None if it was not kept.
-        stop_reason: Why it stopped before all cells were done; None if it did not.
+        plan: What the last session kept, and what it had to do.
+        run: The run's directory; None if it was not saved.
+        stop_reason: Why the last session stopped before all cells were done; None if it did not.
     """
 
     def __init__(
         self,
-        read_items: Callable[[], Iterable[ItemResult]],
+        read_items: Callable[[], Iterable[ItemRecord]],
         summary: dict[str, Any],
         plan: Plan,
         run: str | None = None,
@@ -104,6 +105,15 @@ class EvaluationResult:
         self.run = run
         self.stop_reason = stop_reason
         self._read_items = read_items
+        self._reader: RunReader | None = None
+
+    @classmethod
+    def _of(cls, reader: RunReader) -> "EvaluationResult":
+        """Return the result of a run that is on disk already."""
+        result = cls(list, {}, _plan_of(reader), str(reader.path))
+        result._reader = reader
+        result._load(reader)
+        return result
 
     @functools.cached_property
     def items(self) -> list[ItemResult]:
@@ -111,12 +121,47 @@ class EvaluationResult:
 
         They are read from the run's files on first access.
         """
+        return [result_of(record) for record in self._records]
+
+    @functools.cached_property
+    def _records(self) -> list[ItemRecord]:
         return list(self._read_items())
+
+    @functools.cached_property
+    def state(self) -> State:
+        """The run's state: "running", "finished", "enough", "limited", "stopped" or "cut off"."""
+        if self.run is None:
+            return "finished" if self.stop_reason is None else "stopped"
+        with self._opened() as reader:
+            return reader.state
 
     @property
     def failed(self) -> list[ItemResult]:
         """The items without an answer, or without one of their scores, because of a failure."""
         return [item for item in self.items if item.error is not None or item.score_errors]
+
+    def refresh(self) -> None:
+        """Read the run's files again: the items, the summary and the state of the whole run.
+
+        Raises:
+            LimpetError: The run was not saved.
+        """
+        if self._reader is None:
+            self._reader = self._opened()
+        else:
+            self._reader.refresh()
+        self._load(self._reader)
+
+    def _load(self, opened: RunReader) -> None:
+        for name in ("items", "_records"):
+            self.__dict__.pop(name, None)
+        with opened as reader:
+            self.state = reader.state
+            self.plan = _plan_of(reader)
+            self.summary = summary_of(reader)
+        self._read_items = functools.partial(_read_all, opened)
+        reason = self.summary["stop_reason"]
+        self.stop_reason = None if reason is None else LimpetError(str(reason))
 
     def raise_for_failures(self) -> None:
         """Raise if cells failed, for a script that must not go on without them.
@@ -176,12 +221,14 @@ class EvaluationResult:
             TypeError: A condition is of the wrong type.
             ValueError: `worst` is not positive.
         """
-        chosen = filter_of(
-            lambda: self.items, list(self.summary["evaluators"]), failed=failed,
-            evaluator=evaluator, below=below, label=label, disagree=disagree, where=where,
-            grep=grep, sort=sort, worst=worst,
-        )  # fmt: skip
-        return list(chosen.ordered(chosen.matching(self.items)))
+        return [result_of(record) for record in self._filtered(
+            failed=failed, evaluator=evaluator, below=below, label=label, disagree=disagree,
+            where=where, grep=grep, sort=sort, worst=worst,
+        )]  # fmt: skip
+
+    def _filtered(self, **conditions: Any) -> list[ItemRecord]:
+        chosen = filter_of(lambda: self._records, list(self.summary["evaluators"]), **conditions)
+        return list(chosen.ordered(chosen.matching(self._records)))
 
     def by(self, field: str, **conditions: Any) -> list[dict[str, Any]]:
         """Return the numbers for each value of a dataset field, like `limpet show --by`.
@@ -196,10 +243,11 @@ class EvaluationResult:
         Raises:
             LimpetError: A name is unknown.
         """
-        check_fields([field], lambda: self.items)
-        known = self.summary["evaluators"]
-        scales = {name: scale_in(numbers) for name, numbers in known.items()}
-        return groups_by(self.filter(**conditions), field, [*known], self.plan.trials, scales)
+        check_fields([field], lambda: self._records)
+        scores = self.summary["scores"].values()
+        scales = {score["evaluator"]: scale_in(score) for score in scores}
+        known = list(self.summary["evaluators"])
+        return groups_by(self._filtered(**conditions), field, known, self.plan.trials, scales)
 
     def to_dataframe(self, *, by_item: bool = False) -> Any:
         """Return a pandas DataFrame with a row for each item in each trial.
@@ -208,7 +256,7 @@ class EvaluationResult:
             by_item: One row for each item instead, with means over its trials.
         """
         pandas = import_module("pandas")  # only if the user has it
-        rows = [*rows_by_item(self.items)] if by_item else [*map(cells_of, self.items)]
+        rows = [*rows_by_item(self._records)] if by_item else [*map(cells_of, self._records)]
         table = Table(self.summary["evaluators"], by_item=by_item)
         for cells in rows:
             table.add(cells)
@@ -233,7 +281,7 @@ class EvaluationResult:
             force: Replace a file that exists.
 
         Raises:
-            LimpetError: There is no answer to draw, the run was not kept, or the file exists or
+            LimpetError: There is no answer to draw, the run was not saved, or the file exists or
                 cannot be written.
         """
         from limpet.run.calibrating.sampling import draw_sample  # noqa: PLC0415 - slow: NumPy
@@ -253,7 +301,7 @@ class EvaluationResult:
             label_column: The column of the labels; None: "label".
 
         Raises:
-            LimpetError: The labels cannot be read or used, or the run was not kept.
+            LimpetError: The labels cannot be read or used, or the run was not saved.
         """
         from limpet.run.calibrating.calibration import calibrate  # noqa: PLC0415 - slow: NumPy
 
@@ -276,7 +324,7 @@ class EvaluationResult:
             max_mb: How large the file may become, in megabytes; it says what is left out.
 
         Raises:
-            LimpetError: The run was not kept, cannot be read or compared, or the file cannot be
+            LimpetError: The run was not saved, cannot be read or compared, or the file cannot be
                 written.
             ValueError: `max_mb` is less than 0.2.
         """
@@ -286,7 +334,7 @@ class EvaluationResult:
         """Return a reader of the run."""
         if self.run is None:
             raise LimpetError(
-                "this evaluation was not kept, so that nothing can be recorded in it",
+                "this evaluation was not saved: it has no directory",
                 hint='name a directory for it: evaluate(…, run="runs/first")',
             )
         return RunReader(self.run)
@@ -304,20 +352,51 @@ class EvaluationResult:
 
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
-        evaluators = self.summary["evaluators"].items()
-        scores = ", ".join(_shown(name, numbers) for name, numbers in evaluators)
+        scores = ", ".join(
+            f"{one_line(name)} {score_words(score)}"
+            for name, score in self.summary["scores"].items()
+        )
+        if "by_current_version" in self.summary["workflow"]:
+            current = self.summary["workflow"]["by_current_version"]
+            scores += f" ({current:,} of {done:,} from the current version)"
         trials = self.plan.trials
         of = f" ({count(asked // trials, 'item')} × {trials:,} trials)" if trials > 1 else ""
         parts = filter(None, [f"{done:,} of {asked:,} completed{of}", scores])
         return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
-def _shown(name: str, evaluator: Mapping[str, Any]) -> str:
-    words = ", ".join(
-        f"{one_line(str(ScoreName(name, part)))} {value}"
-        for part, value in score_words(evaluator).items()
-    )
-    if "by_current_version" in evaluator:
-        current = evaluator["by_current_version"]
-        words += f" ({current:,} of {evaluator['completed']:,} from the current version)"
-    return words
+# ---- A run that is on disk already. --------------------------------------------------------------
+
+
+def load_run(path: str | os.PathLike[str]) -> EvaluationResult:
+    """Return the result of a run that is finished, stopped or still running.
+
+    Nothing runs, and nothing is changed or locked. Items are in the order of the dataset, those
+    of a map in the order in which they finished.
+
+    Args:
+        path: The run's directory, its name under `./runs`, or the `.jsonl` file of a map.
+
+    Raises:
+        LimpetError: There is no run at `path`. The hint names runs near it.
+        TypeError: `path` is not a path.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path={path!r}: must be a string or a Path")
+    reader = open_run(str(Path(path)))
+    return EvaluationResult._of(reader)  # noqa: SLF001 - they are one
+
+
+def _plan_of(reader: RunReader) -> Plan:
+    session = reader.session
+    steps = {name: StepPlan(name, step.kept, 0, calls=step.calls)
+             for name, step in session.steps.items()}  # fmt: skip
+    workflow = steps.pop(reader.step, StepPlan(reader.step, 0, 0))
+    items = session.items or 0
+    selected = items if session.selected is None else session.selected
+    return Plan(selected, session.trials, workflow, tuple(steps.values()), session.of)
+
+
+def _read_all(reader: RunReader) -> list[ItemRecord]:
+    with reader:
+        return list(reader.items())

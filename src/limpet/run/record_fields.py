@@ -6,43 +6,16 @@ from typing import Any
 
 from limpet.fingerprints.keys import digest
 from limpet.journal.lines import Entry
+from limpet.types import Score
 
-ANSWER, TRACE, METADATA = "generated_answer", "intermediate_steps", "output_metadata"
-"""The fields of the workflow's public record: two names of the toolkit's, and one of ours."""
-_USUAL = (ANSWER, TRACE)
-FIELDS = "fields"
-"""Fact about an answer: the names of its answer and trace, if they are not the usual ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordNames:
-    """Which fields of an answer's public record hold what.
-
-    Attributes:
-        id: The dataset's column of ids; if it has none, `id` is added.
-        answer: The answer.
-        trace: The trace.
-        expected_trace: Added to the rows of `workflow_output.json` that lack it; None: it is not.
-    """
-
-    id: str = "id"
-    answer: str = ANSWER
-    trace: str = TRACE
-    expected_trace: str | None = None
-
-    @property
-    def facts(self) -> dict[str, list[str]]:
-        """The fact about a line that names its answer and its trace; empty: the usual names.
-
-        Each line has its own: the names may change from one session to the next.
-        """
-        return {} if (self.answer, self.trace) == _USUAL else {FIELDS: [self.answer, self.trace]}
-
-
-USUAL_NAMES = RecordNames()
-
-SCORED = ("score", "scores", "reasoning", "label", "metadata")
+ROW, ANSWER, TRACE, METADATA = "row", "output", "trace", "metadata"
+"""The fields of an answer's record, beside its `id`."""
+RETURNED = (ANSWER, TRACE, METADATA)
+"""Those that the workflow returned."""
+SCORED = ("value", "label", "explanation", "metadata", "scores")
 """The fields of a score's record that come from the evaluator."""
+ONLY = "score"
+"""What `Scores` call the only score of an evaluator."""
 OF, BY, SAW = "of", "by", "saw"
 """Facts about a score: the digests of the output, of the evaluator, and of what it read of the
 item. Readers find the score of an answer by them."""
@@ -72,16 +45,9 @@ def output_digest(entry: Entry, reads: Collection[str]) -> str:
     return str(known["trace" in reads])
 
 
-def fields_of(entry: Entry) -> tuple[str, str]:
-    """Return the names of the answer and of the trace in a record."""
-    answer, trace = entry.facts.get(FIELDS, _USUAL)
-    return answer, trace
-
-
 def answer_and_trace(entry: Entry) -> tuple[Any, Any]:
     """Return an answer and its trace."""
-    answer, trace = fields_of(entry)
-    return entry.record[answer], entry.record[trace]
+    return entry.record[ANSWER], entry.record[TRACE]
 
 
 def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
@@ -90,17 +56,59 @@ def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
 
 
 def answer_record(
-    names: RecordNames,
-    id_: str,
-    row: Mapping[str, Any],
-    value: Any,
-    trace: list[Any],
-    metadata: Any = None,
+    id_: str, row: Mapping[str, Any], value: Any, trace: list[Any], metadata: Any = None
 ) -> dict[str, Any]:
-    """Return the public record of an answer: the row, the answer, its trace and its metadata."""
-    record = {**row} if names.id in row else {names.id: id_, **row}
-    record |= {names.answer: value, names.trace: trace}
-    # A field of that name in the dataset must not be read as the answer's metadata.
-    if metadata is not None or METADATA in record:
-        record[METADATA] = metadata
-    return record
+    """Return the record of an answer: the row, the answer, its trace and its metadata."""
+    record = {"id": id_, ROW: row, ANSWER: value, TRACE: trace}
+    return record if metadata is None else {**record, METADATA: metadata}
+
+
+def score_record(id_: str, scores: Mapping[str, Score] | None) -> dict[str, Any]:
+    """Return the record of an evaluator's scores; None: it failed."""
+    record: dict[str, Any] = {"id": id_}
+    if scores is None:
+        return record
+    if list(scores) == [ONLY]:
+        return record | _plain_score(scores[ONLY])
+    return {**record, "scores": {name: _plain_score(score) for name, score in scores.items()}}
+
+
+def _plain_score(score: Score) -> dict[str, Any]:
+    plain: dict[str, Any] = {"value": score.value}
+    more = {name: getattr(score, name) for name in ("label", "explanation", "metadata")}
+    return plain | {name: part for name, part in more.items() if part is not None}
+
+
+def score_of(record: Mapping[str, Any]) -> Score:
+    """Return one score as its evaluator gave it."""
+    return Score(*(record.get(name) for name in ("value", "label", "explanation", "metadata")))
+
+
+# ---- The same in the files of the NeMo Agent Toolkit, which has its own names. ------------------
+
+TOOLKIT_ANSWER, TOOLKIT_TRACE = "generated_answer", "intermediate_steps"
+_TOOLKIT_METADATA = "output_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolkitNames:
+    """Which fields of a row in the toolkit's files hold what.
+
+    Attributes:
+        id: The dataset's column of ids; if it has none, `id` is added.
+        answer: The answer.
+        trace: The trace.
+        expected_trace: Added to the rows of `workflow_output.json` that lack it; None: it is not.
+    """
+
+    id: str = "id"
+    answer: str = TOOLKIT_ANSWER
+    trace: str = TOOLKIT_TRACE
+    expected_trace: str | None = None
+
+    def row(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record of an answer as a row of the toolkit's files."""
+        given = record[ROW]
+        row = {**given} if self.id in given else {self.id: record["id"], **given}
+        row |= {self.answer: record[ANSWER], self.trace: record[TRACE]}
+        return row if METADATA not in record else {**row, _TOOLKIT_METADATA: record[METADATA]}

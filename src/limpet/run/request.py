@@ -15,7 +15,7 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.steps import DependsOn
 from limpet.journal.writer import Durability
-from limpet.run.record_fields import USUAL_NAMES, RecordNames
+from limpet.run.record_fields import ToolkitNames
 from limpet.run.results.costs import Prices
 from limpet.run.results.item_result import ItemResult
 from limpet.run.results.output_files import AnswerRows
@@ -113,7 +113,7 @@ class Extras:
             live file that gets each row the moment its answer is on disk.
         asked: The name of what is asked; empty: any. A run may be asked several datasets, and
             knows which of them it began and did not finish.
-        names: The names of the fields of an answer's record; the id's is that of the dataset.
+        names: The names of the fields in the toolkit's files; the id's is that of the dataset.
         on_end: Called at the end: see `OnEnd`.
         stop_grace_s: How long calls in flight may continue after an interrupt.
         configuration: Written to `run.json`.
@@ -128,7 +128,7 @@ class Extras:
     bare_outputs: bool = False
     as_toolkit: bool = False
     asked: str = ""
-    names: RecordNames = USUAL_NAMES
+    names: ToolkitNames = field(default_factory=ToolkitNames)
     on_end: OnEnd | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None

@@ -16,7 +16,7 @@ from limpet.datasets.selection import Selection
 from limpet.errors import JournalError
 from limpet.journal.journal import RESTORE, Journal, read_about
 from limpet.journal.layout import Layout
-from limpet.run.record_fields import RecordNames
+from limpet.run.record_fields import ToolkitNames
 from limpet.text import one_line
 from limpet.types import Item, Scale
 
@@ -284,7 +284,7 @@ class RunFile:
         made_by: Which file the command line ran, and how.
         unfinished: What sessions began to ask and none has finished, by name.
         imported: Where answers of other tools were imported from.
-        names: The names of the fields of an answer's record in the files for others.
+        names: The names of the fields in the toolkit's files.
         scales: What the scores of each evaluator mean, where that is not the usual.
         order: The order of the items with `stop_when`; None: no session had it.
     """
@@ -307,7 +307,7 @@ class RunFile:
     made_by: dict[str, Any] | None = None
     unfinished: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
-    names: RecordNames = field(default_factory=RecordNames)
+    names: ToolkitNames = field(default_factory=ToolkitNames)
     scales: dict[str, Scale] = field(default_factory=dict)
     order: RandomOrder | None = None
 

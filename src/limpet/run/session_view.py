@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from limpet.run.results.score_numbers import current
-from limpet.run.results.score_words import people_notes, score_words, span
+from limpet.run.results.score_words import people_notes, score_words, scores_of, span
 from limpet.run.watcher import ScoreSoFar, Snapshot, StepSnapshot, Tally
 from limpet.text import one_line, table_html
 
@@ -168,25 +168,35 @@ def summary_html(summary: Mapping[str, Any]) -> str:
     rows = [_summary_row("workflow", workflow, asked)]
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
-        rows.append(_summary_row(name, numbers, asked, lost))
-        for part, words in score_words(numbers).items():
-            if part is not None:
-                rows.append(["&nbsp;&nbsp;" + escape(part), "", "", "", escape(words)])
+        scores = scores_of(summary, name)
+        rows.append(_summary_row(name, numbers, asked, lost, scores.pop(name, {})))
+        for full_name, score in scores.items():
+            part = escape(full_name.removeprefix(f"{name}."))
+            rows.append([f"&nbsp;&nbsp;{part}", "", "", "", _score_html(score)])
     return table_html(("step", "done", "failed", "not run", "mean (95%)"), rows)
 
 
-def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 0) -> list[str]:
-    """Return a step's counts; `lost` items have no answer, so they get no score."""
+def _score_html(score: Mapping[str, Any]) -> str:
+    mean = score_words(score) if score.get("completed") else ""
+    if note := score.get("interval_note"):
+        mean = f"{mean} ({note})"
+    return " · ".join(map(escape, [mean, *people_notes(score)]))
+
+
+def _summary_row(
+    name: str,
+    numbers: Mapping[str, Any],
+    asked: int,
+    lost: int = 0,
+    score: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Return a step's counts, and its only score; `lost` items have no answer to score."""
     failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
     far = current(numbers)
     not_run = f"{left:,}" if (left := far.not_run - lost) else ""
     done = f"{far.done:,}/{asked - lost:,}"
-    words = score_words(numbers) if "mean" in numbers and numbers["completed"] else {}
-    mean = escape(words.get(None, ""))
-    if note := numbers.get("interval_note"):
-        mean = f"{mean} ({escape(note)})"
+    mean = _score_html(score or {})
     if "by_current_version" in numbers:
         of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
         mean = f"{mean} ({of} answers are from the current version)".strip()
-    mean = " · ".join([mean, *map(escape, people_notes(numbers))])
     return [escape(name), done, escape(failed), not_run, mean]

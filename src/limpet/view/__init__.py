@@ -3,8 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from limpet.run.evaluation_result import ReportFile, report_with
-from limpet.run.reading.loaded_run import load_run
+from limpet.run.evaluation_result import ReportFile, load_run, report_with
 
 __all__ = ["load_run"]
 

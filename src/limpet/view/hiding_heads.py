@@ -16,7 +16,7 @@ from limpet.run.reading.heads import Heads
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import Labels, ScoreTable
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of
 
 
@@ -128,7 +128,7 @@ class HidingHeads(Heads):
 
     # ---- single items ---------------------------------------------------------------------------
 
-    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemResult]:
+    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemRecord]:
         """Yield the results at some places, without what is hidden."""
         return map(self._item, super().read(places, whole=whole))
 
@@ -136,7 +136,7 @@ class HidingHeads(Heads):
         """Return everything about one item in each trial, without what is hidden."""
         return [self._whole_item(whole) for whole in self.reader.item(id_)]
 
-    def _item(self, item: ItemResult) -> ItemResult:
+    def _item(self, item: ItemRecord) -> ItemRecord:
         if not self.is_hidden(item.id):
             return item
         scores = {name: self._parts(item.id, name, score) for name, score in item.scores.items()}

@@ -14,7 +14,7 @@ from limpet.run.reading.heads import COST, PLACE, HeadQuery, Places, Search
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.filters import Filter
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of, votes_words
 from limpet.text import quoted
 from limpet.trace import events_in
@@ -295,16 +295,16 @@ def _votes(opened: OpenedRun) -> list[Any]:
 def _row(
     heads: HidingHeads,
     place: int,
-    rows: Mapping[tuple[str, int], ItemResult],
+    rows: Mapping[tuple[str, int], ItemRecord],
     score: ScoreName | None,
 ) -> dict[str, Any]:
     id_, trial = heads.where(place)
-    item = rows.get((id_, trial)) or ItemResult(id_, trial, None, None)
+    item = rows.get((id_, trial)) or ItemRecord(id_, trial, None, None)
     return row_answer(heads, place, item, score)
 
 
 def row_answer(
-    heads: HidingHeads, place: int, item: ItemResult, score: ScoreName | None
+    heads: HidingHeads, place: int, item: ItemRecord, score: ScoreName | None
 ) -> dict[str, Any]:
     """Return a row of the table."""
     said = heads.labelling.label((item.id, item.trial), score)
@@ -330,10 +330,10 @@ def _error_words(error: Mapping[str, Any]) -> str:
     return f"{error.get('type') or error.get('class', '')}: {error.get('message', '')}"
 
 
-def _scores_in_row(item: ItemResult) -> dict[str, Any]:
+def _scores_in_row(item: ItemRecord) -> dict[str, Any]:
     return {
         str(ScoreName(name, part)): {
-            "value": record.get("score"),
+            "value": record.get("value"),
             "label": line_of(record.get("label")),
         }
         for name, score in item.scores.items()
@@ -402,9 +402,9 @@ def _scores(whole: WholeItem, shown: Shown) -> list[dict[str, Any]]:
         for part, record in parts_of(score):
             found.append({
                 "name": str(ScoreName(name, part)),
-                "value": shown(record.get("score")),
+                "value": shown(record.get("value")),
                 "label": shown(record.get("label")),
-                "reason": shown(record.get("reasoning")),
+                "explanation": shown(record.get("explanation")),
                 "votes": votes_words(record) or None,
                 "metadata": shown(record.get("metadata")),
                 "replies": [] if part is not None else _replies(whole.ballots.get(name, ()), shown),

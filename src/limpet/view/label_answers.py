@@ -12,7 +12,7 @@ from limpet.run.calibrating.corrected import fingerprint_of
 from limpet.run.calibrating.judged import IdAndTrial, output_of
 from limpet.run.calibrating.label_values import UNIT, LabelValues, Meaning, choices_of, scale_of
 from limpet.run.calibrating.sampling import Drawn, stamp
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, no_such_score
 from limpet.text import one_line
 from limpet.view.hiding_heads import HidingHeads
@@ -152,7 +152,7 @@ class AnswerChangedError(LimpetError):
 # ---- what a page says of it ---------------------------------------------------------------------
 
 
-def labelling_answer(opened: OpenedRun, item: ItemResult, name: str | None) -> dict[str, Any]:
+def labelling_answer(opened: OpenedRun, item: ItemRecord, name: str | None) -> dict[str, Any]:
     """Return what a page needs to ask for a label of an answer, and what was said of it."""
     heads, shown = opened.heads, Shown()
     labelling, answer = heads.labelling, (item.id, item.trial)
@@ -188,7 +188,7 @@ def labelling_answer(opened: OpenedRun, item: ItemResult, name: str | None) -> d
     }
 
 
-def _cell(item: ItemResult) -> Drawn:
+def _cell(item: ItemRecord) -> Drawn:
     return Drawn(item.id, item.trial, output_of(item))
 
 
@@ -265,7 +265,7 @@ def keep_label(opened: OpenedRun, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": item.id, "trial": item.trial, "label": label, "note": note}
 
 
-def _item(heads: HidingHeads, answer: IdAndTrial) -> ItemResult:
+def _item(heads: HidingHeads, answer: IdAndTrial) -> ItemRecord:
     found = heads.place(*answer)
     item = None if found is None else next(heads.read([found]), None)
     if item is None:

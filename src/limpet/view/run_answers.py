@@ -216,7 +216,7 @@ def _step(step: StepSnapshot, run: Description) -> dict[str, Any]:
 def _in_flight(run: Description) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     for step in run.progress.steps:
-        known = run.scores.get(step.name, run.summary["workflow"])
+        known = run.evaluators.get(step.name, run.summary["workflow"])
         p99 = known.get("quantiles", {}).get("seconds", {}).get("p99")
         if known.get("completed", 0) < _LEAST_ENDED:
             p99 = None
@@ -238,7 +238,7 @@ def _in_flight(run: Description) -> list[dict[str, Any]]:
 def _used(run: Description) -> list[dict[str, Any]]:
     """Return what each step used, and how long its calls took."""
     found = []
-    for name, numbers in (("workflow", run.summary["workflow"]), *run.scores.items()):
+    for name, numbers in (("workflow", run.summary["workflow"]), *run.evaluators.items()):
         usage, quantiles = numbers.get("usage", {}), numbers.get("quantiles", {})
         if usage or quantiles:
             found.append({

@@ -1,12 +1,12 @@
 """What of a value, and of each score in a summary, is sent to a page?"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from limpet.run.results.score_words import ScoreName, claim_of, headline, of_completed, people_notes
+from limpet.run.results.score_words import headline, of_completed, people_notes
 from limpet.text import one_line
 
 # ---- How much of a value is sent to a page? -----------------------------------------------------
@@ -85,49 +85,32 @@ def line_of(value: Any) -> str | None:
 
 def score_claims(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each score of a summary: its mean, its interval and what to say beside them."""
-    known = summary.get("evaluators")
-    return [
-        _claim(name, part, numbers)
-        for name, numbers in (known.items() if isinstance(known, Mapping) else ())
-        if isinstance(numbers, Mapping)
-        for part in _parts(numbers)
-    ]
+    scores, evaluators = summary.get("scores", {}), summary.get("evaluators", {})
+    return [_claim(name, score, evaluators[score["evaluator"]]) for name, score in scores.items()]
 
 
-def _parts(numbers: Mapping[str, Any]) -> Iterator[str | None]:
-    several = list(dict.fromkeys([*numbers.get("means", {}), *numbers.get("labels_by_score", {})]))
-    if numbers.get("mean") is not None or numbers.get("labels") or not several:
-        yield None
-    yield from several
-
-
-def _claim(name: str, part: str | None, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    mean, interval, bounds = claim_of(numbers, part)
-    is_bounded = bool(bounds and "low" in bounds)
-    ends = (bounds if is_bounded else interval) or {}
-    waiting = (bounds or {}).get("in_flight", 0)
-    labels = numbers.get("labels") if part is None else numbers.get("labels_by_score", {}).get(part)
-    note = (
-        numbers.get("interval_note")
-        if part is None
-        else numbers.get("interval_notes", {}).get(part)
-    )
+def _claim(name: str, score: Mapping[str, Any], evaluator: Mapping[str, Any]) -> dict[str, Any]:
+    bounds = score.get("bounds") or {}
+    interval = score.get("interval") or {}
+    is_bounded = "low" in bounds
+    ends = bounds if is_bounded else interval
+    waiting = bounds.get("in_flight", 0)
     return {
-        "name": str(ScoreName(name, part)),
-        "mean": mean,
+        "name": name,
+        "mean": score.get("mean"),
         "low": ends.get("low"),
         "high": ends.get("high"),
-        "words": headline(numbers, part),
-        "beside": of_completed(numbers, part),
+        "words": headline(score),
+        "beside": of_completed(score),
         "bounded": is_bounded,
-        "missing": (bounds or {}).get("missing", 0) - waiting,
+        "missing": bounds.get("missing", 0) - waiting,
         "waiting": waiting,
-        "method": (interval or {}).get("method"),
-        "range": numbers.get("range"),
-        "higher_is_better": numbers.get("higher_is_better", True),
-        "interim": bool(numbers.get("interim")),
-        "n": numbers.get("completed", 0),
-        "failed": sum(numbers.get("failed", {}).values()),
-        "notes": [*filter(None, [note]), *people_notes(numbers, part)],
-        "labels": labels or {},
+        "method": interval.get("method"),
+        "range": score.get("range"),
+        "higher_is_better": score.get("higher_is_better", True),
+        "interim": bool(score.get("interim")),
+        "n": score.get("completed", 0),
+        "failed": sum(evaluator.get("failed", {}).values()),
+        "notes": [*filter(None, [score.get("interval_note")]), *people_notes(score)],
+        "labels": score.get("labels") or {},
     }

@@ -454,7 +454,7 @@ def test_a_librarys_function_is_told_from_another_by_its_name():
 def test_a_built_in_works_without_parentheses_and_by_its_name(given):
     rows = [{"id": "1", "input": "x", "expected": "x"}]
     result = limpet.evaluate(rows, lambda x: x, given, run=False)
-    assert result.summary["evaluators"]["exact_match"]["mean"] == 1
+    assert result.summary["scores"]["exact_match"]["mean"] == 1
 
 
 def test_every_built_in_works_by_its_name():

@@ -51,7 +51,7 @@ def test_auto_falls_back_on_each_status_of_a_refusal(tmp_path, status):
     with model_server(answer) as server:
         result = judged(server, tmp_path)
         assert [form_of(request) for request in server.asked] == ["schema", "tool", *["text"] * 6]
-    assert result.summary["evaluators"]["right"]["mean"] == 1.0
+    assert result.summary["scores"]["right"]["mean"] == 1.0
 
 
 def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
@@ -62,7 +62,7 @@ def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
         result = judged(server, tmp_path)
         forms = [form_of(request) for request in server.asked]
     assert forms == ["schema", "schema", *["text"] * 6]
-    assert result.summary["evaluators"]["right"]["mean"] == 1.0
+    assert result.summary["scores"]["right"]["mean"] == 1.0
     assert result.items[0].score_usage["right"]["usage"]["total_tokens"] == 3 * 15
     (said,) = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert said == (
@@ -123,7 +123,7 @@ def test_thoughts_before_a_reply_are_skipped(tmp_path, text):
     with model_server(text) as server:
         result = judged(server, tmp_path, ROWS[:1], reply="text")
         assert len(server.asked) == 1
-    assert result.items[0].scores["right"]["score"] == 1
+    assert result.items[0].scores["right"].value == 1
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_whole_number_may_be_written_with_a_point(tmp_path):
         rated = limpet.rating(model, "Rate {{output}}.", name="rated")
         result = limpet.evaluate(ROWS[:1], lambda question: question, [rated], tmp_path)
         assert len(server.asked) == 1
-    assert result.items[0].scores["rated"]["score"] == 3
+    assert result.items[0].scores["rated"].value == 3
 
 
 BODY = {"choices": [{"message": {"content": "Ça va ?"}, "finish_reason": "stop"}]}
@@ -164,10 +164,10 @@ def test_a_byte_order_mark_and_another_charset_are_read(tmp_path, encoded, conte
     with model_server(raw(encoded, headers={"Content-Type": content_type})) as server:
         workflow = limpet.workflows.openai(server.url, model="m", key=None, prompt="{{question}}")
         result = limpet.evaluate(ROWS[:1], workflow, run=tmp_path / "model")
-        assert result.items[0].output == "Ça va ?"
+        assert result.items[0].output.value == "Ça va ?"
         ask = http(server.url, answer="$.choices[0].message.content")
         result = limpet.evaluate(ROWS[:1], ask, run=tmp_path / "http")
-        assert result.items[0].output == "Ça va ?"
+        assert result.items[0].output.value == "Ça va ?"
 
 
 def test_bytes_that_are_not_in_their_charset_are_a_failure(tmp_path):

@@ -11,14 +11,14 @@ import pytest
 from limpet.errors import LimpetError
 from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, write_parquet
 from limpet.run.results import table as spreadsheet
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.table import spreadsheet_cell
 from limpet.types import CellStatus
 
 
 def rows_of(*outputs, **fields):
     items = [
-        ItemResult(f"q{n}", 0, "x", None, output, row=fields, status=CellStatus.COMPLETED)
+        ItemRecord(f"q{n}", 0, "x", None, output, row=fields, status=CellStatus.COMPLETED)
         for n, output in enumerate(outputs)
     ]
     return Rows(SimpleNamespace(evaluators=(), items=lambda: iter(items)))
@@ -96,7 +96,7 @@ def test_all_formats_have_the_same_columns(tmp_path):
 @pytest.mark.parametrize("form", [as_csv, as_jsonl, as_markdown])
 def test_rows_are_written_one_by_one(form):
     def items():
-        return (ItemResult(f"q{n}", 0, f"{n}" * 20_000, None) for n in range(1000, 1080))
+        return (ItemRecord(f"q{n}", 0, f"{n}" * 20_000, None) for n in range(1000, 1080))
 
     rows = Rows(SimpleNamespace(evaluators=(), items=items))
     tracemalloc.start()

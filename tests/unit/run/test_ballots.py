@@ -77,7 +77,7 @@ def test_another_worth_of_the_votes_costs_nothing(tmp_path):
     evaluate(tmp_path / "run", ["a"], ask)
     result = evaluate(tmp_path / "run", ["a"], ask, worth=5.0)
     assert len(ask.asked) == 4
-    assert result.summary["evaluators"]["panel"]["mean"] == 5.0
+    assert result.summary["scores"]["panel"]["mean"] == 5.0
 
 
 def test_a_score_that_failed_half_way_asks_only_for_the_missing_vote(tmp_path):
@@ -89,7 +89,7 @@ def test_a_score_that_failed_half_way_asks_only_for_the_missing_vote(tmp_path):
     ask.fails, ask.asked = set(), []
     result = evaluate(tmp_path / "run", ["a", "b"], ask)
     assert ask.asked == [("b", "QUESTION 2")]
-    assert result.summary["evaluators"]["panel"]["mean"] == 1.0
+    assert result.summary["scores"]["panel"]["mean"] == 1.0
 
 
 def test_a_forced_redo_asks_again(tmp_path):

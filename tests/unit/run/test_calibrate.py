@@ -119,7 +119,7 @@ def test_the_mean_is_corrected_by_the_labels_of_a_draw(result, labels):
     wanted = limpet.stats.ppi_mean(every, judged, said)
     assert (found.mean, found.low, found.high) == (wanted.mean, wanted.low, wanted.high)
     assert (found.raw, found.items, found.n_labelled) == (
-        result.summary["evaluators"]["right"]["mean"],
+        result.summary["scores"]["right"]["mean"],
         N,
         20,
     )
@@ -170,7 +170,7 @@ def test_the_summary_shows_the_raw_and_the_corrected_mean(tmp_path, result, labe
     found = result.calibrate("right", labels).corrected
     loaded = limpet.load_run(tmp_path / "run")
     numbers = loaded.summary["evaluators"]["right"]
-    assert numbers["mean"] == result.summary["evaluators"]["right"]["mean"]
+    assert numbers["mean"] == result.summary["scores"]["right"]["mean"]
     assert numbers["calibrated"] == asdict(found)
     put(summary_table(loaded.summary))
     ends = f"({found.low:.2f}–{found.high:.2f}), 20 labels"
@@ -208,11 +208,11 @@ def test_a_damaged_file_corrects_nothing_and_is_named(tmp_path, result, labels):
 def test_the_next_session_writes_it_into_summary_json(tmp_path, result, labels):
     found = result.calibrate("right", labels).corrected
     again = evaluate(tmp_path / "run")  # nothing is left to do
-    assert again.summary["evaluators"]["right"]["calibrated"]["mean"] == found.mean
+    assert again.summary["scores"]["right"]["calibrated"]["mean"] == found.mean
     more = evaluate(tmp_path / "run", evaluator(), evaluator(name="other"))
     written = json.loads((tmp_path / "run" / "summary.json").read_text())
     for summary in (more.summary, written):
-        assert summary["evaluators"]["right"]["calibrated"]["mean"] == found.mean
+        assert summary["scores"]["right"]["calibrated"]["mean"] == found.mean
         assert "calibrated" not in summary["evaluators"]["other"]
 
 
@@ -293,7 +293,7 @@ def test_scores_that_came_after_the_labels_count(tmp_path):
     assert any("20 labels left out: the judge failed on it" in remark for remark in found.remarks)
     broken["on"] = False
     later = evaluate(tmp_path / "run", limpet.evaluator(name="right", version="1")(sometimes))
-    assert later.summary["evaluators"]["right"]["calibrated"]["items"] == N
+    assert later.summary["scores"]["right"]["calibrated"]["items"] == N
     assert later.calibrate("right", tmp_path / "humans.csv").labelled == N
 
 

@@ -71,8 +71,8 @@ def test_no_evaluation_of_a_process_stays_in_its_memory(tmp_path):
 
 def test_the_face_is_one_call(tmp_path):
     result = Answering().evaluate(ROWS, tmp_path / "run", [exact_match()])
-    assert [one.output for one in result.items] == [str(n) for n in range(6)]
-    assert result.summary["evaluators"]["exact_match"]["mean"] == 1.0
+    assert [one.output.value for one in result.items] == [str(n) for n in range(6)]
+    assert result.summary["scores"]["exact_match"]["mean"] == 1.0
     assert result.failed == []
     frame = result.to_dataframe()
     assert list(frame["exact_match"]) == [True] * 6
@@ -167,7 +167,7 @@ def test_an_edited_expectation_costs_scores_only(tmp_path):
     rows[2]["answer"] = "another"
     result = answering.evaluate(rows, tmp_path / "run", [exact_match()])
     assert len(answering.calls) == 6
-    assert result.summary["evaluators"]["exact_match"]["mean"] == 5 / 6
+    assert result.summary["scores"]["exact_match"]["mean"] == 5 / 6
     assert len(lines(tmp_path / "run" / "exact_match_output.jsonl")) == 7
 
 
@@ -188,7 +188,7 @@ def test_an_edited_evaluator_costs_only_its_own_calls(tmp_path):
     assert len(answering.calls) == 6
     assert "judge changed → 6 calls of judge" in str(result.plan)
     assert "exact_match" not in str(result.plan)  # it makes no calls
-    assert result.summary["evaluators"]["judge"]["mean"] == 2.0
+    assert result.summary["scores"]["judge"]["mean"] == 2.0
 
 
 def test_an_added_evaluator_and_more_trials_run_only_what_is_missing(tmp_path):
@@ -306,7 +306,7 @@ def test_several_scores_labels_and_reasons_are_kept(tmp_path):
         "label": "calm",
     }
     assert result.summary["evaluators"]["judge"]["means"] == {"long": 0.0, "tone": 0.5}
-    assert result.summary["evaluators"]["kind"]["labels"] == {"ok": 6}
+    assert result.summary["scores"]["kind"]["labels"] == {"ok": 6}
 
 
 def test_an_items_evaluators_start_before_the_workflow_is_through(tmp_path):
@@ -386,7 +386,7 @@ def test_secrets_are_never_written(tmp_path, monkeypatch):
         return Score(1, explanation=f"because {secret}")
 
     result = Answering(leak).evaluate(ROWS, tmp_path / "run", [judge])
-    assert "[redacted]" in result.items[0].output
+    assert "[redacted]" in result.items[0].output.value
     for file in (tmp_path / "run").rglob("*"):
         if file.is_file():
             assert b"planted" not in file.read_bytes(), file
@@ -616,7 +616,7 @@ def test_a_run_with_nothing_left_looks_nothing_up_and_still_knows_everything(tmp
         patch.setattr(evaluation, "Lookup", lambda *_: pytest.fail("looked up"))
         again = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     assert again.summary == first.summary
-    assert [one.output for one in again.items] == [one.output for one in first.items]
+    assert [one.output.value for one in again.items] == [one.output.value for one in first.items]
     assert [one.scores for one in again.items] == [one.scores for one in first.items]
 
 
@@ -650,7 +650,7 @@ def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
         (run / "index" / "workflow_output.idx").unlink()
     result = answering.evaluate(ROWS, run, [exact_match()])
     assert len(answering.calls) == 6 + {"cut": 1, "deleted": 6, "summary": 0, "edited": 1}[damage]
-    assert [one.output for one in result.items] == [str(n) for n in range(6)]
+    assert [one.output.value for one in result.items] == [str(n) for n in range(6)]
     assert (run / "summary.json").exists()
 
 
@@ -702,8 +702,8 @@ def test_another_input_column_is_another_question(tmp_path):
 
     rows = [{"id": "a", "x": "1", "y": "2"}]
     run = tmp_path / "run"
-    assert limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output == "1"
-    assert limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output == "2"
+    assert limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output.value == "1"
+    assert limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output.value == "2"
 
 
 def test_the_users_hook_is_told_of_each_answer_on_disk(tmp_path):

@@ -7,14 +7,14 @@ import pytest
 
 import limpet
 from limpet.run.results.filters import Filter, filter_of
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName
 from limpet.types import CellStatus
 
 
 def item(id_, *, row=None, scores=None, **more):
     records = {name: _record(value) for name, value in (scores or {}).items()}
-    return ItemResult(id_, 0, None, None, row=row or {"id": id_}, scores=records, **more)
+    return ItemRecord(id_, 0, None, None, row=row or {"id": id_}, scores=records, **more)
 
 
 def _record(value):
@@ -207,7 +207,7 @@ def test_a_result_has_means_by_a_field(tmp_path):
         ("x", 1),
         (None, 1),
     ]
-    assert groups[0]["evaluators"]["last"]["mean"] == pytest.approx(0.25)
+    assert groups[0]["scores"]["last"]["mean"] == pytest.approx(0.25)
     assert [group["n"] for group in result.by("level", below=0.15)] == [1, 1]
     with pytest.raises(limpet.LimpetError, match="no field is called 'levle'"):
         result.by("levle")

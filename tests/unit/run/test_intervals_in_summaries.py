@@ -210,11 +210,11 @@ def test_another_scale_runs_nothing_again_and_gives_other_numbers(tmp_path):
     again = evaluate(run, scaled(score, range=(-1, 1)))
     assert again.plan.evaluators[0].kept == 19
     assert again.plan.workflow.kept == 19
-    assert again.summary["evaluators"]["score"]["range"] == [-1, 1]
-    assert json.loads((run / "summary.json").read_text())["evaluators"]["score"]["range"] == [-1, 1]
+    assert again.summary["scores"]["score"]["range"] == [-1, 1]
+    assert json.loads((run / "summary.json").read_text())["scores"]["score"]["range"] == [-1, 1]
     last = evaluate(run, scaled(score, range=(0, 4)))
     assert last.plan.calls == 0
-    assert last.summary["evaluators"]["score"]["range"] == [0, 4]
+    assert last.summary["scores"]["score"]["range"] == [0, 4]
     with RunReader(run) as reader:
         assert reader.summary()["evaluators"] == last.summary["evaluators"]
         assert reader.run_file.scales == {"score": limpet.Scale(range=(0, 4))}
@@ -281,7 +281,7 @@ def test_slices_that_differ_from_the_rest_are_told_from_chance(tmp_path):
     assert by_value["b"]["from_rest"]["difference"] < -0.2
     assert by_value["b"]["interval"]["n"] == 40
     same = evaluate(tmp_path / "same", as_evaluator(lambda output: output % 5, "score"), number=240)
-    differences = [one["evaluators"]["score"]["from_rest"] for one in same.by("topic")]
+    differences = [one["scores"]["score"]["from_rest"] for one in same.by("topic")]
     assert [round(one["p_adjusted"], 6) for one in differences] == [1.0] * 6
 
 

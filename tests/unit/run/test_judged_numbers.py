@@ -163,7 +163,7 @@ def test_items_on_which_votes_disagree_are_found_and_their_agreement_is_a_column
 
 def test_an_item_is_written_in_a_few_words(tmp_path):
     result = evaluate(tmp_path / "run", judge("right", lambda n: {"agreement": 1.0}))
-    assert repr(result.items[0]) == "<ItemResult q0: completed, right 1>"
+    assert repr(result.items[0]) == "<ItemRecord q0: completed, right 1>"
 
 
 def test_the_summary_says_how_each_model_of_a_jury_voted(tmp_path):

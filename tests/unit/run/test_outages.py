@@ -70,5 +70,5 @@ def test_a_judge_that_is_asked_now_and_then_outlives_an_outage(tmp_path, retries
     )
     assert result.stop_reason is None
     assert result.summary["evaluators"]["score"]["failed"] == {}
-    assert result.summary["evaluators"]["score"]["mean"] == 1.0
+    assert result.summary["scores"]["score"]["mean"] == 1.0
     assert judge.calls == DOWN + ITEMS

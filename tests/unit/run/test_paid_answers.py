@@ -281,7 +281,7 @@ class Own(limpet.Workflow):
 
 def test_a_workflow_of_ones_own_may_return_a_plain_value(tmp_path):
     result = limpet.evaluate(ROWS, Own(), [limpet.exact_match()], run=tmp_path / "run")
-    assert result.summary["evaluators"]["exact_match"]["mean"] == 1.0
+    assert result.summary["scores"]["exact_match"]["mean"] == 1.0
 
 
 def test_an_answer_that_cannot_be_stored_is_a_failure_and_never_nothing(tmp_path):
@@ -373,7 +373,7 @@ def test_what_is_wrong_beside_a_score_costs_no_score(tmp_path, score):
         return score
 
     result = limpet.evaluate(ROWS, same, [mine], run=tmp_path / "run", version="1", retry=0)
-    assert result.summary["evaluators"]["mine"]["mean"] == 0.5
+    assert result.summary["scores"]["mine"]["mean"] == 0.5
     assert len(lines(tmp_path / "run", "mine_output")) == len(ROWS)
 
 
@@ -424,5 +424,5 @@ def test_a_label_that_is_no_text_costs_nobody_the_value(tmp_path):
             rows, lambda question: "x", {"judge": judge}, run=tmp_path / "run", version="1"
         )
     assert len(calls) == 1
-    assert result.summary["evaluators"]["judge"]["mean"] == 0.5
-    assert result.summary["evaluators"]["judge"]["labels"] == {"5": 1}
+    assert result.summary["scores"]["judge"]["mean"] == 0.5
+    assert result.summary["scores"]["judge"]["labels"] == {"5": 1}

@@ -100,7 +100,7 @@ def test_a_class_with_every_member_needs_no_base(tmp_path):
     assert isinstance(Flow(), limpet.Workflow)
     assert isinstance(Scaled(), limpet.Evaluator)
     result = limpet.evaluate(ROWS, Flow(), [Same()], tmp_path / "run")
-    assert result.summary["evaluators"]["same"]["mean"] == 1.0
+    assert result.summary["scores"]["same"]["mean"] == 1.0
 
 
 def test_what_is_missing_is_named_with_what_it_is_for(tmp_path):
@@ -125,7 +125,7 @@ def test_the_base_has_defaults_for_all_but_three(tmp_path):
             return Output(item.row["question"])
 
     run = tmp_path / "run"
-    assert evaluate(run, [Judge()], Flow()).summary["evaluators"]["judge"]["mean"] == 1.0
+    assert evaluate(run, [Judge()], Flow()).summary["scores"]["judge"]["mean"] == 1.0
     edited = [{**row, "note": "!"} for row in ROWS]  # it sees the whole item
     assert limpet.plan(edited, Flow(), [Judge()], run).workflow.calls == 6
 
@@ -225,7 +225,7 @@ def test_every_evaluator_is_closed_when_the_run_is_cancelled(tmp_path):
 
 def test_a_closing_that_fails_is_logged_and_costs_nothing(tmp_path, caplog):
     result = evaluate(tmp_path / "run", [Judge(closing=fail)])
-    assert result.summary["evaluators"]["judge"]["mean"] == 1.0
+    assert result.summary["scores"]["judge"]["mean"] == 1.0
     assert "the evaluator judge failed while closing" in caplog.text
 
 
@@ -261,7 +261,7 @@ def test_a_usage_that_cannot_be_read_costs_no_score(tmp_path, caplog):
         return Output(1, usage=object(), trace=["x"])
 
     result = evaluate(tmp_path / "run", [odd])
-    assert result.summary["evaluators"]["odd"]["mean"] == 1.0
+    assert result.summary["scores"]["odd"]["mean"] == 1.0
     assert "the usage of odd" in caplog.text
     assert "the trace and metadata of odd" in caplog.text
 
@@ -326,7 +326,7 @@ def test_a_step_that_calls_several_endpoints_paces_each_call(tmp_path):
         return cheap == output
 
     result = evaluate(tmp_path / "run", [graded])
-    assert result.summary["evaluators"]["graded"]["mean"] == 1.0
+    assert result.summary["scores"]["graded"]["mean"] == 1.0
     assert set(pacers) == {"workflow", "cheap", "dear"}
     assert (pacers["dear"].state.refused, pacers["cheap"].state.refused) == (1, 0)
     assert pacers["dear"].state.usage == {"total_tokens": 42}

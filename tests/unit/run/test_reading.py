@@ -102,7 +102,7 @@ def test_an_edited_row_shows_its_new_answer_and_the_old_one_as_an_earlier(tmp_pa
     with RunReader(tmp_path / "run") as reader:
         assert [one.output for one in reader.items()] == ["0", "one", "2", "3"]
         (whole,) = reader.item("q1")
-    assert whole.item.scores["correct"]["score"] is False
+    assert whole.item.scores["correct"].value is False
     (earlier,) = whole.earlier
     assert earlier.entry.record["generated_answer"] == "1"
     assert earlier.scores["correct"].record["score"] is True
@@ -114,7 +114,7 @@ def test_an_edited_expectation_is_shown_with_its_own_score(tmp_path):
     for rows in (ROWS, edited, ROWS):  # the last time, nothing is scored anew
         evaluate(tmp_path / "run", rows)
         first = read(tmp_path / "run")[0]
-        seen.append((first.expected, first.scores["correct"]["score"]))
+        seen.append((first.expected, first.scores["correct"].value))
     assert seen == [("0", True), ("zero", False), ("0", True)]
 
 
@@ -125,9 +125,9 @@ def test_a_changed_evaluator_shows_its_new_scores(tmp_path):
     strict.__name__ = "correct"
     evaluate(tmp_path / "run")
     evaluate(tmp_path / "run", evaluators=[strict])
-    assert [one.scores["correct"]["score"] for one in read(tmp_path / "run")] == [False] * 4
+    assert [one.scores["correct"].value for one in read(tmp_path / "run")] == [False] * 4
     evaluate(tmp_path / "run")
-    assert [one.scores["correct"]["score"] for one in read(tmp_path / "run")] == [True] * 4
+    assert [one.scores["correct"].value for one in read(tmp_path / "run")] == [True] * 4
 
 
 def test_a_workflow_changed_and_changed_back_shows_the_first_answers_and_scores(tmp_path):
@@ -140,7 +140,7 @@ def test_a_workflow_changed_and_changed_back_shows_the_first_answers_and_scores(
     evaluate(tmp_path / "run", version="a", on_change="redo")
     items = read(tmp_path / "run")
     assert [one.output for one in items] == ["0", "1", "2", "3"]
-    assert [one.scores["correct"]["score"] for one in items] == [True] * 4
+    assert [one.scores["correct"].value for one in items] == [True] * 4
     with RunReader(tmp_path / "run") as reader:
         assert reader.item("q0")[0].earlier[0].entry.record["generated_answer"] == "0!"
 
@@ -178,7 +178,7 @@ def test_a_failed_score_is_told_apart_from_a_low_one(tmp_path):
 
     evaluate(tmp_path / "run", evaluators=[moody])
     items = read(tmp_path / "run")
-    assert items[0].scores["moody"]["score"] == 0
+    assert items[0].scores["moody"].value == 0
     assert items[0].score_errors == {}
     assert items[1].scores == {}
     assert items[1].score_errors["moody"]["message"] == "no mood"
@@ -194,7 +194,7 @@ def test_several_trials_are_items_of_their_own(tmp_path):
             ("q2", 0),
             ("q2", 1),
         ]
-        assert all(one.scores["correct"]["score"] for one in items)
+        assert all(one.scores["correct"].value for one in items)
 
 
 def test_more_trials_than_before_keep_the_answers_of_the_first(tmp_path):
@@ -204,7 +204,7 @@ def test_more_trials_than_before_keep_the_answers_of_the_first(tmp_path):
     assert [(one.id, one.trial) for one in items] == [
         (f"q{n}", t) for t in (0, 1) for n in range(4)
     ]
-    assert all(one.scores["correct"]["score"] for one in items)
+    assert all(one.scores["correct"].value for one in items)
     names = [one["id"] for one in exported(tmp_path / "run")]
     assert names == [f"q{n}_rep{t}" for t in (0, 1) for n in range(4)]
     evaluate(tmp_path / "run")
@@ -270,7 +270,7 @@ def test_an_older_run_without_plans_in_its_sessions_is_read(tmp_path):
     with RunReader(tmp_path / "run") as reader:
         assert reader.state == "finished"
         assert [step.done + step.kept for step in reader.snapshot().steps] == [4, 4]
-        assert [one.scores["correct"]["score"] for one in reader.items()] == [True] * 4
+        assert [one.scores["correct"].value for one in reader.items()] == [True] * 4
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"sessions": 5}', '{"sessions": [3]}'])
@@ -281,7 +281,7 @@ def test_a_run_without_a_usable_run_json_is_read_from_its_columns(tmp_path, text
     (tmp_path / "run/index/run.json").unlink()
     with RunReader(tmp_path / "run") as reader:
         assert [one.output for one in reader.items()] == ["0", "1", "2", "3"]
-        assert [one.scores["correct"]["score"] for one in reader.items()] == [True] * 4
+        assert [one.scores["correct"].value for one in reader.items()] == [True] * 4
         assert bool(reader.remarks) == (text is not None)
 
 

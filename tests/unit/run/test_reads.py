@@ -145,7 +145,7 @@ def test_two_items_of_which_it_reads_the_same_have_a_score_each(tmp_path):
 
     rows = [{"question": f"q{n}", "answer": "x"} for n in range(5)]
     result = limpet.evaluate(rows, answering(), [judge], tmp_path / "run", pace=1)
-    assert sorted(one.scores["judge"]["score"] for one in result.items) == [1, 2, 3, 4, 5]
+    assert sorted(one.scores["judge"].value for one in result.items) == [1, 2, 3, 4, 5]
 
 
 def test_a_row_without_an_id_keeps_its_score_when_a_comment_is_edited(tmp_path):

@@ -117,8 +117,8 @@ def test_a_redo_runs_all_of_the_workflow_and_the_new_answers_count(bench):
     bench.answer = lambda question: f"new {question.split()[1]}"
     result = bench.evaluate(redo=True)
     assert bench.counts() == (6, 6)
-    assert result.items[0].output == "new 0"
-    assert result.summary["evaluators"]["correct"]["mean"] == 0.0
+    assert result.items[0].output.value == "new 0"
+    assert result.summary["scores"]["correct"]["mean"] == 0.0
     assert bench.outputs() == [f"new {n}" for n in range(6)]
     assert "redo" not in bench.about
     assert is_finished(bench)
@@ -130,7 +130,7 @@ def test_after_a_redo_nothing_is_left_to_do(bench):
     bench.counts()
     again = bench.evaluate()
     assert bench.counts() == (0, 0)
-    assert [one.output for one in again.items] == [f"new {n}" for n in range(6)]
+    assert [one.output.value for one in again.items] == [f"new {n}" for n in range(6)]
 
 
 def test_each_redo_wins_over_the_one_before_with_and_without_an_index(bench):
@@ -141,7 +141,7 @@ def test_each_redo_wins_over_the_one_before_with_and_without_an_index(bench):
     for index in (bench.path / "index").iterdir():
         index.unlink()
     result = bench.evaluate(evaluators={"same": exact_match()})
-    assert [one.output for one in result.items] == [f"2 {n}" for n in range(6)]
+    assert [one.output.value for one in result.items] == [f"2 {n}" for n in range(6)]
 
 
 def test_an_output_that_comes_out_the_same_keeps_its_score(bench):
@@ -156,10 +156,10 @@ def test_an_evaluator_alone_runs_again_for_all(bench):
     bench.score = lambda *_: 0.5
     result = bench.evaluate(redo=["correct"])
     assert bench.counts() == (0, 6)
-    assert result.summary["evaluators"]["correct"]["mean"] == 0.5
+    assert result.summary["scores"]["correct"]["mean"] == 0.5
     assert is_finished(bench)
     with RunReader(bench.path) as reader:
-        assert reader.summary()["evaluators"]["correct"]["mean"] == 0.5
+        assert reader.summary()["scores"]["correct"]["mean"] == 0.5
 
 
 def test_workflow_and_evaluator_together_score_what_came_out_the_same_too(bench):
@@ -319,7 +319,7 @@ def test_an_interrupted_redo_of_an_evaluator_goes_on(bench):
     bench.score = lambda *_: 0.5
     result = bench.evaluate(redo=["correct"])
     assert bench.counts() == (0, 3)
-    assert result.summary["evaluators"]["correct"]["mean"] == 0.5
+    assert result.summary["scores"]["correct"]["mean"] == 0.5
 
 
 def test_a_plan_says_what_would_be_forced_and_notes_nothing(bench):
@@ -348,8 +348,8 @@ def fail_on(*numbers):
 def test_where_a_redo_fails_the_earlier_result_stands_and_the_failure_is_said(bench):
     bench.answer = fail_on("2")
     result = bench.evaluate(redo=True)
-    assert result.items[2].output == "2"
-    assert result.items[2].scores["correct"]["score"] is True
+    assert result.items[2].output.value == "2"
+    assert result.items[2].scores["correct"].value is True
     assert result.items[2].redo["workflow"]["message"] == "cannot"
     assert bench.summary["workflow"]["redo"] == {"permanent": 1}
     assert bench.summary["workflow"]["failed"] == {}
@@ -384,13 +384,13 @@ def test_what_failed_in_a_redo_can_be_left(bench):
     left = bench.evaluate(retry=limpet.Retry(0, failed=False))
     assert bench.counts() == (0, 0)
     assert left.plan.workflow.failed == 1
-    assert left.items[2].output == "2"
+    assert left.items[2].output.value == "2"
 
 
 def test_an_answer_that_stands_is_scored_by_an_evaluator_that_is_new(bench):
     bench.answer = fail_on("2")
     result = bench.evaluate(redo=True, evaluators={"same": exact_match()})
-    assert result.items[2].scores["same"]["score"] is True
+    assert result.items[2].scores["same"].value is True
 
 
 def test_a_record_that_was_damaged_and_made_again_counts_from_then_on(bench):
@@ -403,7 +403,7 @@ def test_a_record_that_was_damaged_and_made_again_counts_from_then_on(bench):
         bench.counts()
         result = bench.evaluate(evaluators={f"same{turn}": exact_match()})
         assert bench.asked == []
-        assert result.items[2].output == "2"
+        assert result.items[2].output.value == "2"
 
 
 # ---- versions -----------------------------------------------------------------------------------
@@ -530,7 +530,7 @@ def test_a_damaged_record_of_a_redo_does_not_bring_the_earlier_one_back(tmp_path
     column.write_bytes(b"".join(lines if damage == "flipped" else lines[:-1]))
     said[0] = "third"
     healed = run()
-    assert sorted(one.output.split()[1] for one in healed.items) == ["second", "third"]
+    assert sorted(one.output.value.split()[1] for one in healed.items) == ["second", "third"]
     assert run().plan.calls == 0
 
 
@@ -566,8 +566,8 @@ def test_a_redo_scores_what_was_scored_masked_as_it_is(tmp_path, monkeypatch):
 
     run([])
     same = {"same": limpet.exact_match()}
-    assert run(same).summary["evaluators"]["same"]["mean"] == 0.0
-    assert run(same, redo=True).summary["evaluators"]["same"]["mean"] == 1.0
+    assert run(same).summary["scores"]["same"]["mean"] == 0.0
+    assert run(same, redo=True).summary["scores"]["same"]["mean"] == 1.0
 
 
 def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_either(tmp_path):
@@ -580,7 +580,7 @@ def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_
     limpet.evaluate(rows, first, version="1", **run)
     stop_after_two(rows, run)
     forced = limpet.evaluate(rows, lambda question: "third", version="3", redo=True, **run)
-    assert {one.output for one in forced.items} == {"third"}
+    assert {one.output.value for one in forced.items} == {"third"}
 
 
 def stop_after_two(rows, run):

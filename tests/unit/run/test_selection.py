@@ -134,7 +134,7 @@ def test_a_changed_workflow_tried_on_few_leaves_the_others_as_they_were_and_says
     bench.suffix = "!"
     tried = bench.evaluate(version="2", limit=3)  # the three cost less than a dollar
     assert len(bench.asked) == 15
-    assert tried.summary["evaluators"]["exact_match"]["mean"] == 0.0
+    assert tried.summary["scores"]["exact_match"]["mean"] == 0.0
     summary = json.loads((bench.path / "summary.json").read_bytes())
     assert summary["workflow"]["by_current_version"] == 3
     assert (

@@ -77,7 +77,7 @@ def test_it_stops_when_the_interval_is_narrow_enough_and_says_so(bench):
     assert result.summary["evaluators"]["correct"]["completed"] == said["items"]
     assert result.stop_reason is None
     assert json.loads((bench.path / "summary.json").read_bytes())["stop_when"] == said
-    scores = [item.scores["correct"]["score"] for item in result.items if item.scores]
+    scores = [item.scores["correct"].value for item in result.items if item.scores]
     found = stats.interval(scores)
     assert said["scores"]["correct"]["half_width"] == pytest.approx((found.high - found.low) / 2)
     assert said["scores"]["correct"]["half_width"] <= 0.11
@@ -186,7 +186,7 @@ def test_an_item_that_began_is_finished_in_all_its_trials(bench):
     assert said["items"] < 200
     assert set(Counter(done(result)).values()) == {2}
     scores = [item for item in result.items if item.scores]
-    values = [item.scores["correct"]["score"] for item in scores]
+    values = [item.scores["correct"].value for item in scores]
     found = stats.interval(values, items=[item.id for item in scores])
     assert said["scores"]["correct"]["half_width"] == pytest.approx((found.high - found.low) / 2)
 
@@ -199,7 +199,7 @@ def test_failures_count_as_worst_and_as_best(bench, tmp_path):
     said = result.summary["stop_when"]
     assert said["reached"]
     assert said["items"] > whole
-    scores = [item.scores["correct"]["score"] for item in result.items if item.scores]
+    scores = [item.scores["correct"].value for item in result.items if item.scores]
     found = stats.bounds(scores, sum(item.error is not None for item in result.items))
     assert said["scores"]["correct"]["half_width"] == pytest.approx((found.high - found.low) / 2)
 
@@ -251,7 +251,7 @@ def test_a_score_in_other_units_has_its_half_width_in_them(bench):
     said = result.summary["stop_when"]
     assert said["reached"]
     assert said["items"] < 200
-    scores = [item.scores["points"]["score"] for item in result.items if item.scores]
+    scores = [item.scores["points"].value for item in result.items if item.scores]
     found = stats.interval(scores, range=None)
     assert said["scores"]["points"]["half_width"] == pytest.approx((found.high - found.low) / 2)
 
@@ -264,7 +264,7 @@ def test_with_a_range_it_is_in_the_units_of_the_score(bench):
     result = bench.evaluate(evaluators=evaluators, stop_when={"points": 0.4})
     said = result.summary["stop_when"]
     assert said["reached"]
-    scores = [item.scores["points"]["score"] for item in result.items if item.scores]
+    scores = [item.scores["points"].value for item in result.items if item.scores]
     found = stats.interval(scores, range=(1, 5))
     assert said["scores"]["points"]["half_width"] == pytest.approx((found.high - found.low) / 2)
 
@@ -281,7 +281,7 @@ def test_items_of_a_group_count_together(bench):
     said = result.summary["stop_when"]
     assert said["reached"]
     scored = [item for item in result.items if item.scores]
-    values = [item.scores["good"]["score"] for item in scored]
+    values = [item.scores["good"].value for item in scored]
     found = stats.interval(values, groups=[topics[item.id] for item in scored])
     assert said["scores"]["good"]["half_width"] == pytest.approx((found.high - found.low) / 2)
 
@@ -329,7 +329,7 @@ def test_scores_that_a_new_answer_keeps_count_too(bench):
     said = result.summary["stop_when"]
     assert said["reached"]
     assert set(bench.ids) == set(in_order()[: said["items"]])
-    scores = [item.scores["correct"]["score"] for item in result.items if item.id in bench.ids]
+    scores = [item.scores["correct"].value for item in result.items if item.id in bench.ids]
     found = stats.interval(scores)
     assert said["scores"]["correct"]["half_width"] == pytest.approx((found.high - found.low) / 2)
     assert len(bench.ids) < 200

@@ -206,7 +206,7 @@ def test_a_reply_that_only_calls_tools_has_the_calls_as_its_answer(tmp_path, con
         {"kind": "tool", "name": "weather", "input": {"city": "Rome"}, "id": "a"},
         {"kind": "tool", "name": "weather", "input": {"city": "Paris"}, "id": "b"},
     ]
-    assert item.scores["trajectory"]["score"] is True
+    assert item.scores["trajectory"].value is True
 
 
 def test_a_streamed_call_is_the_same(tmp_path):

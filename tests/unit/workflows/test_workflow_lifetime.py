@@ -158,7 +158,7 @@ def test_a_closing_that_raises_is_logged_and_costs_no_result(tmp_path, caplog, e
 
     run = tmp_path / "run"
     result = limpet.evaluate(ROWS, Echo(closing=fail), [exact], run)
-    assert (result.stop_reason, result.summary["evaluators"]["exact"]["mean"]) == (None, 1.0)
+    assert (result.stop_reason, result.summary["scores"]["exact"]["mean"]) == (None, 1.0)
     assert [row["generated_answer"] for row in exported(run)] == [f"q{n}" for n in range(6)]
     assert read(run / "summary.json")["workflow"]["completed"] == 6
     (record,) = caplog.records

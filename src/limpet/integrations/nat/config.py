@@ -40,7 +40,7 @@ from limpet.integrations.nat.workflow import (
 from limpet.run.api import Arguments
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.options import Pace, Retry, RunOptions
-from limpet.run.record_fields import RecordNames
+from limpet.run.record_fields import ToolkitNames
 from limpet.secrets.in_configs import Literals, masked
 from limpet.secrets.known import maskable
 from limpet.text import one_line
@@ -148,7 +148,7 @@ class NatConfig(Configuration):
             bare_outputs=columns.disable,
             as_toolkit=True,
             asked=self.general.dataset.source,
-            names=RecordNames(
+            names=ToolkitNames(
                 self.general.dataset.id_key,
                 columns.generated_answer_key,
                 columns.trajectory_key,

@@ -152,7 +152,8 @@ def _profile(run: Path, block: Any, items: Iterable[ItemResult]) -> None:
     profiler = import_module("nat.data_models.profiler").ProfilerConfig
     config = profiler.model_validate(as_toolkit_reads(block))
     runner = import_module("nat.plugins.profiler.profile_runner").ProfilerRunner(config, run)
-    _run(runner.run([toolkit_steps(item.trace, item.id) for item in items if item.is_completed]))
+    answered = ((item.output, item.id) for item in items)
+    _run(runner.run([toolkit_steps(output.trace, id_) for output, id_ in answered if output]))
 
 
 def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
@@ -163,12 +164,12 @@ def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
             id=item.id if item.trial == 0 else f"{item.id}_rep{item.trial}",
             input_obj=item.input,
             expected_output_obj=item.expected,
-            output_obj=item.output,
-            trajectory=toolkit_steps(item.trace, item.id),
+            output_obj=item.output.value,
+            trajectory=toolkit_steps(item.output.trace, item.id),
             full_dataset_entry=dict(item.row),
         )
         for item in items
-        if item.is_completed
+        if item.output is not None
     ]
     samples = adapter.build_samples(models.EvalInput(eval_input_items=found))
     content = json.dumps([sample.model_dump(mode="json") for sample in samples], indent=2)

@@ -136,7 +136,7 @@ class Comparison:
         for one, (judge, people) in zip(labels, self._pairs(labels), strict=True):
             if judge != people:
                 cell = self.judged.cells[one.id, one.trial]
-                reason = (cell.score or {}).get("reasoning")
+                reason = (cell.score or {}).get("explanation")
                 words = reason if isinstance(reason, str) else ""
                 item = cell.item
                 one_of = Disagreement(

@@ -32,7 +32,7 @@ from limpet.types import Scale
 if TYPE_CHECKING:
     from limpet.run.reading.run_results import RunResults
 
-_ADDED = ("calibrated", "calibrated_by_score", "not_calibrated")
+_ADDED = ("calibrated", "not_calibrated")
 _CHANGED = "the evaluator changed since; run limpet calibrate again"
 
 
@@ -161,36 +161,33 @@ def fingerprint_of(reader: "RunResults", evaluator: str) -> str:
 
 
 def add_calibrations(summary: dict[str, Any], reader: "RunResults", inputs: str | None) -> None:
-    """Add to the numbers of the evaluators what people's labels make of their means.
+    """Add the mean that people's labels give to each score that was calibrated.
 
-    `calibrated`, or `calibrated_by_score` of several scores; `not_calibrated`: why there is none.
+    `calibrated`, or `not_calibrated`: why there is none.
 
     Args:
         summary: The numbers, as in `summary.json`.
         reader: Reads the run.
         inputs: A digest of all that the numbers follow from; None: not known.
     """
-    evaluators: dict[str, dict[str, Any]] = summary.get("evaluators", {})
-    for numbers in evaluators.values():  # what was written may be old
+    scores: dict[str, dict[str, Any]] = summary["scores"]
+    for score in scores.values():  # what was written may be old
         for name in _ADDED:
-            numbers.pop(name, None)
+            score.pop(name, None)
     try:
         people = PeopleFile.load(reader.layout)
     except JournalError as error:
         reader.remarks.append(str(error))
         return
     for name, kept in people.calibrations.items():
-        score = split_name(name, evaluators)
-        if score is None:
+        about, known = split_name(name, summary["evaluators"]), scores.get(name)
+        if about is None or known is None:
             continue
-        numbers = evaluators[score.evaluator]
-        found = _now(reader, score, kept, people.draws, inputs)
+        found = _now(reader, about, kept, people.draws, inputs)
         if isinstance(found, str):
-            numbers["not_calibrated"] = found
-        elif score.part is None:
-            numbers["calibrated"] = asdict(found)
+            known["not_calibrated"] = found
         else:
-            numbers.setdefault("calibrated_by_score", {})[score.part] = asdict(found)
+            known["calibrated"] = asdict(found)
 
 
 def _now(

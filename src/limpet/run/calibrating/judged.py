@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.run.reading.scores import outputs_of
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import one_line
 
@@ -29,7 +29,7 @@ class JudgedCell(NamedTuple):
     """
 
     number: int
-    item: ItemResult
+    item: ItemRecord
     output: str
     score: Mapping[str, Any] | None
     error: Mapping[str, Any] | None
@@ -37,7 +37,7 @@ class JudgedCell(NamedTuple):
     @property
     def value(self) -> float | None:
         """The value of the score; None: it has none."""
-        value = None if self.score is None else self.score.get("score")
+        value = None if self.score is None else self.score.get("value")
         return None if value is None else float(value)
 
     @property
@@ -94,7 +94,7 @@ class Judged:
     @property
     def has_booleans(self) -> bool:
         """Whether its values are true and false."""
-        return any(cell.score and isinstance(cell.score.get("score"), bool)
+        return any(cell.score and isinstance(cell.score.get("value"), bool)
                    for cell in self.cells.values())  # fmt: skip
 
     def population(self, answers_at: int) -> tuple[int, list[float]]:
@@ -145,7 +145,7 @@ def score_named(name: str, reader: "RunResults") -> ScoreName:
     return found
 
 
-def output_of(item: ItemResult) -> str:
+def output_of(item: ItemRecord) -> str:
     """Return the digest of an item's answer; empty if it has none."""
     digests = () if item.entry is None else outputs_of(item.entry)
     return digests[0] if digests else ""

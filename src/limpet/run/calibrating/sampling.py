@@ -26,7 +26,7 @@ from limpet.journal.lines import crc32, timestamp
 from limpet.journal.lock import Lock
 from limpet.json_values import dumps
 from limpet.run.calibrating.judged import output_of
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.table import csv_line, spreadsheet_cell, write_xlsx
 from limpet.run.run_file import from_data, to_data
 from limpet.text import count, one_line
@@ -295,7 +295,7 @@ def _checked(path: str | os.PathLike[str], *, force: bool) -> Path:
 
 def _draw(
     reader: "RunResults", n: int, seed: int, draws: Sequence[Draw]
-) -> tuple[Draw, list[ItemResult], int]:
+) -> tuple[Draw, list[ItemRecord], int]:
     """Return the draw, its items, and how many items were left out as drawn before."""
     reader.refresh()
     positions, trials = reader.asked.positions(), dict[int, list[int]]()
@@ -329,7 +329,7 @@ def stamp(cell: Drawn) -> str:
     return f"{digest(cell.id, cell.trial)[:16]}-{cell.output[:16]}"
 
 
-def _write(path: Path, items: Sequence[ItemResult], cells: Sequence[Drawn]) -> int:
+def _write(path: Path, items: Sequence[ItemRecord], cells: Sequence[Drawn]) -> int:
     """Write the file for people, and return how many cells were cut."""
     names = ["id", "trial", "input", "expected", "output", "note", LABEL, DRAWN]
     rows: list[list[Any]] = [

@@ -35,7 +35,7 @@ from limpet.run.comparing.scores import (
     sliced,
     to_decide,
 )
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import hint_near, one_line, quoted
 
@@ -129,7 +129,7 @@ def flips(found: Comparable, most: int) -> list[Flip]:
     ]
 
 
-def _answer(item: ItemResult | None, score: Any) -> Answer:
+def _answer(item: ItemRecord | None, score: Any) -> Answer:
     return Answer(None if item is None else item.output, score)
 
 

@@ -16,7 +16,7 @@ from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
 from limpet.run.reading.reader import RunReader, open_run
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.filters import check_fields, value_in
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.text import count, one_line
 from limpet.types import Item, Scale
 
@@ -113,7 +113,7 @@ class OpenedRun:
         rows = {item.id: item.row for item in read()}
         return [value_in(rows.get(id_, {}), field) for id_ in self.table.ids]
 
-    def read(self, wanted: Collection[int]) -> dict[tuple[int, int], ItemResult]:
+    def read(self, wanted: Collection[int]) -> dict[tuple[int, int], ItemRecord]:
         """Return the results of some items, by their place in the table and by trial."""
         table = self.table
         rows = {table.ids[row]: row for row in wanted}

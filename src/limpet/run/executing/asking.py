@@ -26,18 +26,21 @@ from limpet.run.executing.outcomes import (
     Step,
     cell_status,
     message_of,
-    score_record,
 )
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.work_items import Call, Scoring, WorkItem, scoring_of
 from limpet.run.record_fields import (
+    ANSWER,
     CUT_OFF,
     MADE_OF,
     METADATA,
+    RETURNED,
     SAW_MASKED,
     SCORED,
+    TRACE,
     answer_record,
     digests_of,
+    score_record,
 )
 from limpet.run.request import OnItem, Request
 from limpet.run.results.costs import Prices, usage_facts
@@ -167,6 +170,7 @@ class AnsweringStep(_CellStep):
     """
 
     name, who = WORKFLOW, "the workflow"
+    returned, traced = RETURNED, (TRACE, METADATA)
 
     def __init__(
         self,
@@ -182,9 +186,6 @@ class AnsweringStep(_CellStep):
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._omissions = omissions
         self._pass_on = pass_on
-        self._names = names = request.names
-        self.returned = (names.answer, names.trace, METADATA)
-        self.traced = (names.trace, METADATA)
         self._prices = request.prices
         self._paid = Paid()
         self._on_item_complete = request.on_item_complete
@@ -224,7 +225,7 @@ class AnsweringStep(_CellStep):
         entry, hook = None, self._on_item_complete
         if lost is None and self._pass_on is not None and (output := output_of(finished)):
             # Unmasked; and a copy, if there is a hook: what it changes must not be scored.
-            scored = {self._names.answer: output.value, self._names.trace: list(output.trace)}
+            scored = {ANSWER: output.value, TRACE: list(output.trace)}
             entry = Entry(digests, scored if hook is None else own_copy(scored))
         if hook is not None:
             return self._tell(hook, finished, lost, entry)
@@ -252,7 +253,6 @@ class AnsweringStep(_CellStep):
         if output is not None:
             with suppress(NotPlainError):  # the cell is then recorded as a failure
                 facts = digests_of(output.value, list(output.trace))
-                facts |= self._names.facts
                 self._digests[finished.index] = facts
         if output is not None and is_cut_off(output.metadata):
             facts = {**facts, CUT_OFF: True}
@@ -265,24 +265,30 @@ class AnsweringStep(_CellStep):
             return {"id": work_item.item.id}
         item, trace = work_item.item, list(output.trace)
         metadata = output.metadata
-        return answer_record(self._names, item.id, item.row, output.value, trace, metadata)
+        return answer_record(item.id, item.row, output.value, trace, metadata)
 
 
 def item_result(finished: Finished[Call, Output]) -> ItemResult:
     """Return a finished item as the results will show it, still without scores."""
     work_item, cell = finished.input
-    own = own_copy(work_item.item)
-    item = ItemResult(work_item.item.id, work_item.trial, own.input, own.expected)
-    item.seconds = finished.details.execution_seconds
-    if output := output_of(finished):
-        item.status, item.output = cell_status(finished), own_copy(output.value)
-        item.trace, item.metadata = own_copy(output.trace), own_copy(output.metadata)
-    else:
-        error = finished.error
-        item.status = CellStatus.FAILED
+    own, output, error = own_copy(work_item.item), output_of(finished), finished.error
+    status, failure = cell_status(finished), None
+    if output is None:
+        status = CellStatus.FAILED
         message = "" if error is None else message_of(error, finished.index, cell)
-        item.error = {"type": type(error).__name__, "message": message}
-    return item
+        failure = {"type": type(error).__name__, "message": message}
+    return ItemResult(
+        own.id,
+        work_item.trial,
+        own.input,
+        own.expected,
+        own.row,
+        own_copy(output),
+        status=status,
+        error=failure,
+        attempts=len(finished.details.exceptions) + (output is not None),
+        seconds=finished.details.execution_seconds,
+    )
 
 
 def is_cut_off(metadata: Any) -> bool:
@@ -404,4 +410,6 @@ class ScoringStep(_CellStep):
 
     def record_of(self, finished: Finished[Scoring, Output]) -> dict[str, Any]:
         output = output_of(finished)
-        return score_record(finished.input.work_item, None if output is None else output.value)
+        return score_record(
+            finished.input.work_item.item.id, None if output is None else output.value
+        )

@@ -11,38 +11,16 @@ from typing import Any
 
 from limpet.engines.tracebacks import user_traceback
 from limpet.errors import JournalError, TransientError
-from limpet.evaluators.protocol import Scores
 from limpet.executors.details import Attempt, Finished
 from limpet.journal.journal import Journal
 from limpet.json_values import NotPlainError, kept_form, plain_size
-from limpet.run.planning.work_items import WorkItem
 from limpet.run.record_fields import MASKED
 from limpet.secrets.masking import Mask, Masking
 from limpet.text import text_of
-from limpet.types import Cell, CellStatus, Failure, Outcome, Output, Score, Usage
+from limpet.types import Cell, CellStatus, Failure, Outcome, Output, Usage
 from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
 
-# ---- What is recorded of a cell: its scores, its status, and no secrets. ------------------------
-
-
-def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:
-    """Return the public record of scores, in the toolkit's shape; None: the evaluator failed."""
-    record: dict[str, Any] = {"id": work_item.item.id}
-    if scores is None:
-        return record
-    if list(scores) == ["score"]:
-        return {**record, **_plain_score(scores["score"]), "error": None}
-    several = {name: _plain_score(score) for name, score in scores.items()}
-    return {**record, "score": None, "scores": several, "error": None}
-
-
-def _plain_score(score: Score) -> dict[str, Any]:
-    plain: dict[str, Any] = {"score": score.value, "reasoning": score.explanation or {}}
-    if score.label is not None:
-        plain["label"] = score.label
-    if score.metadata is not None:
-        plain["metadata"] = score.metadata
-    return plain
+# ---- What is recorded of a cell: its status, and no secrets. ------------------------------------
 
 
 def cell_status(finished: Finished[Any, Any]) -> CellStatus:

@@ -31,7 +31,7 @@ from limpet.run.executing.taking import Feeding, Taking
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.work_items import Call, Scoring, WorkItem
-from limpet.run.record_fields import METADATA, SAW_MASKED, answer_and_trace, answer_record
+from limpet.run.record_fields import ROW, SAW_MASKED
 from limpet.run.request import Request, secrets_of
 from limpet.run.results.output_files import AnswerRows, as_json
 from limpet.run.run_file import WORKFLOW
@@ -64,7 +64,7 @@ class LiveAnswers:
         self._file: LiveFile | None = None
         path = layout.live(WORKFLOW)
         try:
-            self._file = LiveFile(path, self._line, _kept(rows, lookup))
+            self._file = LiveFile(path, self._line, _kept(lookup))
         except (OSError, JournalError) as error:
             logger.warning("%s: there is no live file: %s", path, error)
 
@@ -83,13 +83,11 @@ class LiveAnswers:
             self._file.close()
 
 
-def _kept(rows: AnswerRows, lookup: Lookup) -> Iterator[tuple[Any, str, int]]:
+def _kept(lookup: Lookup) -> Iterator[tuple[Any, str, int]]:
     """Yield the answers that the file begins with."""
     for work_item, entry in lookup.kept_answers():
-        item, (answer, trace) = work_item.item, answer_and_trace(entry)
-        metadata = entry.record.get(METADATA)
-        record = answer_record(rows.names, item.id, item.row, answer, trace, metadata)
-        yield record, item.id, work_item.trial
+        item = work_item.item
+        yield {**entry.record, ROW: item.row}, item.id, work_item.trial
 
 
 # ---- How do items pass through the workflow and its evaluators at the same time? ----------------

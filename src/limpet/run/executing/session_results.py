@@ -17,7 +17,7 @@ from limpet.run.planning.plan import Plan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.costs import add_price_gaps
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.output_files import write_outputs, write_summary
 from limpet.run.results.summary import Numbers
 from limpet.secrets.masking import Masking
@@ -181,10 +181,10 @@ class SessionResults:
         return summary
 
 
-def _read_later(run: Path) -> list[ItemResult]:
+def _read_later(run: Path) -> list[ItemRecord]:
     return _read_items(RunReader(run), None)
 
 
-def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemResult]:
+def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemRecord]:
     with reader:
         return list(reader.items(places))

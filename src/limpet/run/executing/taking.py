@@ -21,7 +21,7 @@ from limpet.run.executing.half_widths import FIRST_LOOK, ScoreSoFar, load_statis
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.work_items import Call
 from limpet.run.request import Goal, Request
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.run_file import WORKFLOW, RandomOrder, RunFile
 from limpet.types import Item, Outcome, Scale
 
@@ -134,7 +134,7 @@ class Taking:
 
     # ---- what is known --------------------------------------------------------------------------
 
-    def note_earlier(self, results: Iterator[ItemResult]) -> None:
+    def note_earlier(self, results: Iterator[ItemRecord]) -> None:
         """Note the results of earlier sessions, except those that are made again."""
         load_statistics()
         for result in results:

@@ -23,7 +23,7 @@ from limpet.run.planning.work_items import WorkItem, WorkItems, scoring_of
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.reading.items import WholeItem
-from limpet.run.record_fields import METADATA, fields_of
+from limpet.run.record_fields import ROW
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 from limpet.types import Difference
@@ -269,11 +269,7 @@ def _latest(work_item: WorkItem, there: Sequence[WholeItem]) -> Entry | None:
 
 def _edited(work_item: WorkItem, before: Entry) -> list[str]:
     """Return the fields of the row that differ from those of the answer's record."""
-    row, record = dict(work_item.item.row), before.record
-    ours = (*fields_of(before), METADATA)
-    was = {name: value for name, value in record.items() if name not in ours}
-    if "id" not in row:
-        was.pop("id", None)  # it was made from the content
+    row, was = work_item.item.row, before.record.get(ROW, {})
     return sorted(name for name in {*row, *was} if row.get(name) != was.get(name))
 
 

@@ -98,6 +98,11 @@ class Description:
 
     @property
     def scores(self) -> dict[str, Mapping[str, Any]]:
+        """What the summary has of each score, by name."""
+        return dict(self.summary.get("scores", {}))
+
+    @property
+    def evaluators(self) -> dict[str, Mapping[str, Any]]:
         """What the summary has of each evaluator."""
         return dict(self.summary.get("evaluators", {}))
 
@@ -110,7 +115,7 @@ class Description:
     @property
     def used(self) -> dict[str, float]:
         """What all steps together used: `cost` and `tokens`, where that is known."""
-        return used_by((self.summary.get("workflow") or {}, *self.scores.values()))
+        return used_by((self.summary.get("workflow") or {}, *self.evaluators.values()))
 
 
 def describe(
@@ -194,8 +199,32 @@ def _summary(reader: RunReader, numbers: Mapping[str, Any] | None) -> Mapping[st
 
 def _is_summary(written: Mapping[str, Any]) -> bool:
     """Return whether a file has the shape of a summary: somebody may have changed it."""
-    scores, skipped = written.get("evaluators"), written.get("bad_rows", [])
-    if not isinstance(written.get("workflow"), Mapping) or not isinstance(scores, Mapping):
+    scores, evaluators = written.get("scores"), written.get("evaluators")
+    if not isinstance(scores, Mapping) or not isinstance(evaluators, Mapping):
         return False
-    is_list = isinstance(skipped, list) and all(isinstance(row, str) for row in skipped)
-    return is_list and all(isinstance(numbers, Mapping) for numbers in scores.values())
+    skipped = written.get("bad_rows", [])
+    return (
+        isinstance(written.get("workflow"), Mapping)
+        and isinstance(skipped, list)
+        and all(isinstance(row, str) for row in skipped)
+        and all(isinstance(numbers, Mapping) for numbers in evaluators.values())
+        and all(_is_score(score, evaluators) for score in scores.values())
+    )
+
+
+def _is_score(score: Any, evaluators: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(score, Mapping)
+        and score.get("evaluator") in evaluators
+        and isinstance(score.get("completed"), int)
+        and isinstance(score.get("mean"), (int, float, type(None)))
+        and all(_has_ends(score[name]) for name in ("interval", "bounds") if name in score)
+    )
+
+
+def _has_ends(interval: Any) -> bool:
+    if not isinstance(interval, Mapping):
+        return False
+    is_bounds = "missing" in interval  # too few scores for an interval still have bounds
+    ends = [interval.get("low"), interval.get("high")]
+    return all(isinstance(end, (int, float)) for end in ends) or (is_bounds and ends == [None] * 2)

@@ -20,7 +20,7 @@ from limpet.run.reading.reader import RunReader
 from limpet.run.reading.score_table import Flags, Floats, GrowingTable, Labels, ScoreTable
 from limpet.run.reading.totals import GrowingTotals, add_up, add_up_growing
 from limpet.run.results.filters import Filter
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, no_such_score
 from limpet.run.results.summary import Numbers
 from limpet.text import hint_near, one_line, quoted
@@ -112,7 +112,7 @@ class Heads:
             return None
         return row * self.table.trials + trial if 0 <= trial < self.table.trials else None
 
-    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemResult]:
+    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemRecord]:
         """Yield the results at some places.
 
         Args:

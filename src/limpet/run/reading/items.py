@@ -12,8 +12,8 @@ from limpet.journal.lines import Entry, decode_line
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
 from limpet.run.reading.scores import ScoresReader, facts_and_record
-from limpet.run.record_fields import BALLOTS, MADE_OF, METADATA, OUTPUT, fields_of
-from limpet.run.results.item_result import ItemResult
+from limpet.run.record_fields import ANSWER, BALLOTS, MADE_OF, METADATA, OUTPUT, ROW, TRACE
+from limpet.run.results.item_record import ItemRecord
 from limpet.types import CellStatus, Item, Scale
 
 _CHUNK = 1_000
@@ -42,7 +42,7 @@ class ItemsReader:
         self.failures = asked.failures
         self._id_field = id_field
 
-    def read(self, cells: Iterable[AskedCell], *, whole: bool = True) -> Iterator[ItemResult]:
+    def read(self, cells: Iterable[AskedCell], *, whole: bool = True) -> Iterator[ItemRecord]:
         """Yield the result of each cell.
 
         Args:
@@ -60,12 +60,12 @@ class ItemsReader:
                 self._read_scores(answered, evaluator)
             yield from (item for _, item in results)
 
-    def _asked(self, cell: AskedCell) -> ItemResult:
+    def _asked(self, cell: AskedCell) -> ItemRecord:
         item, file = Item(cell.id, None), self.asked.file
         roles: Mapping[str, str] = {}
         if file is not None and cell.place is not None:
             item, roles = file.item_and_roles(cell.place)
-        return ItemResult(
+        return ItemRecord(
             item.id,
             cell.trial,
             item.input,
@@ -77,7 +77,7 @@ class ItemsReader:
         )
 
     def _read_answers(
-        self, results: Sequence[tuple[AskedCell, ItemResult]], *, whole: bool
+        self, results: Sequence[tuple[AskedCell, ItemRecord]], *, whole: bool
     ) -> None:
         step, column = self.asked.step, self.asked.column
         left = {cell.counting: (cell, item) for cell, item in results}
@@ -93,7 +93,7 @@ class ItemsReader:
         for cell, item in results if self.asked.counting else ():
             item.redo |= self.pending_redo(step, column, item.id, cell.counting, cell.key)
 
-    def _note_answer(self, item: ItemResult, entry: Entry) -> None:
+    def _note_answer(self, item: ItemRecord, entry: Entry) -> None:
         facts, record = entry.facts, entry.record
         retried = facts.get("status") == CellStatus.COMPLETED_WITH_RETRIES
         item.status = CellStatus.COMPLETED_WITH_RETRIES if retried else CellStatus.COMPLETED
@@ -101,15 +101,13 @@ class ItemsReader:
         item.note(self.asked.step, facts)
         if not isinstance(record, Mapping):  # of a map
             item.output = record
-        elif (fields := fields_of(entry))[0] in record:
-            item.output, item.trace = record[fields[0]], record.get(fields[1]) or ()
-            item.metadata = record.get(METADATA)
-            ours = (*fields, METADATA)
-            item.row = item.row or {n: value for n, value in record.items() if n not in ours}
-        else:
-            item.output, item.input = record.get("output"), record.get("input", item.input)
+            return
+        item.output, item.trace = record.get(ANSWER), record.get(TRACE) or ()
+        item.metadata = record.get(METADATA)
+        item.row = item.row or record.get(ROW) or {}
+        item.input = record.get("input", item.input)  # of a map
 
-    def _note_failure(self, item: ItemResult, failed: Failed) -> None:
+    def _note_failure(self, item: ItemRecord, failed: Failed) -> None:
         record = self.failures.record(failed)
         item.status, item.error = CellStatus.FAILED, record.get("error") or {}
         item.note(self.asked.step, failed.facts)
@@ -118,7 +116,7 @@ class ItemsReader:
             item.input = record.get("input")
 
     def _read_scores(
-        self, answered: Sequence[tuple[AskedCell, ItemResult, Entry]], evaluator: ScoresReader
+        self, answered: Sequence[tuple[AskedCell, ItemRecord, Entry]], evaluator: ScoresReader
     ) -> None:
         name, column, counting = evaluator.name, evaluator.column, self.asked.counting
         left = {evaluator.key(cell, item.id, answer): item for cell, item, answer in answered}
@@ -190,7 +188,7 @@ class WholeItem:
         in_flight: The steps that have a call in flight for it.
     """
 
-    item: ItemResult
+    item: ItemRecord
     scores: Mapping[str, Entry] = field(default_factory=dict)
     failed_attempts: tuple[Mapping[str, Any], ...] = ()
     earlier: tuple[Earlier, ...] = ()
@@ -223,7 +221,7 @@ class WholeItems:
         others = _others(items.asked.column, frozenset(cell.counting for cell in cells), id_)
         gone = sorted(others.keys() - {cell.trial for cell in cells})
         not_asked = CellStatus.NOT_ASKED
-        results += [ItemResult(id_, trial, None, None, status=not_asked) for trial in gone]
+        results += [ItemRecord(id_, trial, None, None, status=not_asked) for trial in gone]
         attempts = self._attempts({id_})
         whole: list[WholeItem] = []
         for cell, item in zip_longest(cells, results):
@@ -241,7 +239,7 @@ class WholeItems:
         for cell, item in zip(cells, self._items.read(cells), strict=True):
             yield self._whole(cell, item, attempts)
 
-    def _whole(self, cell: AskedCell | None, item: ItemResult, attempts: _Attempts) -> WholeItem:
+    def _whole(self, cell: AskedCell | None, item: ItemRecord, attempts: _Attempts) -> WholeItem:
         items = self._items
         keys = {} if cell is None else _score_keys(items, cell, item)
         scores = {by.name: by.column.entry(keys[by.name]) for by in items.evaluators if keys}
@@ -306,13 +304,13 @@ def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[i
     return keys
 
 
-def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemResult) -> dict[str, bytes]:
+def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemRecord) -> dict[str, bytes]:
     if item.entry is None:
         return {}
     return {by.name: by.key(cell, item.id, item.entry) for by in items.evaluators}
 
 
-def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Iterator[Earlier]:
+def _earlier(items: ItemsReader, item: ItemRecord, keys: Iterable[bytes]) -> Iterator[Earlier]:
     for key in keys:
         entry = items.asked.column.entry(key)
         if entry is not None:

@@ -31,7 +31,7 @@ from limpet.run.reading.noted import (
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile
@@ -104,7 +104,7 @@ class RunResults(RunFiles):
 
     def items(
         self, places: Container[int] | None = None, *, whole: bool = True
-    ) -> Iterator[ItemResult]:
+    ) -> Iterator[ItemRecord]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
@@ -119,7 +119,7 @@ class RunResults(RunFiles):
         """Which answer counts for each of `items`, in that order."""
         return self._items.asked
 
-    def items_at(self, numbers: Iterable[int]) -> Iterator[ItemResult]:
+    def items_at(self, numbers: Iterable[int]) -> Iterator[ItemRecord]:
         """Yield some of `items`, by their numbers in that order, from 0."""
         return self._items.read(self.asked[number] for number in numbers)
 
@@ -128,7 +128,7 @@ class RunResults(RunFiles):
         """Whether rows can be read without the answers, from `items.jsonl`."""
         return self._items.asked.file is not None
 
-    def trials_of_items(self) -> Iterator[list[ItemResult]]:
+    def trials_of_items(self) -> Iterator[list[ItemRecord]]:
         """Yield all trials of each item, in the order of the dataset, in bounded memory."""
         places = self._items.asked.places
         some: Sequence[Container[int] | None] = [None]  # the places are not known
@@ -136,7 +136,7 @@ class RunResults(RunFiles):
             length = max(_LEAST_ITEMS, len(places) // _MOST_PASSES)
             some = [frozenset(places[at : at + length]) for at in range(0, len(places), length)]
         for chunk in some:
-            by_id: dict[str, list[ItemResult]] = {}
+            by_id: dict[str, list[ItemRecord]] = {}
             for item in self.items(chunk):
                 by_id.setdefault(item.id, []).append(item)
             yield from by_id.values()

@@ -20,6 +20,7 @@ from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity
 
 _SAW = f'"{SAW}":"'.encode()
+_FIRST_FIELDS = (b'"value', b'"scores')
 
 
 class ScoresReader:
@@ -142,8 +143,9 @@ def plain_scores(
     for cell, line in zip(cells, lines, strict=True):
         end = line.find(b'"},"id":', KEY.stop)
         at = line.find(b'":', end + 8)  # in an id it is escaped, and then the next test fails
-        if line[end - 39 : end - 32] == _SAW and line[at - 7 : at] == b',"score':
-            same[line[at - 6 : -TAIL_BYTES]].append(cell)
+        first = line.rfind(b',"', end, at) + 1
+        if line[end - 39 : end - 32] == _SAW and line[first:at] in _FIRST_FIELDS:
+            same[line[first:-TAIL_BYTES]].append(cell)
         else:
             others.append((cell, line))
     return [(loads(b"{" + text + b"}"), some) for text, some in same.items()], others

@@ -11,7 +11,7 @@ from typing import Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of, split_name, votes_disagree
 from limpet.text import hint_near, one_line, quoted
 
@@ -63,11 +63,11 @@ class Filter:
         conditions = (self.failed, self.below, self.label, self.disagree, self.where, self.grep)
         return self.worst is not None and self.sort is not None and not any(conditions)
 
-    def matching(self, items: Iterable[ItemResult]) -> Iterator[ItemResult]:
+    def matching(self, items: Iterable[ItemRecord]) -> Iterator[ItemRecord]:
         """Yield the items for which all conditions hold, as they come."""
         return (item for item in items if self._holds(item))
 
-    def ordered(self, items: Iterable[ItemResult], most: int | None = None) -> Iterator[ItemResult]:
+    def ordered(self, items: Iterable[ItemRecord], most: int | None = None) -> Iterator[ItemRecord]:
         """Yield items in the wanted order, at most so many."""
         if self.sort is None:
             yield from items
@@ -81,7 +81,7 @@ class Filter:
             first = heapq.nlargest if self.descending else heapq.nsmallest
             yield from first(min(wanted), items, key=self._sort_key)
 
-    def _holds(self, item: ItemResult) -> bool:
+    def _holds(self, item: ItemRecord) -> bool:
         return (
             (not self.failed or self._is_failed(item))
             and all(_is_below(name.lowest(item.scores), most) for name, most in self.below.items())
@@ -91,19 +91,19 @@ class Filter:
             and (not self.grep or _occurs(self.grep.casefold(), item))
         )
 
-    def _is_failed(self, item: ItemResult) -> bool:
+    def _is_failed(self, item: ItemRecord) -> bool:
         if self.evaluator is not None:
             return self.evaluator.evaluator in item.score_errors
         return item.error is not None or bool(item.score_errors)
 
-    def _labels(self, item: ItemResult) -> list[Any]:
+    def _labels(self, item: ItemRecord) -> list[Any]:
         return [record.get("label") for record in self._records(item)]
 
-    def _records(self, item: ItemResult) -> list[Mapping[str, Any]]:
+    def _records(self, item: ItemRecord) -> list[Mapping[str, Any]]:
         names = [self.evaluator] if self.evaluator else [ScoreName(name) for name in item.scores]
         return [record for name in names for record in name.records(item.scores)]
 
-    def _sort_key(self, item: ItemResult) -> tuple[int, float, str]:
+    def _sort_key(self, item: ItemRecord) -> tuple[int, float, str]:
         """Return a key: numbers first, then labels; what has neither is last in both orders."""
         assert self.sort is not None
         number = self.sort.lowest(item.scores)
@@ -116,7 +116,7 @@ class Filter:
 
 
 def filter_of(
-    read: Callable[[], Iterable[ItemResult]],
+    read: Callable[[], Iterable[ItemRecord]],
     evaluators: Sequence[str],
     *,
     failed: bool = False,
@@ -184,7 +184,7 @@ def _check_types(strings: Mapping[str, Any], below: Any, where: Any, worst: Any)
 
 
 def _score_name(
-    name: str, evaluators: Sequence[str], read: Callable[[], Iterable[ItemResult]]
+    name: str, evaluators: Sequence[str], read: Callable[[], Iterable[ItemRecord]]
 ) -> ScoreName:
     """Return which scores a name like `judge` or `judge.quality` means.
 
@@ -206,7 +206,7 @@ def _score_name(
     raise _unknown("score", name, list(seen) or evaluators)
 
 
-def check_fields(names: Iterable[str], read: Callable[[], Iterable[ItemResult]]) -> None:
+def check_fields(names: Iterable[str], read: Callable[[], Iterable[ItemRecord]]) -> None:
     """Check that some item has each of the fields.
 
     Raises:
@@ -224,7 +224,7 @@ def check_fields(names: Iterable[str], read: Callable[[], Iterable[ItemResult]])
         raise _unknown("field", min(left), [*seen])
 
 
-def field_of(item: ItemResult, name: str) -> Any:
+def field_of(item: ItemRecord, name: str) -> Any:
     """Return the value of a dataset's field, like `lang` or `meta.lang`, or `MISSING`."""
     if name in item.row:
         return item.row[name]
@@ -286,18 +286,18 @@ _WORDS: dict[Any, tuple[str, ...]] = {
 }
 
 
-def _occurs(folded: str, item: ItemResult) -> bool:
+def _occurs(folded: str, item: ItemRecord) -> bool:
     return any(folded in text.casefold() for text in _texts(item))
 
 
-def _texts(item: ItemResult) -> Iterator[str]:
+def _texts(item: ItemRecord) -> Iterator[str]:
     """Yield the strings and numbers of an item: row, answer, errors, labels and reasons."""
     left: list[Any] = [item.id, item.input, item.expected, item.row, item.output]
     for error in (item.error or {}, *item.score_errors.values()):
         left += [error.get("type"), error.get("message")]
     for score in item.scores.values():
         for _, record in parts_of(score):
-            left += [record.get("label"), record.get("reasoning")]
+            left += [record.get("label"), record.get("explanation")]
     while left:  # not by recursion: a row may be nested deeply
         value = left.pop()
         if isinstance(value, str):

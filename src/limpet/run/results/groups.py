@@ -5,15 +5,15 @@ from typing import Any
 
 from limpet.json_values import encode
 from limpet.run.results.filters import MISSING, field_of
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_numbers import ScoreNumbers
-from limpet.run.results.score_words import ScoreName
+from limpet.run.results.score_words import ScoreName, scores_of
 from limpet.run.results.summary import Numbers
 from limpet.types import Scale
 
 
 def groups_by(
-    items: Iterable[ItemResult],
+    items: Iterable[ItemRecord],
     field: str,
     evaluators: Sequence[str],
     trials: int = 1,
@@ -84,7 +84,6 @@ def sort_groups(groups: list[dict[str, Any]], by: ScoreName, *, descending: bool
 
 def _mean(group: Mapping[str, Any], by: ScoreName) -> float | None:
     """Return a mean of a group; the lowest, if it has several."""
-    numbers = group["evaluators"][by.evaluator]
-    means: dict[str | None, float | None] = {None: numbers["mean"], **numbers.get("means", {})}
-    chosen = means.values() if by.part is None else [means.get(by.part)]
-    return min((value for value in chosen if value is not None), default=None)
+    found = scores_of(group, by.evaluator)
+    means = [score["mean"] for name, score in found.items() if by.part is None or name == str(by)]
+    return min((value for value in means if value is not None), default=None)

@@ -1,104 +1,84 @@
-"""The result of one item in one trial: its answer and its scores."""
+"""The result of one item in one trial, as users get it: its answer and its scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.journal.lines import Entry
-from limpet.run.record_fields import MASKED, SAW_MASKED
-from limpet.run.results.score_words import values_words
+from limpet.run.record_fields import score_of
+from limpet.run.results.item_record import ItemRecord
+from limpet.run.results.score_words import by_name, values_words
 from limpet.text import one_line
-from limpet.types import CellStatus
+from limpet.types import USAGE_COUNTS, CellStatus, Output, Score, Usage
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ItemResult:
-    """The result of one item in one trial: its answer and its scores.
+    """The result of one item in one trial.
 
     Attributes:
         id: The item's id.
         trial: The trial, from 0.
         input: The input of the workflow.
         expected: The expected answer.
-        output: The answer; None if there is none.
-        trace: What happened inside the workflow.
-        metadata: The metadata that the workflow returned.
-        scores: The record of each evaluator, with `score`, or `scores` if it gave several.
-        error: Why there is no answer; None if there is one, or it did not run.
-        score_errors: Why an evaluator has no score.
-        score_usage: What the evaluators used, if they report it: `usage`, `models`.
+        row: The whole row.
+        output: The answer, with its trace and metadata; None if there is none.
+        scores: The scores by name: that of the evaluator, or like "judge.quality" if it gave
+            several.
         status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
             "not_run".
-        seconds: How long the workflow took.
-        attempts: How many attempts it took.
-        usage: What its calls used.
+        error: Why there is no answer: `class`, `type`, `message`, `traceback`; None if there is
+            one, or it did not run.
+        score_errors: The same of each evaluator that failed.
+        attempts: How many attempts the workflow took.
+        seconds: How long they took.
+        usage: What all its calls used; None if that is not known.
         at: When its answer or failure was written; empty: neither was.
-        row: The whole row.
-        roles: Which fields of the row are its `id`, `input` and `expected`.
-        key: The key of its answer, as 32 hex digits.
-        masked: The steps whose line on disk has a masked secret.
-        saw_masked: The evaluators that scored an answer with a masked secret.
-        version: The earlier version of the workflow that gave the answer; empty: the current one.
-        redo: The steps whose forced redo is pending, with the error if it failed. Their results
-            here are the earlier ones.
-        entry: The line of its answer; None if there is none.
-        failed: The facts about its failure; empty if it did not fail.
     """
 
     id: str
     trial: int
     input: Any
     expected: Any
-    output: Any = None
-    trace: Sequence[Any] = ()
-    metadata: Any = None
-    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
-    error: dict[str, Any] | None = None
-    score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
-    score_usage: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    status: CellStatus = CellStatus.NOT_RUN
-    seconds: float = 0.0
-    attempts: int = 0
-    usage: Mapping[str, float] = field(default_factory=dict)
-    at: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
-    roles: Mapping[str, str] = field(default_factory=dict)
-    key: str = ""
-    masked: tuple[str, ...] = ()
-    saw_masked: tuple[str, ...] = ()
-    version: str = ""
-    redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    entry: Entry | None = field(default=None, repr=False)
-    failed: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    output: Output | None = None
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    status: CellStatus = CellStatus.NOT_RUN
+    error: Mapping[str, Any] | None = None
+    score_errors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    attempts: int = 0
+    seconds: float = 0.0
+    usage: Usage | None = None
+    at: str = ""
 
     def __repr__(self) -> str:
         trial = f" trial {self.trial}" if self.trial else ""
-        scores = [f"{name} {values_words(record)}" for name, record in self.scores.items()]
+        scores = [f"{name} {values_words(vars_of(score))}" for name, score in self.scores.items()]
         failed = [f"{name} failed" for name in self.score_errors]
         words = ", ".join([self.status.words, *scores, *failed])
         return f"<ItemResult {one_line(self.id)}{trial}: {one_line(words)}>"
 
-    @property
-    def is_completed(self) -> bool:
-        """Whether there is an answer."""
-        return self.status in (CellStatus.COMPLETED, CellStatus.COMPLETED_WITH_RETRIES)
 
-    def note(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note the facts about its answer, or about its failure."""
-        self.seconds, self.attempts = facts.get("seconds", 0.0), facts.get("attempts", 0)
-        self.usage, self.at = facts.get("usage") or {}, facts.get("at", "")
-        self.note_masked(step, facts)
+def vars_of(score: Score) -> dict[str, Any]:
+    """Return a score as its record has it."""
+    return {"value": score.value, "label": score.label, "metadata": score.metadata}
 
-    def note_score(self, name: str, facts: Mapping[str, Any], record: dict[str, Any]) -> None:
-        """Note a score: the facts about it, and its record."""
-        self.scores[name] = record
-        if "usage" in facts:
-            self.score_usage[name] = facts
-        self.note_masked(name, facts)
 
-    def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note whether a step's line has, or its evaluator saw, masked secrets."""
-        if facts.get(MASKED):
-            self.masked += (step,)
-        if facts.get(SAW_MASKED):
-            self.saw_masked += (step,)
+def _usage(facts: Mapping[str, Any]) -> Usage | None:
+    if not (counts := facts.get("usage")):
+        return None
+    known: dict[str, Any] = {name: counts.get(name) for name in (*USAGE_COUNTS, "cost")}
+    known |= {name: facts.get(name) for name in ("models", "times", "asked")}
+    return Usage(**{name: value for name, value in known.items() if value is not None})
+
+
+def result_of(item: ItemRecord) -> ItemResult:
+    """Return what users get of an item."""
+    usage = _usage(item.failed if item.entry is None else item.entry.facts)
+    output = None
+    if item.is_completed:
+        output = Output(item.output, usage, item.trace, item.metadata)
+    scores = {str(name): score_of(record) for name, record in by_name(item.scores)}
+    return ItemResult(
+        item.id, item.trial, item.input, item.expected, item.row, output, scores, item.status,
+        item.error, item.score_errors, item.attempts, item.seconds, usage, item.at,
+    )  # fmt: skip

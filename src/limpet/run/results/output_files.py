@@ -14,8 +14,9 @@ from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import dumps, encode, encode_fast, is_deep_text
 from limpet.nat_trace import nat_steps
-from limpet.run.record_fields import RecordNames, answer_record
-from limpet.run.results.item_result import ItemResult
+from limpet.run.record_fields import ANSWER, TRACE, ToolkitNames, answer_record
+from limpet.run.results.item_record import ItemRecord
+from limpet.run.results.score_words import scores_of
 from limpet.trace import kept_events
 
 _PIECE_BYTES = 2**20
@@ -35,7 +36,7 @@ class AnswerRows:
             output that is JSON in a string, what it holds.
     """
 
-    names: RecordNames
+    names: ToolkitNames
     trials: int = 1
     trace_filter: Sequence[str] | None = None
     bare: bool = False
@@ -49,23 +50,20 @@ class AnswerRows:
         """Return the row of an answer, given its record."""
         names = self.names
         if self.bare:
-            output = record[names.answer]
+            output = record[ANSWER]
             return _parsed(output) if self.as_toolkit else output
-        steps = nat_steps(kept_events(record[names.trace], self.trace_filter))
-        return self._whole({**record, names.trace: steps}, id_, trial)
+        steps = nat_steps(kept_events(record[TRACE], self.trace_filter))
+        return self._whole(names.row({**record, TRACE: steps}), id_, trial)
 
-    def of_item(self, item: ItemResult) -> Any:
+    def of_item(self, item: ItemRecord) -> Any:
         """Return the row of an item."""
-        names = self.names
         if item.is_completed:
-            record = answer_record(
-                names, item.id, item.row, item.output, list(item.trace), item.metadata
-            )
+            record = answer_record(item.id, item.row, item.output, list(item.trace), item.metadata)
             return self.of_answer(record, item.id, item.trial)
         if self.bare:
             return item.output
-        record = answer_record(names, item.id, item.row, None, [])
-        return self._whole({**record, "_limpet": _failure(item)}, item.id, item.trial)
+        row = self.names.row(answer_record(item.id, item.row, None, []))
+        return self._whole({**row, "_limpet": _failure(item)}, item.id, item.trial)
 
     def _whole(self, row: dict[str, Any], id_: str, trial: int) -> dict[str, Any]:
         row[self.names.id] = self.id_of(row[self.names.id], id_, trial)
@@ -85,7 +83,7 @@ def _parsed(output: Any) -> Any:
 
 def write_outputs(
     layout: Layout,
-    results: Iterable[ItemResult],
+    results: Iterable[ItemRecord],
     evaluators: Sequence[str],
     rows: AnswerRows,
     summary: Mapping[str, Any],
@@ -114,11 +112,11 @@ def write_outputs(
 
         replace_file(layout.home / "workflow_output.json", _array(answers()))
         for name, file in scores.items():
-            mean = summary["evaluators"][name]["mean"]
+            mean = summary["scores"].get(name, {}).get("mean")
             if rows.as_toolkit and isinstance(mean, float):
                 mean = round(mean, _TOOLKITS_DIGITS)
             head = {"average_score": mean}
-            head["_limpet"] = summary["evaluators"][name]
+            head["_limpet"] = {**summary["evaluators"][name], "scores": scores_of(summary, name)}
             replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
     write_summary(layout, summary)
 
@@ -129,31 +127,32 @@ def write_summary(layout: Layout, summary: Mapping[str, Any]) -> None:
     replace_file(layout.home / "summary.json", [pretty])
 
 
-def _failure(item: ItemResult) -> dict[str, Any]:
+def _failure(item: ItemRecord) -> dict[str, Any]:
     ours: dict[str, Any] = {"status": item.status.value}
     if item.error is not None:  # the traceback is in failures.jsonl
         ours["error"] = {name: part for name, part in item.error.items() if name != "traceback"}
     return ours
 
 
-def _score(id_: Any, name: str, item: ItemResult) -> dict[str, Any]:
+def _score(id_: Any, name: str, item: ItemRecord) -> dict[str, Any]:
     if name in item.scores:
-        # The toolkit expects every score to have a reasoning.
-        return {"reasoning": {}, **_numeric(item.scores[name]), "id": id_}
+        return {"id": id_, **_toolkit_score(item.scores[name]), "error": None}
     error = item.score_errors.get(name)
     why = "it was stopped before" if item.is_completed else f"the workflow {item.status.words}"
     reason = error["message"] if error else f"not run: {why}"
     return {"id": id_, "score": None, "reasoning": {}, "error": reason}
 
 
-def _numeric(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a score's record with numbers for booleans, as the toolkit's evaluators write them."""
-    numeric = dict(record)
-    if isinstance(record.get("score"), bool):
-        numeric["score"] = float(record["score"])
+def _toolkit_score(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a score's record in the toolkit's names, with numbers for booleans."""
+    value = record.get("value")
+    # The toolkit expects every score to have a reasoning.
+    row = {"score": float(value) if isinstance(value, bool) else value,
+           "reasoning": record.get("explanation") or {}}  # fmt: skip
+    row |= {name: record[name] for name in ("label", "metadata") if name in record}
     if "scores" in record:
-        numeric["scores"] = {part: _numeric(score) for part, score in record["scores"].items()}
-    return numeric
+        row["scores"] = {part: _toolkit_score(one) for part, one in record["scores"].items()}
+    return row
 
 
 def as_json(value: Any) -> bytes:

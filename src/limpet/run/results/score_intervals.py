@@ -8,7 +8,7 @@ It imports NumPy and SciPy, so it is imported only where there are scores.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from limpet import stats
 from limpet.errors import ScoresError
 from limpet.run.results.costs import mean
-from limpet.run.results.score_words import range_words
+from limpet.run.results.score_words import ScoreName, range_words
 from limpet.text import count
 from limpet.types import Scale
 
@@ -31,22 +31,12 @@ Ints = NDArray[np.int64]
 LEVEL = 0.95
 _MOST_LABELS = 50
 _UNIT = (0.0, 1.0)
-_OF_SEVERAL = {
-    "mean": "means",
-    "interval": "intervals",
-    "bounds": "bounds_by_score",
-    "interval_note": "interval_notes",
-    "without": "without_by_score",
-    "label_intervals": "label_intervals_by_score",
-}
-"""What is said of an evaluator's only score, and its name where there are several."""
-_OF_TRIALS = "trials_by_score"
 
 
 def claims(
     scores: "ScoreNumbers", cell_items: "CellItems", failed: Sequence[int], in_flight: int
-) -> dict[str, Any]:
-    """Return what may be claimed of an evaluator's scores, as in `summary.json`.
+) -> dict[str, dict[str, Any]]:
+    """Return what may be claimed of each score of an evaluator, by name, as in `summary.json`.
 
     Args:
         scores: The scores.
@@ -54,7 +44,7 @@ def claims(
         failed: The cells that have no score because of a failure.
         in_flight: How many more cells will have one.
     """
-    found: dict[str, Any] = {}
+    found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for part, values in scores.parts.items():
         about = _Sample(values, scores.scale, cell_items, failed, in_flight).claims()
         if missing := scores.completed - len(values.values):
@@ -63,21 +53,11 @@ def claims(
             if part is not None:  # it may not be there at all
                 note = f"{count(missing, 'answer has', 'answers have')} no number for it"
             about["interval_note"] = "; ".join(filter(None, (note, about.get("interval_note"))))
-        _put(found, part, about)
+        found[str(ScoreName(scores.name, part))] |= about
     for part, labels in scores.labels.items():
-        shares = _label_shares(labels, scores.scale, cell_items)
-        _put(found, part, {"label_intervals": shares} if shares else {})
+        if shares := _label_shares(labels, scores.scale, cell_items):
+            found[str(ScoreName(scores.name, part))]["label_intervals"] = shares
     return found
-
-
-def _put(found: dict[str, Any], part: str | None, about: Mapping[str, Any]) -> None:
-    for name, value in about.items():
-        if part is None:
-            found[name] = value
-        elif name in _OF_SEVERAL:
-            found.setdefault(_OF_SEVERAL[name], {})[part] = value
-        else:
-            found.setdefault(_OF_TRIALS, {}).setdefault(part, {})[name] = value
 
 
 class _Sample:

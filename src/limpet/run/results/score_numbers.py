@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from limpet.json_values import encode_canonical
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import Used, mean
-from limpet.run.results.item_result import ItemResult
-from limpet.run.results.score_words import counted, values_of
+from limpet.run.results.item_record import ItemRecord
+from limpet.run.results.score_words import ScoreName, counted, values_of
 from limpet.text import count
 from limpet.types import Scale
 
@@ -42,7 +42,7 @@ class CellItems:
         self._values: dict[str, dict[bytes, int]] = {field: {} for field in self.fields}
         self._count = 0
 
-    def add(self, item: ItemResult) -> None:
+    def add(self, item: ItemRecord) -> None:
         """Add the next cell."""
         if self.trials > 1:
             number = self._numbers.setdefault(item.id, len(self._numbers))
@@ -226,6 +226,7 @@ class ScoreNumbers:
     """Adds up the scores of one evaluator.
 
     Attributes:
+        name: The name of the evaluator.
         scale: What the scores mean.
         parts: The scores by name; None: its only one.
         labels: By score and label, the numbers of the cells that have it.
@@ -236,6 +237,7 @@ class ScoreNumbers:
     """
 
     def __init__(self, name: str, scale: Scale) -> None:
+        self.name = name
         self.scale = scale
         self.failures = FailureCounts()
         self.saw_masked = self.completed = 0
@@ -292,6 +294,18 @@ class ScoreNumbers:
         """Count a line whose evaluator saw masked text."""
         self.saw_masked += bool(facts.get(SAW_MASKED))
 
+    def by_score(self) -> dict[str, dict[str, Any]]:
+        """Return the mean and the labels of each score, by name; at least one."""
+        found: dict[str, dict[str, Any]] = {}
+        for part in dict.fromkeys([*self.parts, *self.labels]) or [None]:
+            values = self.parts[part].values if part in self.parts else ()
+            found[str(ScoreName(self.name, part))] = score = {
+                "evaluator": self.name, "completed": self.completed, "mean": mean(values)
+            }  # fmt: skip
+            if part in self.labels:
+                score["labels"] = {label: len(cells) for label, cells in self.labels[part].items()}
+        return found
+
     def summary(self, items: int) -> dict[str, Any]:
         """Return the numbers, of so many items."""
         summary: dict[str, Any] = {
@@ -299,22 +313,8 @@ class ScoreNumbers:
             "failed": dict(self.failures.by_class),
             "errors": dict(self.failures.by_exception),
             "not_run": items - self.completed - self.failures.total,
-            "mean": mean(self.parts[None].values if None in self.parts else ()),
             **self.versions.summary(),
         }
-        means = {
-            part: mean(scores.values) for part, scores in self.parts.items() if part is not None
-        }
-        if means:
-            summary["means"] = means
-        labels = {
-            part: {label: len(cells) for label, cells in by_label.items()}
-            for part, by_label in self.labels.items()
-        }
-        if None in labels:
-            summary["labels"] = labels.pop(None)
-        if labels:
-            summary["labels_by_score"] = labels
         if self._agreements:
             summary["agreement"] = mean(self._agreements)
         if self._by_model:

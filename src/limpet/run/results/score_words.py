@@ -73,7 +73,7 @@ class ScoreName(NamedTuple):
 
     def lowest(self, scores: Mapping[str, Mapping[str, Any]]) -> float | None:
         """Return the lowest value among the scores of an item; None if it has none."""
-        values = (record.get("score") for record in self.records(scores))
+        values = (record.get("value") for record in self.records(scores))
         numbers = [float(value) for value in values if isinstance(value, (int, float))]
         return min((number for number in numbers if not math.isnan(number)), default=None)
 
@@ -105,6 +105,23 @@ def parts_of(score: Mapping[str, Any]) -> Iterable[tuple[str | None, Mapping[str
     return [(None, score)] if score else []
 
 
+def by_name(
+    scores: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[ScoreName, Mapping[str, Any]]]:
+    """Yield each score of an item with its name, given the records of the evaluators."""
+    for evaluator, record in scores.items():
+        for part, one in parts_of(record):
+            yield ScoreName(evaluator, part), one
+
+
+def score_data(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the scores of an item by name, as JSON data."""
+    return {
+        str(name): {field: value for field, value in record.items() if field != "id"}
+        for name, record in by_name(scores)
+    }
+
+
 # ---- What are the values of an evaluator's scores, and how are they written in a few words? -----
 
 NO_MEAN = "–"
@@ -131,60 +148,55 @@ def label_counts(
     return ", ".join([*words, *([f"{more:,} more labels"] if more else [])])
 
 
-def score_words(numbers: Mapping[str, Any]) -> dict[str | None, str]:
-    """Return the means of an evaluator by the names of its scores; None: its only one.
+def score_words(score: Mapping[str, Any]) -> str:
+    """Return the mean of a score in a summary; if it has only labels, their counts."""
+    labels = score.get("labels")
+    return label_counts(labels) if score.get("mean") is None and labels else whole_claim(score)
 
-    A score that has only labels has their counts.
 
-    Args:
-        numbers: What `summary.json` has of the evaluator.
-    """
-    words: dict[str | None, str] = {
-        part: whole_claim(numbers, part) for part in numbers.get("means", {})
+def scores_of(summary: Mapping[str, Any], evaluator: str) -> dict[str, Mapping[str, Any]]:
+    """Return the scores of one evaluator in a summary, by name."""
+    return {
+        name: score for name, score in summary["scores"].items() if score["evaluator"] == evaluator
     }
-    for part, labels in numbers.get("labels_by_score", {}).items():
-        words.setdefault(part, label_counts(labels))
-    value, labels = numbers.get("mean"), numbers.get("labels")
-    if value is None and words and not labels:
-        return words
-    only = label_counts(labels) if value is None and labels else whole_claim(numbers)
-    return {None: only, **words}
 
 
-def claim_of(numbers: Mapping[str, Any], part: str | None) -> tuple[float | None, Any, Any]:
-    """Return the mean of a score, its interval and its bounds; None where there is none."""
-    if part is None:
-        return numbers.get("mean"), numbers.get("interval"), numbers.get("bounds")
-    several = ("means", "intervals", "bounds_by_score")
-    value, interval, bounds = (numbers.get(name, {}).get(part) for name in several)
-    return value, interval, bounds
+_CLAIMS = ("mean", "interval", "bounds", "interim", "labels")
 
 
-def headline(numbers: Mapping[str, Any], part: str | None = None) -> str:
+def claims_of(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what lists say of each score of a summary, by name, as JSON data."""
+    return {
+        name: {part: score[part] for part in _CLAIMS if part in score}
+        for name, score in scores.items()
+    }
+
+
+def headline(score: Mapping[str, Any]) -> str:
     """Return what may be claimed of a mean: `0.842 (0.79–0.88)`.
 
     If something is missing, the mean is over what completed, and the interval is the one with what
     is missing as worst and as best.
     """
-    value, interval, bounds = claim_of(numbers, part)
-    ends = bounds if bounds and "low" in bounds else interval
+    value, bounds = score.get("mean"), score.get("bounds")
+    ends = bounds if bounds and "low" in bounds else score.get("interval")
     if value is None or not ends:
         return mean(value)
     low, high = ends["low"], ends["high"]
     return f"{_fixed(value, _decimals(low, high) + 1)} ({span(low, high)})"
 
 
-def of_completed(numbers: Mapping[str, Any], part: str | None = None) -> str:
+def of_completed(score: Mapping[str, Any]) -> str:
     """Return how many cells a mean is of, where others are missing; else an empty string."""
-    value, _, bounds = claim_of(numbers, part)
-    return f"of {numbers['completed']:,} completed" if bounds and value is not None else ""
+    has_both = score.get("bounds") and score.get("mean") is not None
+    return f"of {score['completed']:,} completed" if has_both else ""
 
 
-def whole_claim(numbers: Mapping[str, Any], part: str | None = None) -> str:
+def whole_claim(score: Mapping[str, Any]) -> str:
     """Return the headline with all that must be said beside it."""
-    first = headline(numbers, part)
-    words = f"{first} {of_completed(numbers, part)}".rstrip()
-    return f"{words} so far" if numbers.get("interim") and first != NO_MEAN else words
+    first = headline(score)
+    words = f"{first} {of_completed(score)}".rstrip()
+    return f"{words} so far" if score.get("interim") and first != NO_MEAN else words
 
 
 def span(low: float, high: float) -> str:
@@ -214,15 +226,12 @@ def mean(value: float | None) -> str:
     return NO_MEAN if value is None else f"{value:.4g}"
 
 
-def people_notes(numbers: Mapping[str, Any], part: str | None = None) -> Iterator[str]:
+def people_notes(score: Mapping[str, Any]) -> Iterator[str]:
     """Yield the mean of a judge as people's labels correct it, or why they do not."""
-    found = numbers.get("calibrated")
-    if part is not None:
-        found = numbers.get("calibrated_by_score", {}).get(part)
-    if found:
+    if found := score.get("calibrated"):
         labels = count(found["n_labelled"], "label")
         yield f"corrected by people: {with_ends(found['mean'], found)}, {labels}"
-    if part is None and (why := numbers.get("not_calibrated")):
+    if why := score.get("not_calibrated"):
         yield f"not corrected by people: {one_line(why)}"
 
 
@@ -282,7 +291,7 @@ def values_words(score: Mapping[str, Any]) -> str:
 
 
 def _label(score: Mapping[str, Any]) -> str:
-    label = score.get("label") if score.get("score") is not None else None
+    label = score.get("label") if score.get("value") is not None else None
     return one_line(label) if label else ""
 
 
@@ -306,15 +315,15 @@ def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
     """Yield the values of an evaluator's record, or the label where there is no value."""
     parts = score.get("scores") or {None: score}
     for part, record in parts.items():
-        yield part, record.get("label") if record.get("score") is None else record["score"]
+        yield part, record.get("label") if record.get("value") is None else record["value"]
 
 
 def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
     """Yield the values of an evaluator's record with their names; None: the only value."""
     if "scores" in score:
-        yield from ((name, record["score"]) for name, record in score["scores"].items())
+        yield from ((name, record["value"]) for name, record in score["scores"].items())
     else:
-        yield None, score["score"]
+        yield None, score["value"]
 
 
 # ---- Did a run stop because it was enough, in words? --------------------------------------------

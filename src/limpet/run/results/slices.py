@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from limpet import stats
 from limpet.run.results.score_intervals import item_groups, item_means
+from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.stats.rule import tail_of
 from limpet.stats.samples import FEWEST_GROUPS, numbered
@@ -32,8 +33,8 @@ def note_differences(
 ) -> None:
     """Note in the summary of each slice how its means differ from those of the rest.
 
-    `from_rest` of an evaluator, or `from_rest_by_score`: the `difference` of the mean from that of
-    all other items, and `p_adjusted`.
+    `from_rest` of a score: the `difference` of the mean from that of all other items, and
+    `p_adjusted`.
     """
     found: list[tuple[int, str, str | None, float, float]] = []
     for name in evaluators:
@@ -56,14 +57,8 @@ def note_differences(
                     found.append((at, name, part, difference, p))
     adjusted = stats.benjamini_hochberg([p for *_, p in found]) if found else []
     for (at, name, part, difference, _), p in zip(found, adjusted, strict=True):
-        about, noted = (
-            {"difference": difference, "p_adjusted": p},
-            summaries[at]["evaluators"][name],
-        )
-        if part is None:
-            noted["from_rest"] = about
-        else:
-            noted.setdefault("from_rest_by_score", {})[part] = about
+        score = summaries[at]["scores"][str(ScoreName(name, part))]
+        score["from_rest"] = {"difference": difference, "p_adjusted": p}
 
 
 def _means(numbers: Numbers, name: str, part: str | None) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from limpet.run.record_fields import CUT_OFF
 from limpet.run.results.costs import Used, is_bounded, numbers_in, quantiles
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_numbers import (
     PENDING,
     CellItems,
@@ -26,7 +26,7 @@ from limpet.run.results.score_words import scale_data
 from limpet.types import Scale
 from limpet.version import VERSION
 
-NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
+NUMBERS = ("n", "workflow", "scores", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
 _NOTHING: Mapping[str, Any] = {}
 
@@ -84,7 +84,7 @@ class Numbers:
         self._used = Used()
         self._latencies = array("d")
 
-    def add(self, item: ItemResult) -> None:
+    def add(self, item: ItemRecord) -> None:
         """Add an item."""
         cell = self.items
         self.items += 1
@@ -154,36 +154,44 @@ class Numbers:
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
                 **({"quantiles": each} if each else {}),
             },
-            "evaluators": {
-                name: scores.summary(self.items)
-                | self._claims(scores, None if in_flight is None else in_flight + completed)
-                for name, scores in self.scores.items()
+            "scores": {
+                name: score
+                for scores in self.scores.values()
+                for name, score in self._claims(
+                    scores, None if in_flight is None else in_flight + completed
+                )
             },
+            "evaluators": {name: by.summary(self.items) for name, by in self.scores.items()},
             "masked": self.masked,
             "versions": {"limpet": VERSION, "python": platform.python_version()},
         }
 
-    def _claims(self, scores: "ScoreNumbers", begun: int | None) -> dict[str, Any]:
-        """Return what may be claimed of the scores of an evaluator.
+    def _claims(
+        self, scores: "ScoreNumbers", begun: int | None
+    ) -> Iterable[tuple[str, dict[str, Any]]]:
+        """Return what may be claimed of each score of an evaluator, by name.
 
         Args:
             scores: The scores.
             begun: While the run is running, how many cells the workflow has answered, or will.
         """
         ended = scores.completed + scores.failures.total
-        found = scale_data(scores.scale)
+        found, shared = scores.by_score(), scale_data(scores.scale)
         if self.items - ended - self.failures.total:
-            found["interim"] = True
+            shared["interim"] = True
+        for score in found.values():
+            score.update(shared)
         if not scores.completed:
-            return found
+            return found.items()
         from limpet.run.results.score_intervals import claims  # noqa: PLC0415 - slow: NumPy
 
-        return found | claims(
+        claimed = claims(
             scores,
             self.cell_items,
             [*self.failures.cells, *scores.failures.cells],
             0 if begun is None else max(0, begun - ended),
         )
+        return ((name, score | claimed.get(name, {})) for name, score in found.items())
 
     def _latency(self) -> float | None:
         """Return the 95th percentile over the items."""

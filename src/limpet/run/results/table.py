@@ -22,7 +22,7 @@ from limpet.errors import LimpetError
 from limpet.journal.files import file_chunks, replace_file
 from limpet.json_values import encode
 from limpet.run.results.costs import is_bounded, mean
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import agreement_of
 from limpet.text import one_line
 from limpet.types import COLUMNS
@@ -152,7 +152,7 @@ Key = tuple[str, ...] | tuple[str, str, str | None, str]
 `("row", field)` or, of a variant of a matrix, `("variant", label)`. The part is None where an
 evaluator gives one score; the step of the workflow's facts is empty."""
 VALUE = "value"
-_FACTS = (VALUE, "label", "reason", "agreement", "metadata", "n", "labels")
+_FACTS = (VALUE, "label", "explanation", "agreement", "metadata", "n", "labels")
 _BY_ITEM = ("id", "input", "expected", "trials", "completed", "failed", "seconds", "attempts")
 
 
@@ -236,7 +236,7 @@ def _plain_name(key: Key) -> str:
 # ---- a row for each item in each trial ----------------------------------------------------------
 
 
-def cells_of(item: ItemResult) -> dict[Key, Any]:
+def cells_of(item: ItemRecord) -> dict[Key, Any]:
     """Return what is known of an item in one trial."""
     error = item.error or {}
     own = (
@@ -262,10 +262,10 @@ def cells_of(item: ItemResult) -> dict[Key, Any]:
 def _score_cells(evaluator: str, record: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     parts: Mapping[str | None, Any] = record.get("scores") or {None: record}
     for part, score in parts.items():
-        value, label = score.get("score"), score.get("label")
+        value, label = score.get("value"), score.get("label")
         yield ("score", evaluator, part, VALUE), label if value is None else value
         yield ("score", evaluator, part, "label"), label
-        yield ("score", evaluator, part, "reason"), score.get("reasoning") or None
+        yield ("score", evaluator, part, "explanation"), score.get("explanation")
         yield ("score", evaluator, part, "agreement"), agreement_of(score)
         yield ("score", evaluator, part, "metadata"), score.get("metadata")
 
@@ -274,18 +274,18 @@ def _usage_cells(step: str, usage: Mapping[str, Any]) -> Iterator[tuple[Key, Any
     return ((("fact", step, f"usage.{name}"), count) for name, count in usage.items())
 
 
-def _field_cells(item: ItemResult) -> Iterator[tuple[Key, Any]]:
+def _field_cells(item: ItemRecord) -> Iterator[tuple[Key, Any]]:
     """Yield the fields of the row, but not those that are the columns id, input and expected."""
     elsewhere = {name for role, name in item.roles.items() if role != "id" or _has_id(item)}
     return ((("row", name), value) for name, value in item.row.items() if name not in elsewhere)
 
 
-def _id_of(item: ItemResult) -> Any:
+def _id_of(item: ItemRecord) -> Any:
     """Return the id as the dataset has it: a table is joined with the dataset by its ids."""
     return item.row[item.roles["id"]] if _has_id(item) else item.id
 
 
-def _has_id(item: ItemResult) -> bool:
+def _has_id(item: ItemRecord) -> bool:
     id_ = item.row.get(item.roles.get("id", ""))
     return isinstance(id_, (str, int, float)) and str(id_) == item.id
 
@@ -293,15 +293,15 @@ def _has_id(item: ItemResult) -> bool:
 # ---- a row for each item ------------------------------------------------------------------------
 
 
-def rows_by_item(items: Iterable[ItemResult]) -> Iterator[dict[Key, Any]]:
+def rows_by_item(items: Iterable[ItemRecord]) -> Iterator[dict[Key, Any]]:
     """Yield the means of each item, in the order in which the items appear."""
-    by_id: defaultdict[str, list[ItemResult]] = defaultdict(list)
+    by_id: defaultdict[str, list[ItemRecord]] = defaultdict(list)
     for item in items:
         by_id[item.id].append(item)
     return map(means_of, by_id.values())
 
 
-def means_of(trials: Sequence[ItemResult]) -> dict[Key, Any]:
+def means_of(trials: Sequence[ItemRecord]) -> dict[Key, Any]:
     """Return the means of an item over its trials. A trial without a score does not count."""
     first = trials[0]
     failed = sum(item.error is not None for item in trials)

@@ -75,7 +75,7 @@ function is(value, wanted) {
 function texts(item) {
   const found = [];
   const left = [item.id, item.input, item.expected, item.row, item.output, item.error?.type, item.error?.message,
-    ...item.scores.flatMap((score) => [score.label, score.reason, score.error])];
+    ...item.scores.flatMap((score) => [score.label, score.explanation, score.error])];
   while (left.length) {
     const value = left.pop();
     if (typeof value === "string") found.push(value);

@@ -104,7 +104,7 @@ function scores(item) {
       el("div", { class: "dim" }, score.name),
       score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords({ value: score.value }), score.label ? el("span", { class: "tag" }, score.label) : null),
       score.votes ? el("div", { class: "dim small" }, `votes: ${score.votes}`) : null,
-      reason(score.reason),
+      reason(score.explanation),
       score.replies?.length ? folded(`replies ${score.name}`, plural(score.replies.length, "reply", "replies"), score.replies.map(reply)) : null,
       score.metadata ? folded(`metadata ${score.name}`, "metadata", longText(textOf(score.metadata))) : null,
       el("div", { class: "dim small" }, [score.seconds ? seconds(score.seconds) : null, score.tokens ? `${count(score.tokens)} tokens` : null, score.cost ? money(score.cost) : null].filter(Boolean).join(" · "))))));

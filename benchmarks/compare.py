@@ -39,7 +39,7 @@ def make(run: Path, items: int, wrong: int) -> None:
         run=limpet.Run(run, durability="flush"),
         version=str(wrong),
         pace=64,
-        early_stop=False,
+        fail_fast=False,
         show=False,
     )
 

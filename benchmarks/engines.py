@@ -44,7 +44,7 @@ PROGRAM = (
 )
 
 
-class Ends(limpet.Watcher):
+class Ends(limpet.types.Watcher):
     """Notes when the first and the last cell ended, and the processor time between them."""
 
     def __init__(self, items: int) -> None:

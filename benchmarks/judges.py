@@ -29,7 +29,7 @@ from limpet.executors import AsyncExecutor
 from limpet.models import Model, Reply, openai_api
 from limpet.pacing import PacerRegistry, endpoint, observe
 from limpet.pacing.registry import pacing_with
-from limpet.types import Usage
+from limpet.shapes import Usage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from virtual_time import run as run_in_virtual_time
@@ -183,7 +183,7 @@ def share(count: int) -> tuple[float, float]:
 
         async def judged(id_: str) -> None:
             given = limpet.Item(id_, "which?", "a city", {})
-            await judge.call(limpet.Scored("a city", "a city", "which?", given))
+            await judge.call(limpet.types.Scored("a city", "a city", "which?", given))
 
         async def answered() -> Any:
             while (id_ := await queue.get()) is not None:

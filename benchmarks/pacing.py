@@ -22,7 +22,8 @@ import providers as p
 import refusing_providers as r
 from machine import describe, print_table
 
-from limpet import AsyncExecutor, Pacer
+from limpet import AsyncExecutor
+from limpet.pacing import Pacer
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import virtual_time

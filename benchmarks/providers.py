@@ -149,7 +149,7 @@ class Provider:
             raise HTTPStatusError(status, headers)
         self.done_at.append(now)
         self.latency_sum += now - started
-        limpet.observe(headers=headers or None, usage=self.usage(item))
+        limpet.pacing.observe(headers=headers or None, usage=self.usage(item))
         return item.index
 
     async def respond(self, item: Item, started: float) -> tuple[int, dict[str, str]]:

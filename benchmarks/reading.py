@@ -63,7 +63,7 @@ def make(run: Path, items: int, limit: int | None) -> None:
         run=limpet.Run(run, durability="flush"),
         version="1",
         pace=64,
-        early_stop=False,
+        fail_fast=False,
     )
 
 

@@ -67,7 +67,7 @@ def make(run: Path, items: int) -> None:
     ]
     limpet.evaluate(
         rows, answer, {"length": length, "exact": limpet.exact_match()},
-        run=limpet.Run(run, durability="flush"), version="1", pace=64, early_stop=False, show=False,
+        run=limpet.Run(run, durability="flush"), version="1", pace=64, fail_fast=False, show=False,
     )  # fmt: skip
 
 

@@ -85,6 +85,6 @@ def make(run, answers, *, trials=1, dataset=None, evaluators=(correct,), say=Non
 
     limpet.evaluate(
         dataset, answer, list(evaluators), run=limpet.Run(run, durability="flush"), trials=trials,
-        **{"version": "1", "retry": 0, "early_stop": False, "pace": 1, "show": False, **options},
+        **{"version": "1", "retry": 0, "fail_fast": False, "pace": 1, "show": False, **options},
     )  # fmt: skip
     return run

@@ -113,7 +113,7 @@ def make(run: Path, quality: float, many: int, *, pause_s: float = 0.02, trials:
         version=f"quality {quality}",
         pace=16,
         trials=trials,
-        early_stop=False,
+        fail_fast=False,
     )
 
 

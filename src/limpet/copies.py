@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from limpet.foreign import is_interrupt
-from limpet.types import Item
+from limpet.shapes import Item
 
 _IMMUTABLE = frozenset(
     {str, int, float, bool, type(None), bytes, complex, Decimal, UUID}

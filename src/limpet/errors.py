@@ -9,7 +9,7 @@ LimpetError
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
-├── EarlyStopError      the first calls all failed the same way: fix the cause, resume
+├── FailFastError      the first calls all failed the same way: fix the cause, resume
 ├── CallCancelledError  this one call was cancelled on request
 ├── InterruptedRunError a signal stopped the run: run it again to continue
 ├── ConfigError         a configuration file is invalid: fix it
@@ -30,7 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from limpet.types import Difference
+    from limpet.shapes import Difference
 
 E = TypeVar("E", bound=Exception)
 _NOT_SHOWN = object()
@@ -123,7 +123,7 @@ class SetupError(LimpetError):
     """Every call would fail the same way. This stops the run; no item is at fault."""
 
 
-class EarlyStopError(LimpetError):
+class FailFastError(LimpetError):
     """The first calls of a step all failed the same way. This stops the run; results are kept.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import Any
 
 from limpet.errors import InvalidReplyError
 from limpet.foreign import is_interrupt
-from limpet.types import USAGE_COUNTS, Usage
+from limpet.shapes import USAGE_COUNTS, Usage
 
 Counts = dict[str, int]
 Plain = dict[str, Any]

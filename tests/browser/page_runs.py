@@ -51,7 +51,7 @@ async def answer(item):
 def make(run, workflow=answer, many=40, evaluators=None, dataset=None, **options):
     return limpet.evaluate(
         dataset or rows(many), workflow, evaluators or {"closeness": closeness},
-        run=limpet.Run(run, durability="flush"), version="1", early_stop=False, retry=0,
+        run=limpet.Run(run, durability="flush"), version="1", fail_fast=False, retry=0,
         show=False, **options,
     )  # fmt: skip
 

@@ -50,7 +50,7 @@ def out_of_quota(question):
     import limpet
 
     if question.endswith("5"):
-        raise limpet.QuotaExhaustedError("the account is empty", hint="top it up")
+        raise limpet.errors.QuotaExhaustedError("the account is empty", hint="top it up")
     return question.split()[-1]
 
 

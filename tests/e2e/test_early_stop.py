@@ -57,7 +57,7 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
     assert len(stopping) == 1
     assert "KeyError" not in stopping[0]
     assert lines[-2].startswith("hint: fix it and run again")
-    assert "--no-early-stop continues anyway" in lines[-2]
+    assert "--no-fail-fast continues anyway" in lines[-2]
     assert lines[-1] == f"resume with: {AGAIN} run"
     status = run(tmp_path, command="status").stdout
     assert "\nstopped: the workflow failed" in status
@@ -65,17 +65,17 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
 
 @pytest.mark.parametrize("how", ["flag", "file"])
 def test_it_goes_on_all_the_same_if_told_so(tmp_path, how):
-    more = "" if how == "flag" else "early_stop: false\n"
+    more = "" if how == "flag" else "fail_fast: false\n"
     broken(tmp_path, rows=60, more="retry: {backoff: {base: 0}}\n" + more)
-    done = run(tmp_path, *(["--no-early-stop"] if how == "flag" else []))
+    done = run(tmp_path, *(["--no-fail-fast"] if how == "flag" else []))
     assert done.returncode == 1
     assert len((tmp_path / "calls.txt").read_text().splitlines()) == 120
     assert "workflow: 50 cells in a row failed the same way: KeyError: 'choices'" in done.stderr
 
 
 def test_the_flag_goes_before_the_file(tmp_path):
-    broken(tmp_path, more="early_stop: false\n")
-    assert run(tmp_path, "--early-stop").returncode == 3
+    broken(tmp_path, more="fail_fast: false\n")
+    assert run(tmp_path, "--fail-fast").returncode == 3
 
 
 def test_quiet_says_the_same_in_short(tmp_path):
@@ -94,7 +94,7 @@ def test_machines_are_told_as_well(tmp_path):
     assert any(one["event"] == "stopping" for one in events)
 
 
-@pytest.mark.slow  # unit/run/test_early_stop has it; of a workflow, show is above
+@pytest.mark.slow  # unit/run/test_fail_fast has it; of a workflow, show is above
 def test_a_broken_evaluator_stops_it_and_show_says_where(tmp_path):
     broken(tmp_path, workflow="app:answer")
     text = (tmp_path / "eval.yml").read_text().replace("exact_match", "{python: app:judge}")

@@ -66,7 +66,7 @@ async def shout(question):
 
 
 def run(tmp_path, workflow, evaluators, **options):
-    options = {"retry": 0, "show": False, "early_stop": False, **options}
+    options = {"retry": 0, "show": False, "fail_fast": False, **options}
     return limpet.evaluate(ROWS, workflow, evaluators, run=tmp_path / "run", **options)
 
 

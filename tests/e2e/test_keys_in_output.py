@@ -69,7 +69,7 @@ if __name__ == "__main__":
     for name in ("urllib3", "httpx2", "httpcore2", "openai", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)  # theirs is theirs
     rows = [{"id": str(n), "question": "?"} for n in range(3)]
-    retry = limpet.Retry(1, limpet.Backoff(0, 0))
+    retry = limpet.Retry(1, limpet.executors.Backoff(0, 0))
     kind = sys.argv[1]
     if kind == "map":
         print(limpet.map(answer, ["a", "b"], retry=retry))

@@ -129,7 +129,7 @@ def test_only_and_plan(tmp_path):
 
 
 def test_the_exit_code_is_the_worst_and_the_others_still_run(tmp_path):
-    make(tmp_path, "bad, a", more="retry: 0\nearly_stop: false\n")
+    make(tmp_path, "bad, a", more="retry: 0\nfail_fast: false\n")
     done = run(tmp_path)
     assert done.returncode == 1
     assert [row[:4] for row in table(done.stdout)[2:]] == [
@@ -303,7 +303,7 @@ def test_secrets_of_an_env_file_are_masked_on_disk(tmp_path):
         "import os\ndef answer(question):\n    return os.environ['MY_API_KEY'] + question\n"
     )
     (tmp_path / "secrets.env").write_text("export MY_API_KEY='sk-4f9a8b7c6d5e4f3a2b1c'\n")
-    assert run(tmp_path, "--no-early-stop").returncode == 1  # not read unasked
+    assert run(tmp_path, "--no-fail-fast").returncode == 1  # not read unasked
     assert run(tmp_path, "--env-file", "secrets.env").returncode == 0
     files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
     assert not any(b"4f9a8b7c6d5e4f3a2b1c" in path.read_bytes() for path in files)

@@ -73,7 +73,7 @@ def test_2_the_only_evaluator_raising_is_1_and_everything_is_written(tmp_path, s
     (tmp_path / "config.yml").write_text(
         text.replace("{_type: exact_match}", "{_type: python, function: judges.bad}")
     )
-    done = go(tmp_path, server, "--no-early-stop")
+    done = go(tmp_path, server, "--no-fail-fast")
     assert done.returncode == 1
     assert [row["generated_answer"] for row in output(tmp_path)] == [str(n) for n in range(6)]
     scores = output(tmp_path, "correct")

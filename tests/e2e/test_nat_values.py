@@ -327,7 +327,7 @@ def test_a_stream_that_ends_properly_with_nothing_is_an_empty_answer(tmp_path, s
 def test_a_timeout_names_the_item(tmp_path, server):
     server.gate.clear()
     server.free = 1
-    limits = ("--endpoint-timeout", "0.5", "--max-retries", "0", "--no-early-stop")
+    limits = ("--endpoint-timeout", "0.5", "--max-retries", "0", "--no-fail-fast")
     done = go(make(tmp_path, rows=2), server, *limits)
     assert done.returncode == 1, done.stderr
     failed = [row for row in output(tmp_path) if "_limpet" in row]

@@ -48,7 +48,7 @@ async def run():
 
         async def ask(x):
             async with session.post(url, json={"x": x}) as response:
-                limpet.observe(headers=response.headers)
+                limpet.pacing.observe(headers=response.headers)
                 return (await response.json())["answer"]
 
         executor = AsyncExecutor(ask, "auto", exit_on_error=False)

@@ -76,7 +76,7 @@ def test_status_says_how_far_it_is_and_what_to_do_next(home):
 def test_status_and_list_say_that_the_last_session_was_limited(tmp_path):
     def out_of_quota(question):
         if question == "Say 1":
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         return question.split()[-1]
 
     run = tmp_path / "runs/first"

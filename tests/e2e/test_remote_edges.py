@@ -21,7 +21,7 @@ from e2e.servers import (
 )
 
 import limpet
-from limpet import Backoff
+from limpet.executors import Backoff
 from limpet.workflows import http, nat
 
 JSON = b"Content-Type: application/json\r\n"
@@ -395,12 +395,12 @@ def test_a_path_that_is_not_there_stops_the_run_at_the_first_item(status):
     with site(answering({"detail": "no"}, status)) as server:
         result = ask(nat(server.url, path="/generat"), count=100)
         assert len(server.seen) == 1
-        assert isinstance(result.stop_reason, limpet.SetupError)
+        assert isinstance(result.stop_reason, limpet.errors.SetupError)
         assert f"/generat: status {status}" in str(result.stop_reason)
         assert "path='/generat'" in result.stop_reason.hint
         assert result.summary["workflow"]["not_run"] == 100
         result = ask(http(f"{server.url}/ask"), count=100)
-        assert isinstance(result.stop_reason, limpet.SetupError)
+        assert isinstance(result.stop_reason, limpet.errors.SetupError)
         assert len(server.seen) == 1 + (5 if status == 404 else 1)
         # The place of one item may be missing.
         result = ask(http(f"{server.url}/{{{{id}}}}"), count=3)

@@ -28,7 +28,7 @@ from e2e.servers import (
 )
 
 import limpet
-from limpet import Backoff
+from limpet.executors import Backoff
 from limpet.workflows import http, nat
 from tests.exported import exported
 
@@ -42,7 +42,7 @@ def no_proxies(monkeypatch):
             monkeypatch.delenv(name)
 
 
-class Tries(limpet.Watcher):
+class Tries(limpet.types.Watcher):
     count = 0
 
     def started(self, cell, attempt):
@@ -281,7 +281,7 @@ def test_a_422_with_detail_stops_the_run_at_the_first_item_and_names_the_field()
     with site(answering(DETAIL, 422)) as server:
         result = ask(nat(server.url), count=1000)
         assert len(server.seen) == 1
-    assert isinstance(result.stop_reason, limpet.SetupError)
+    assert isinstance(result.stop_reason, limpet.errors.SetupError)
     assert "/generate/full: the server expects a different request" in str(result.stop_reason)
     assert "'question': Field required" in str(result.stop_reason)
     assert "'input_message'" in result.stop_reason.hint
@@ -310,7 +310,7 @@ def test_a_wrong_key_stops_the_run_and_is_not_shown_though_the_server_repeats_it
         workflow = nat(server.url, headers={"Authorization": "Bearer hunter22hunter22"})
         result = ask(workflow, count=100)
         assert len(server.seen) == 1
-    assert isinstance(result.stop_reason, limpet.SetupError)
+    assert isinstance(result.stop_reason, limpet.errors.SetupError)
     assert "status 401" in str(result.stop_reason)
     assert "hunter2" not in str(result.stop_reason)
 
@@ -396,7 +396,7 @@ def test_peers_failure_5_one_bad_answer_does_not_end_the_run():
 
 def test_peers_failure_5_a_server_that_is_down_is_one_error_and_nothing_is_called():
     port = unanswered_port()
-    with pytest.raises(limpet.EndpointDownError) as caught:
+    with pytest.raises(limpet.errors.EndpointDownError) as caught:
         ask(nat(f"http://127.0.0.1:{port}"), count=1000)
     assert str(caught.value) == (f"http://127.0.0.1:{port}: connection refused")
     assert caught.value.hint == "start the server, or check the address; nothing was called"

@@ -10,7 +10,7 @@ from cut_short import ended
 from e2e.servers import answering, on_a_thread, reset, server_tls, site
 
 import limpet
-from limpet import Backoff
+from limpet.executors import Backoff
 from limpet.workflows import http, nat
 
 ITEMS = [limpet.Item(str(n), f"Repeat {n}") for n in range(3)]
@@ -156,7 +156,7 @@ def test_a_connection_that_was_closed_while_idle_costs_no_attempt(noticed):
     assert values == ("line 1", "line 2")
 
 
-class Attempts(limpet.Watcher):
+class Attempts(limpet.types.Watcher):
     count = 0
 
     def started(self, cell, attempt):
@@ -179,14 +179,14 @@ def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_out
     attempts = Attempts()
     with lines(script) as server:
         workflow = nat(server.url)
-        pacer = limpet.Pacer(workflow.endpoint)
+        pacer = limpet.pacing.Pacer(workflow.endpoint)
         result = limpet.evaluate(
             [{"id": str(n), "question": f"Repeat {n}"} for n in range(6)],
             workflow,
             watcher=attempts,
             pace=limpet.Pace(concurrency="auto", max_concurrency=1, pacer=pacer),
             retry=limpet.Retry(backoff=Backoff(0, 0)),
-            run=False,
+            save=False,
         )
     assert result.summary["workflow"]["completed"] == 6
     kinds = [one.entry.facts["attempts"] for one in result.items]
@@ -275,7 +275,7 @@ def test_a_proxy_that_wants_other_credentials_stops_the_run_and_they_are_not_sho
         through(monkeypatch, proxy)
         result = ask(nat("https://agent.invalid"), count=100)
     assert len(tunnel.heads) == 1
-    assert isinstance(result.stop_reason, limpet.SetupError)
+    assert isinstance(result.stop_reason, limpet.errors.SetupError)
     said = str(result.stop_reason)
     assert said == (
         "POST https://agent.invalid:443/generate/full: its proxy: status 407: No [redacted] for you"

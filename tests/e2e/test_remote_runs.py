@@ -126,7 +126,7 @@ def test_the_pacer_is_told_what_the_response_says_of_limits_and_usage():
         assert seen.headers["X-RateLimit-Limit-Requests"] == "100"
         assert seen.usage == {"total_tokens": 7}
         workflow = nat(server.url)
-        pacer = limpet.Pacer(workflow.endpoint)
+        pacer = limpet.pacing.Pacer(workflow.endpoint)
         ask(workflow, pace=limpet.Pace(concurrency="auto", pacer=pacer))
         assert pacer.state.usage == {"total_tokens": 7}
 
@@ -266,14 +266,16 @@ def test_a_proxy_from_the_environment_is_used_with_its_credentials(monkeypatch):
 
 def test_a_proxy_that_is_not_there_is_said(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://me:hunter22@127.0.0.1:{unanswered_port()}")
-    with pytest.raises(limpet.EndpointDownError, match="its proxy http://127.0.0.1:") as caught:
+    with pytest.raises(
+        limpet.errors.EndpointDownError, match="its proxy http://127.0.0.1:"
+    ) as caught:
         ask(nat("http://agent.invalid:8000"))
     assert "hunter22" not in str(caught.value)
 
 
 def test_a_self_signed_certificate_is_refused_before_the_first_call(certificate):
     with site(answering({"value": "x"}), server_tls(*certificate)) as server:
-        with pytest.raises(limpet.EndpointDownError) as caught:
+        with pytest.raises(limpet.errors.EndpointDownError) as caught:
             ask(nat(server.url))
         assert server.seen == []
     assert "its certificate is not trusted: self-signed certificate" in str(caught.value)
@@ -290,12 +292,12 @@ def test_a_certificate_that_the_environment_names_is_trusted(certificate, monkey
 def test_a_server_without_tls_behind_https_is_said():
     with site(answering({"value": "x"})) as server:
         url = server.url.replace("http://", "https://")
-        with pytest.raises(limpet.EndpointDownError, match="TLS failed"):
+        with pytest.raises(limpet.errors.EndpointDownError, match="TLS failed"):
             ask(nat(url))
 
 
 def test_a_name_that_nobody_knows_is_said():
-    with pytest.raises(limpet.EndpointDownError, match="^http://agent.invalid:8000: "):
+    with pytest.raises(limpet.errors.EndpointDownError, match="^http://agent.invalid:8000: "):
         ask(nat("http://agent.invalid:8000"))
 
 

@@ -68,7 +68,7 @@ def test_a_redo_that_fails_has_the_same_numbers_on_every_screen(tmp_path):
     make(tmp_path, rows=6)
     assert run(tmp_path).returncode == 0
     edit(tmp_path, WORKS, BROKEN)
-    broken = run(tmp_path, "--redo", "--no-early-stop").stdout
+    broken = run(tmp_path, "--redo", "--no-fail-fast").stdout
     status = run(tmp_path, command="status").stdout
     for said in (broken, status):
         assert re.search(r"^workflow +0/6 +6\b", said, re.M)

@@ -122,7 +122,7 @@ def test_ctrl_c_says_that_it_stops_and_how_to_resume(script, tmp_path):
 
 @pytest.mark.slow  # in a pipe they are tested too
 def test_failures_are_named_and_harmless(script, tmp_path):
-    main = "evaluate(workflow=fail, early_stop=False, retry=0)"
+    main = "evaluate(workflow=fail, fail_fast=False, retry=0)"
     terminal = Terminal(script(main), cwd=tmp_path)
     assert terminal.wait() == 0
     assert "workflow failed: 20 ValueError" in terminal.said
@@ -132,7 +132,7 @@ def test_failures_are_named_and_harmless(script, tmp_path):
 
 
 def test_in_a_pipe_failures_say_nothing_and_a_stop_is_one_line(script, tmp_path):
-    failing = script("evaluate(workflow=fail, early_stop=False, retry=0)")
+    failing = script("evaluate(workflow=fail, fail_fast=False, retry=0)")
     done = ready_limpet.run_python(
         failing, cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -35,7 +35,7 @@ def answer(question):
     if question == "odd":
         return Odd()
     if question == "stop":
-        raise limpet.QuotaExhaustedError("no more for " + KEY, hint="top it up")
+        raise limpet.errors.QuotaExhaustedError("no more for " + KEY, hint="top it up")
     if question == "tokenizer":
         return "cl100k_base"
     if question == "database":
@@ -149,7 +149,7 @@ def test_the_command_that_is_repeated_has_no_key_and_still_runs(tmp_path):
 
 
 def test_masking_turned_off_leaves_answers_as_they_are(tmp_path):
-    make(tmp_path, ["plain"], "  judge: app:judge\n", "secrets: false\n")
+    make(tmp_path, ["plain"], "  judge: app:judge\n", "mask: false\n")
     done = run(tmp_path, "run", MY_API_KEY=KEY)
     assert done.returncode == 0, done.stderr
     (line,) = (tmp_path / "run" / "workflow_output.jsonl").read_text().splitlines()

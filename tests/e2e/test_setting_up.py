@@ -154,7 +154,7 @@ def test_a_set_up_that_raises_is_a_setup_error_and_harms_nothing(tmp_path, kind)
     limpet.evaluate(ROWS[:2], kind(), run=run, version="1")
     before = (run / "workflow_output.jsonl").read_bytes()
     agent = kind(fail="setup")
-    with pytest.raises(limpet.SetupError, match="no server") as raised:
+    with pytest.raises(limpet.errors.SetupError, match="no server") as raised:
         limpet.evaluate(ROWS, agent, run=run, version="1")
     assert isinstance(raised.value.__cause__, ConnectionError)
     assert agent.story == ["setup"]
@@ -190,7 +190,7 @@ def test_a_class_that_needs_arguments_is_refused_before_anything_is_opened(tmp_p
         def __init__(self, model):
             super().__init__()
 
-    with pytest.raises(limpet.SetupError, match="needs arguments.*'model'"):
+    with pytest.raises(limpet.errors.SetupError, match="needs arguments.*'model'"):
         limpet.evaluate(ROWS, Needy, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -198,8 +198,8 @@ def test_a_class_that_needs_arguments_is_refused_before_anything_is_opened(tmp_p
 @pytest.mark.parametrize(
     ("source", "error", "cause"),
     [
-        ("raise RuntimeError('no GPU')", limpet.SetupError, RuntimeError),
-        ("raise SystemExit(1)", limpet.SetupError, SystemExit),
+        ("raise RuntimeError('no GPU')", limpet.errors.SetupError, RuntimeError),
+        ("raise SystemExit(1)", limpet.errors.SetupError, SystemExit),
         ("import a_module_that_is_not_there", limpet.LimpetError, ImportError),
         ("x = 1", limpet.LimpetError, AttributeError),
     ],

@@ -138,7 +138,7 @@ class Project:
 
     def evaluate(self, engine=ONE, evaluators=(), run="trial", workflow=None, **options):
         """Evaluate in this process. `"APP:name"` among the evaluators is one of the module."""
-        options = {"show": False, "retry": 0, "early_stop": False} | chosen(engine) | options
+        options = {"show": False, "retry": 0, "fail_fast": False} | chosen(engine) | options
         with self.importable():
             return ended(
                 limpet.evaluate,

@@ -227,7 +227,7 @@ def test_a_workflow_that_always_dies_stops_early_and_says_so(tmp_path):
 def test_many_guilty_ones_are_all_found(tmp_path, workers):
     project, guilty = make(
         tmp_path, ["segfault", "exit 7", "kill -9"] * 4, rows=48,
-        more=f"pace: 12\nearly_stop: false\nengine: {{processes: {workers}}}\n",
+        more=f"pace: 12\nfail_fast: false\nengine: {{processes: {workers}}}\n",
     )  # fmt: skip
     assert project.run().returncode == 1
     assert_only_the_guilty_failed(project, guilty)
@@ -411,7 +411,7 @@ DOINGS = ["prints", "reads stdin", "starts threads", "starts a thread that stays
 def flooded(tmp_path_factory):
     project = Project(
         tmp_path_factory.mktemp("flooded"), FLOODING, rows=2 * len(DOINGS),
-        more="pace: 3\nretry: 0\nearly_stop: false\n",
+        more="pace: 3\nretry: 0\nfail_fast: false\n",
     )  # fmt: skip
     for row, do in zip(project.rows[::2], DOINGS, strict=True):
         row["do"] = do

@@ -238,7 +238,7 @@ KINDS = [
 def runs(tmp_path_factory):
     rows = [{"id": name, "question": "?"} for name in NAMES]
     project = Project(tmp_path_factory.mktemp("errors"), CODE, rows=rows)
-    retry = limpet.Retry(2, limpet.Backoff(base_s=0, cap_s=0))
+    retry = limpet.Retry(2, limpet.executors.Backoff(base_s=0, cap_s=0))
 
     class Runs(dict):
         def __missing__(self, which):

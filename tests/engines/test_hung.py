@@ -102,7 +102,7 @@ def test_a_call_that_hangs_once_is_tried_again_elsewhere(tmp_path, workers, hang
 def test_calls_that_all_hang_all_fail_and_leave_nothing_behind(tmp_path, workers):
     project = make(tmp_path, 8, range(8), more=f"timeout: {TIMEOUT_S}\npace: 2\nretry: 0\n")
     project.write_rows()
-    done = project.run("--set", f"engine={{processes: {workers}}}", "--set", "early_stop=false")
+    done = project.run("--set", f"engine={{processes: {workers}}}", "--set", "fail_fast=false")
     assert done.returncode == 1, done.stderr
     assert project.failures() == {f"q{n}": "timeout" for n in range(8)}
     assert set(project.counts().values()) == {1}

@@ -85,7 +85,7 @@ def test_a_variable_that_a_script_set_before_the_run_is_there(tmp_path, engine, 
 @pytest.mark.parametrize("workflow", [pytest.param("leaks", marks=pytest.mark.slow), "raises_it"])
 @both_engines
 def test_a_secret_is_masked_wherever_it_comes_from(tmp_path, engine, workflow):
-    project = make(tmp_path, workflow=workflow, more="retry: 0\nearly_stop: false\n")
+    project = make(tmp_path, workflow=workflow, more="retry: 0\nfail_fast: false\n")
     done = project.run(engine=engine, env={"LIMPET_TEST_API_KEY": KEY})
     assert KEY not in done.stdout + done.stderr
     for file in project.path.rglob("*"):

@@ -101,7 +101,7 @@ def test_without_the_extra_one_message_names_it(tmp_path, monkeypatch, found):
     find = lambda name, *more: found if name == "ray" else real(name, *more)
     monkeypatch.setattr(importlib.util, "find_spec", find)
     project = make(tmp_path)
-    with pytest.raises(limpet.SetupError, match="Ray, which is not installed") as caught:
+    with pytest.raises(limpet.errors.SetupError, match="Ray, which is not installed") as caught:
         project.evaluate("ray")
     assert "limpet[ray]" in caught.value.hint
     assert project.calls == []
@@ -112,8 +112,8 @@ def test_a_run_does_not_import_ray_in_the_driver(tmp_path):
         "import sys, limpet, limpet.cli.main\n"
         "import limpet.config.config, limpet.engines.ray.lines, limpet.engines.ray.foreman\n"
         "rows = [{'id': 'a', 'question': 'b'}]\n"
-        "limpet.evaluate(rows, 'os.path:basename', run=False, show=False)\n"
-        "limpet.plan(rows, 'os.path:basename', run=False, engine='ray')\n"
+        "limpet.evaluate(rows, 'os.path:basename', save=False, show=False)\n"
+        "limpet.plan(rows, 'os.path:basename', save=False, engine='ray')\n"
         "print(any(name == 'ray' or name.startswith('ray.') for name in sys.modules))\n"
     )
     done = subprocess.run(
@@ -191,7 +191,7 @@ def test_a_start_that_took_ray_too_long_is_tried_again(tmp_path):
     project = make(tmp_path)
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "__init__.py").write_text(RAY_IN_A_HURRY, encoding="utf-8")
-    with pytest.raises(limpet.SetupError, match="something else"):
+    with pytest.raises(limpet.errors.SetupError, match="something else"):
         project.evaluate({"ray": {"address": "local"}})
     assert (tmp_path / "ray" / "starts").read_text() == "xx"
     assert project.calls == []

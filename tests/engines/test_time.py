@@ -24,7 +24,7 @@ async def ask(url, item):
     """As a client does: an error that cannot be pickled, with what the server said."""
     async with aiohttp.ClientSession(raise_for_status=True) as session:
         async with session.post(url, json={"id": item.id}) as response:
-            limpet.observe(headers=response.headers, usage={"total_tokens": 7})
+            limpet.pacing.observe(headers=response.headers, usage={"total_tokens": 7})
             return await response.text()
 
 
@@ -76,13 +76,13 @@ def always_wrong(item):
 def out_of_quota(item):
     note(item)
     if item.id == "q3":
-        raise limpet.QuotaExhaustedError("the account is empty", hint="top it up")
+        raise limpet.errors.QuotaExhaustedError("the account is empty", hint="top it up")
     return item.expected
 
 
 def wrong_path(item):
     note(item)
-    raise limpet.SetupError("the path is wrong for every item", hint="mend it")
+    raise limpet.errors.SetupError("the path is wrong for every item", hint="mend it")
 
 
 def half(item):
@@ -179,7 +179,7 @@ def test_a_refusal_is_retried_when_the_server_said(tmp_path, engine):
     assert statuses["q0"] == ("completed", 1)
 
 
-class Seen(limpet.Watcher):
+class Seen(limpet.types.Watcher):
     def __init__(self):
         self.begun, self.failed, self.ended = [], [], []
 
@@ -196,7 +196,7 @@ class Seen(limpet.Watcher):
 @pytest.fixture(scope="module", params=BOTH)
 def refused_once(request, tmp_path_factory):
     """The watcher, the pacer and the server of a run in which one item was refused once."""
-    watcher, pacer, counting = Seen(), limpet.Pacer("provider"), Counting(refusals={"q1": 1})
+    watcher, pacer, counting = Seen(), limpet.pacing.Pacer("provider"), Counting(refusals={"q1": 1})
     with site(counting) as server:
         project = make(tmp_path_factory.mktemp("refused"), server.url, rows=4)
         pace = limpet.Pace(pacer=pacer)
@@ -281,7 +281,7 @@ def test_a_call_that_hangs_times_out_alone(tmp_path, engine, workflow):
 @both_engines
 def test_a_call_that_times_out_is_retried_as_in_one_process(tmp_path, engine):
     project = make(tmp_path, rows=3)
-    retry = limpet.Retry(5, limpet.Backoff(0, 0), max_timeouts=2)
+    retry = limpet.Retry(5, limpet.executors.Backoff(0, 0), max_timeouts=2)
     result = evaluate(project, engine, "hang", timeout=0.7, retry=retry)
     assert project.counts() == {"q0": 1, "q1": 3, "q2": 1}
     [failed] = result.failed
@@ -313,8 +313,8 @@ def test_the_seconds_of_a_call_are_its_own_and_not_those_it_waited(behind_each_o
 @both_engines
 def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
     project = make(tmp_path, rows=200)
-    result = evaluate(project, engine, "always_wrong", early_stop=True, retry=10)
-    assert isinstance(result.stop_reason, limpet.EarlyStopError)
+    result = evaluate(project, engine, "always_wrong", fail_fast=True, retry=10)
+    assert isinstance(result.stop_reason, limpet.errors.FailFastError)
     assert 'return {"error": "no"}["choices"]' in result.stop_reason.traceback
     assert 10 <= len(project.calls) <= 42
     assert project.result.summary["workflow"]["not_run"] > 150
@@ -324,7 +324,7 @@ def test_a_mistake_stops_the_run_early_and_shows_the_line(tmp_path, engine):
 def test_an_empty_account_stops_the_run_and_fails_nobody(tmp_path, engine):
     project = make(tmp_path, rows=30)
     result = evaluate(project, engine, "out_of_quota", pace=1)
-    assert isinstance(result.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(result.stop_reason, limpet.errors.QuotaExhaustedError)
     assert result.stop_reason.hint == "top it up"
     assert project.records("failures") == []
     assert project.recorded() == ["q0", "q1", "q2"]

@@ -37,7 +37,7 @@ name: trial
 dataset: rows.jsonl
 workflow: app:answer
 pace: 1
-early_stop: false
+fail_fast: false
 run: {path: runs/trial, durability: flush}
 """
 SCORED = EVAL + "evaluators: {grade: app:grade}\n"
@@ -47,7 +47,7 @@ import limpet
 
 result = limpet.evaluate(
     "rows.jsonl", "app:answer", [], run=limpet.Run("runs/trial", durability="flush"),
-    pace=1, early_stop=False,
+    pace=1, fail_fast=False,
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """

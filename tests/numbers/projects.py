@@ -54,7 +54,7 @@ class Project:
 
     def write(self, more="", evaluator="correct", keys=""):
         (self.folder / "eval.yml").write_text(
-            "name: bot\ndataset: rows.jsonl\nretry: 0\npace: 1\nearly_stop: false\n"
+            "name: bot\ndataset: rows.jsonl\nretry: 0\npace: 1\nfail_fast: false\n"
             f"workflow: {{python: '{self.module}:answer', version: '1'}}\n"
             f"evaluators:\n  correct: {{python: '{self.module}:{evaluator}'{keys}}}\n{more}",
             encoding="utf-8",

@@ -65,7 +65,7 @@ def workflow(table, say=None, cost=None):
         if score == FAILS:
             raise limpet.PermanentError("the model refused")
         if score == QUOTA:
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         text = say(item.id, score) if say else f"{item.id} is {score}"
         value = {"say": text, "score": score}
         return value if cost is None else limpet.Output(value, usage=limpet.Usage(cost=cost))
@@ -93,7 +93,7 @@ def make(
     ]  # fmt: skip
     given = [one for one in values if one != [ABSENT]]
     table = {str(row["id"]): one for row, one in zip(dataset, given, strict=True)}
-    defaults = {"retry": 0, "show": False, "early_stop": False, "version": "1", "pace": 8}
+    defaults = {"retry": 0, "show": False, "fail_fast": False, "version": "1", "pace": 8}
     return ended(
         limpet.evaluate,
         limpet.Dataset(dataset, limit=limit),

@@ -86,7 +86,7 @@ def test_unchanged_it_is_not_asked_again_and_an_edited_prompt_runs_it_alone(tmp_
 )
 def test_a_bad_reply_is_a_failure_and_paid_for_once(reply, tmp_path):
     with model_server(reply) as server:
-        result = run(tmp_path, judge(server), early_stop=False)
+        result = run(tmp_path, judge(server), fail_fast=False)
     assert result.summary["evaluators"]["right"]["failed"] == {"invalid_reply": 4}
     assert result.summary["scores"]["right"]["mean"] is None
     assert len(server.requests) == 4

@@ -7,7 +7,8 @@ import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet import AsyncExecutor, ExecutionStatus, PermanentError, RateLimitError
+from limpet import AsyncExecutor, PermanentError, RateLimitError
+from limpet.executors import ExecutionStatus
 
 MAX_RETRIES, MAX_TIMEOUTS, TIMEOUT_S = 3, 2, 10
 

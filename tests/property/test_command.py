@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from limpet.types import Item
+from limpet.shapes import Item
 from limpet.workflows import command
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)

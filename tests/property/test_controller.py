@@ -6,7 +6,7 @@ import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limpet import ConcurrencyController
+from limpet.executors import ConcurrencyController
 
 news = st.lists(
     st.tuples(

@@ -21,7 +21,7 @@ from limpet.evaluators import (
     trajectory,
 )
 from limpet.evaluators.functions import as_scores
-from limpet.types import Score
+from limpet.shapes import Score
 
 
 def value(evaluator, output, expected, **fields):

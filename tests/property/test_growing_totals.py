@@ -55,14 +55,14 @@ def make(run, *, fails=False, items=9, answer="answer", better=False, usage=Fals
     def parts(output):
         return {"low": float(output) / 4, "high": 1.0}
 
-    scale = limpet.Scale(group="topic")
+    scale = limpet.types.Scale(group="topic")
     return limpet.evaluate(
         limpet.Dataset(rows, input="question", expected=answer, limit=options.pop("limit", None)),
         reply,
         {"good": limpet.evaluators.as_evaluator(good, scale=scale), "parts": parts},
         run=limpet.Run(run, durability="flush"),
         version=options.pop("version", "1"),
-        early_stop=False,
+        fail_fast=False,
         retry=0,
         **options,
     )  # fmt: skip

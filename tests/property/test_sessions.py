@@ -120,7 +120,7 @@ class World:
         def due():
             number = len(asked) + len(scored)
             if stop is not None and number > stop:
-                raise limpet.QuotaExhaustedError("empty")
+                raise limpet.errors.QuotaExhaustedError("empty")
             if kill is not None and number > kill and not snapped:
                 snapped.append(self.home / f"run-{self.session}")
                 shutil.copytree(self.run, snapped[0])

@@ -71,7 +71,7 @@ def test_a_summary_read_from_columns_is_that_of_the_items_one_by_one(run):
             run=path,
             trials=trials,
             version="1",
-            early_stop=False,
+            fail_fast=False,
             retry=limpet.Retry(max_retries=0),
             show=False,
         )

@@ -5,29 +5,17 @@ from typing import Any, assert_type
 
 from limpet import (
     AsyncExecutor,
-    Backoff,
-    Comparison,
-    ConcurrencyController,
     Dataset,
     EvaluationResult,
     Evaluator,
-    ExecutionDetails,
-    Executor,
-    Finished,
     Item,
-    MapResult,
     Output,
     Pace,
-    Pacer,
-    Plan,
     Redo,
     Retry,
     Run,
     Score,
-    Scored,
     SyncExecutor,
-    Unset,
-    Watcher,
     Workflow,
     aevaluate,
     amap,
@@ -43,6 +31,16 @@ from limpet import (
     rating,
     rubric,
 )
+from limpet.executors import (
+    Backoff,
+    ConcurrencyController,
+    ExecutionDetails,
+    Executor,
+    Finished,
+    Unset,
+)
+from limpet.pacing import Pacer
+from limpet.types import Comparison, MapResult, Plan, Scored, Watcher
 
 
 async def length(text: str) -> int:
@@ -90,11 +88,11 @@ class Quiet(Watcher):
 
 async def check_evaluate() -> None:
     dataset = Dataset("rows.jsonl", input="question", limit=3)
-    result = evaluate(dataset, plain_length, run=False, trials=2, pace="auto", retry=3)
+    result = evaluate(dataset, plain_length, save=False, trials=2, pace="auto", retry=3)
     assert_type(result, EvaluationResult)
-    pace, retry = Pace(4, pacer=Pacer()), Retry(2, Backoff(0.5), failed=False)
+    pace, retry = Pace(4, pacer=Pacer()), Retry(2, Backoff(0.5))
     run, redo = Run("runs/x", durability="flush"), Redo(["workflow"], items=["q1"])
-    again = aevaluate(dataset, length, run=run, pace=pace, retry=retry, redo=redo, secrets=False)
+    again = aevaluate(dataset, length, run=run, pace=pace, retry=retry, redo=redo, mask=False)
     assert_type(await again, EvaluationResult)
     assert_type(plan(["a"], length, watcher=Quiet(), on_change="keep"), Plan)
     seen: list[str] = []

@@ -51,7 +51,7 @@ def test_a_row_of_a_dataset_is_refused_with_its_line(tmp_path, suffix, form, lev
     rows = ['{"id":"a","question":"x"}', row]
     file.write_text("[\n" + ",\n".join(rows) + "]" if suffix == "json" else "\n".join(rows))
     line = 3 if suffix == "json" else 2
-    with pytest.raises(limpet.DatasetError, match=rf"line {line}\b.*: it is nested too deep: "):
+    with pytest.raises(limpet.errors.DatasetError, match=rf"line {line}\b.*: it is nested too"):
         Dataset(file).load()
 
 

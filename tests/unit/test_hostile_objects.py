@@ -38,7 +38,7 @@ KINDS = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
 ROWS = [{"id": one, "input": one} for one in "abc"]
 HOSTILE_ROWS = [{"id": one, "input": one} for one in ["fine", *METHODS, "fine, too"]]
 NO_RETRIES = {"retry": 0, "pace": 8}
-ALL = {**NO_RETRIES, "early_stop": False}
+ALL = {**NO_RETRIES, "fail_fast": False}
 
 
 def hostile(method, kind, base=object):

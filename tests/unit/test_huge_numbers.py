@@ -97,6 +97,6 @@ def test_items_with_unlike_numbers_of_huge_scores_have_a_mean(tmp_path):
 
     result = limpet.evaluate(
         ROWS[:3], answer, [size], tmp_path / "run", trials=2, version="1", pace=1, retry=0,
-        early_stop=False,
+        fail_fast=False,
     )  # fmt: skip
     assert result.summary["scores"]["size"]["mean"] == pytest.approx(1e308 / 3 * 2)

@@ -10,7 +10,8 @@ import pytest
 import limpet
 import limpet.errors
 import limpet.executors
-from limpet import AsyncExecutor, ExecutionDetails, ExecutionStatus
+from limpet import AsyncExecutor
+from limpet.executors import ExecutionDetails, ExecutionStatus
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,7 +119,7 @@ def test_the_defaults_are_the_contracts():
     "error",
     [
         limpet.RateLimitError("slow", retry_after=3, hint="wait"),
-        limpet.RunLockedError("locked", hint="wait", holder={"pid": 7}),
+        limpet.errors.RunLockedError("locked", hint="wait", holder={"pid": 7}),
         *(
             getattr(limpet, name)("what", hint="do this")
             for name in limpet.__all__
@@ -136,7 +137,7 @@ def test_errors_survive_pickling_with_their_hint(error):
 
 
 def test_the_sentinel_survives_pickling_as_itself():
-    assert pickle.loads(pickle.dumps(limpet.UNSET)) is limpet.UNSET
+    assert pickle.loads(pickle.dumps(limpet.executors.UNSET)) is limpet.executors.UNSET
 
 
 def test_details_say_what_happened():

@@ -155,8 +155,8 @@ def _init(**given: Any) -> int:
               help="Keep the existing answers of a changed workflow; cancel an unfinished redo.")
 @click.option("--retry-failed/--no-retry-failed", default=True, show_default=True,
               help="Retry what failed in earlier sessions.")
-@click.option("--early-stop/--no-early-stop", default=None,
-              help="Stop if the first items all fail the same way.  [default: early-stop]")
+@click.option("--fail-fast/--no-fail-fast", default=None,
+              help="Stop if the first items all fail the same way.  [default: fail-fast]")
 @click.option("--stop-when", "goals", multiple=True, metavar="NAME=VALUE",
               help="Stop when the 95% interval of a score is ± VALUE or less; may be repeated.")
 @click.option("--engine", metavar="ENGINE",

@@ -26,7 +26,7 @@ from limpet.cli.run_ending import Ended, say_why
 from limpet.cli.run_flags import RunFlags
 from limpet.cli.shown_command import command_to_resume, shown_path, this_command
 from limpet.config.matrix import Matrix, Variant
-from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
+from limpet.errors import FailFastError, InterruptedRunError, JournalError, LimpetError
 from limpet.journal.files import make_directory, replace_file
 from limpet.journal.layout import layout_at
 from limpet.report.runs import VariantRow, VariantsTable, variant_data
@@ -246,7 +246,7 @@ def _run_variant(variant: Variant, run: RunVariant, new_view: NewView, here: Pat
         return VariantEnded(variant, code, stops_all=code if is_final else 0, error=shown)
     _say_ended(ended, view)
     result = ended.result
-    is_final = result.stop_reason is not None and not isinstance(result.stop_reason, EarlyStopError)
+    is_final = result.stop_reason is not None and not isinstance(result.stop_reason, FailFastError)
     stops_all = max(ended.code, STOPPED) if is_final else 0
     if isinstance(result.stop_reason, InterruptedRunError):  # perhaps when all its calls were done
         stops_all = 128 + (result.stop_reason.signum or signal.SIGINT)

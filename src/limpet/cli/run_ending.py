@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, say_error
 from limpet.cli.run_flags import Floor
 from limpet.cli.shown_command import MASK, command_for_more, command_to_resume
-from limpet.errors import EarlyStopError, InterruptedRunError, JournalError
+from limpet.errors import FailFastError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
@@ -30,8 +30,8 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     )
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
-    if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
-        hint = _early_stop_hint(reason) if isinstance(reason, EarlyStopError) else None
+    if isinstance(reason, (JournalError, FailFastError)) or (reason is not None and unfinished):
+        hint = _fail_fast_hint(reason) if isinstance(reason, FailFastError) else None
         return STOPPED, f"stopped: {reason_words(reason, hint)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
@@ -153,17 +153,17 @@ def say_ended(ended: Ended, view: View) -> None:
 def say_why(ended: Ended, view: View) -> None:
     """Print why the exit code is not 0."""
     reason = ended.result.stop_reason
-    if isinstance(reason, EarlyStopError):
-        say_error(str(reason), _early_stop_hint(reason))
+    if isinstance(reason, FailFastError):
+        say_error(str(reason), _fail_fast_hint(reason))
     elif ended.why and isinstance(view, TalkingView):
         say(ended.why, "yellow")
     elif ended.why:
         say_error(ended.why, None)
 
 
-def _early_stop_hint(reason: EarlyStopError) -> str:
-    """Return the hint of an early stop, with the flag instead of the option."""
-    return str(reason.hint).replace("early_stop=False", "--no-early-stop")
+def _fail_fast_hint(reason: FailFastError) -> str:
+    """Return the hint of an fail-fast stop, with the flag instead of the option."""
+    return str(reason.hint).replace("fail_fast=False", "--no-fail-fast")
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:

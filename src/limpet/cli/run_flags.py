@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ import click
 from limpet.cli.error_exit import named_number
 from limpet.engines.spec import ENGINES
 from limpet.run.api import Arguments
-from limpet.run.options import RunOptions, as_retry
+from limpet.run.options import RunOptions
 from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import did_you_mean, nearest, one_line
 
@@ -27,7 +26,7 @@ class RunFlags(NamedTuple):
     redo_items: tuple[str, ...]
     keep: bool
     retry_failed: bool | None
-    early_stop: bool | None
+    fail_fast: bool | None
     goals: tuple[str, ...]
     limit: int | None
     floors: tuple[str, ...]
@@ -46,10 +45,9 @@ class RunFlags(NamedTuple):
         if self.keep:
             options["on_change"] = "keep"
         if self.retry_failed is not None:
-            retry = as_retry(prepared.options.get("retry"))
-            options["retry"] = replace(retry, failed=self.retry_failed)
-        if self.early_stop is not None:
-            options["early_stop"] = self.early_stop
+            options["retry_failed"] = self.retry_failed
+        if self.fail_fast is not None:
+            options["fail_fast"] = self.fail_fast
         if self.goals:
             options["stop_when"] = _read_goals(self.goals, list(prepared.evaluators))
         if self.engine is not None:

@@ -231,7 +231,8 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     return None
 
 
-_MEANT = {"where": "filter"}  # what `limpet show` calls it
+_MEANT = {"where": "filter", "early_stop": "fail_fast", "failed": "retry_failed"}
+"""What `limpet show` calls it, and names of before."""
 
 
 def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:

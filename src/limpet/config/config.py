@@ -87,10 +87,7 @@ class Config(Configuration):
         if declared is not None:
             options["depends_on"] = declared
         nat = self._content.output.nat
-        given: Any = self._content.secrets  # a list, or False
-        if given is False:
-            options["secrets"] = False
-        elif secrets := [*(given or ()), *maskable(self._secrets)]:
+        if secrets := [*(self._content.secrets or ()), *maskable(self._secrets)]:
             options["secrets"] = secrets
         return Arguments(
             dataset,

@@ -29,8 +29,8 @@ from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.engines.spec import as_engine
 from limpet.fingerprints.steps import flaw_of_variable
 from limpet.secrets.known import flaw_of_declared
+from limpet.shapes import Scale
 from limpet.transport.address import flaw_of_header
-from limpet.types import Scale
 
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
 _MOST = 10**9
@@ -160,8 +160,8 @@ ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _Or
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
     list[Annotated[str, _without(flaw_of_declared)]],
-    WrapValidator(_secrets),  # lets False through, too
-    WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
+    WrapValidator(_secrets),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 SecretKey = Annotated[
     str,
@@ -433,7 +433,6 @@ class RetrySection(Section):
     max_retries: CountOrZero | None = _key("Retries after a failure.")
     max_timeouts: CountOrZero | None = _key("Retries after a timeout.")
     backoff: BackoffSection | None = None
-    failed: Truth | None = _key("Retry what failed in earlier sessions; default: true.")
 
 
 class RunSection(Section):
@@ -489,8 +488,10 @@ class EvalFile(Section):
     )
     on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
     env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")
-    secrets: Secrets | None = _key("More values to mask on disk; false turns masking off.")
-    early_stop: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
+    retry_failed: Truth | None = _key("Retry what failed in earlier sessions; default: true.")
+    secrets: Secrets | None = _key("More values to mask on disk.")
+    mask: Truth | None = _key("Mask secrets in answers, scores and errors; default: true.")
+    fail_fast: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
     stop_when: dict[str, Positive] | None = _key(
         "Stop when the 95% interval of a score is this narrow: {correct: 0.02} for ± 0.02."
     )

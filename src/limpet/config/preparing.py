@@ -285,14 +285,16 @@ def _shown(reference: str) -> str:
 
 def options_of(content: EvalFile) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
-    options = content.given("timeout", "on_change", "early_stop", "stop_when", "engine")
+    options = content.given(
+        "timeout", "on_change", "retry_failed", "mask", "fail_fast", "stop_when", "engine"
+    )
     if content.prices is not None:
         options["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in content.prices.items()
         }
     if pace := content.pace.given():
         options["pace"] = Pace(**pace)
-    retry = content.retry.given("max_retries", "max_timeouts", "failed")
+    retry = content.retry.given("max_retries", "max_timeouts")
     if content.retry.backoff is not None:
         waits = content.retry.backoff.given()
         retry["backoff"] = Backoff(**{f"{name}_s": value for name, value in waits.items()})

@@ -16,8 +16,8 @@ from limpet.datasets.rows import RESERVED, TAKEN, BadRow, BadRows, Flaw, Table
 from limpet.datasets.selection import RowFilter, Selection, check_shape, choose
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
+from limpet.shapes import Item
 from limpet.text import count
-from limpet.types import Item
 
 _Numbered: TypeAlias = tuple[int, Packed]
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[Any] | Callable[[], Any]"

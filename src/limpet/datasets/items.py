@@ -19,8 +19,8 @@ from limpet.datasets.rows import BadRows, Flaw, Table, is_nan
 from limpet.errors import DatasetError
 from limpet.fingerprints.keys import Occurrences, digest
 from limpet.json_values import NotPlainError, encode_canonical, encode_plain, plain_size
+from limpet.shapes import Item
 from limpet.text import one_line, quoted
-from limpet.types import Item
 
 Packed: TypeAlias = bytes | dict[str, Any]
 """A row as JSON, or the row itself if the fast decoder would not restore it exactly."""

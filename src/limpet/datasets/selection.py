@@ -15,7 +15,7 @@ from typing import Any
 
 from limpet.datasets.columns import check_column
 from limpet.datasets.items import PackedItems
-from limpet.types import Item
+from limpet.shapes import Item
 
 _GLOB = re.compile(r"[*?\[]")
 

@@ -16,7 +16,7 @@ from limpet.engines.packed_values import packed_error, packed_output
 from limpet.fingerprints.files.audit_hook import ReadElsewhere, Readers, missed
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import is_users_file
-from limpet.types import Output
+from limpet.shapes import Output
 
 # ---- Which files do the calls in this worker open? The driver is told, as what they read counts.
 #

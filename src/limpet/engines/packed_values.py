@@ -16,8 +16,8 @@ from limpet.foreign import is_interrupt, readable
 from limpet.json_values import NotPlainError, kept_form
 from limpet.pacing import signals
 from limpet.pacing.signals import recognised
+from limpet.shapes import Item, Output, Score, Usage
 from limpet.text import one_line, text_of
-from limpet.types import Item, Output, Score, Usage
 
 # ---- How do an item, an answer and scores travel between driver and worker? ---------------------
 #

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from limpet.evaluators.functions import as_scores
 from limpet.foreign import is_interrupt
 from limpet.json_values import exception_in, kept_form
+from limpet.shapes import Output, Score, Usage
 from limpet.text import one_line, text_of
-from limpet.types import Output, Score, Usage
 from limpet.usage import usage_of
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})

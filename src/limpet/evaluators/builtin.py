@@ -20,8 +20,8 @@ from limpet.errors import PermanentError, wrong_type, wrong_value
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.json_values import NotPlainError, to_plain
+from limpet.shapes import Scale, Score
 from limpet.text import one_line
-from limpet.types import Scale, Score
 
 _BRIEF = 80
 

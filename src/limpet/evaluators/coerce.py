@@ -32,8 +32,8 @@ from limpet.fingerprints.steps import (
     described_by,
     stated_by,
 )
+from limpet.shapes import Output, Scale
 from limpet.text import did_you_mean, one_line
-from limpet.types import Output, Scale
 
 # ---- Which built-in evaluators are there, by name? ----------------------------------------------
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.types import Score
+from limpet.shapes import Score
 
 
 def contains(

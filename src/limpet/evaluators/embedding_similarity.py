@@ -15,7 +15,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import model_name
 from limpet.pacing.leave import Leave, current_leave, take_leave
-from limpet.types import Output, Scale, Score
+from limpet.shapes import Output, Scale, Score
 from limpet.usage import Plain, Receipts, current_receipts, plain_usage, receipts_in, total_usage
 
 # ---- How do the texts of many items share one request for their vectors? ------------------------

@@ -13,7 +13,7 @@ from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.builtin import BuiltIn, as_read_back, as_string, brief, check_choice
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.json_values import to_plain
-from limpet.types import Score
+from limpet.shapes import Score
 
 Form = Literal["NFC", "NFKC"]
 _SPACE = re.compile(r"\s+")

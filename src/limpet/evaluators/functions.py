@@ -22,8 +22,8 @@ from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import DependsOn, OwnCode, as_declared
 from limpet.foreign import base_value
+from limpet.shapes import Output, Scale, Score
 from limpet.text import one_line
-from limpet.types import Output, Scale, Score
 
 # ---- How does what an evaluator returned become scores? -----------------------------------------
 #

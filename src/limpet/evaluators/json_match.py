@@ -21,7 +21,7 @@ from limpet.evaluators.numeric import are_near
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.fingerprints.keys import digest
 from limpet.json_values import MOST_LEVELS, from_plain, is_deep_text, to_plain
-from limpet.types import Score
+from limpet.shapes import Score
 
 _INDEX = re.compile(r"\[\d+\]")
 _NAME = re.compile(r"\w+")

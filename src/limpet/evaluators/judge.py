@@ -18,8 +18,8 @@ from limpet.evaluators.judge_votes import TIE, Choices, Vote, majority
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.models.protocol import Reply
+from limpet.shapes import Scale
 from limpet.text import quoted
-from limpet.types import Scale
 
 CORRECT: Choices = {"correct": 1, "incorrect": 0}
 """The choices if none are given."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from limpet.errors import EndpointDownError, PermanentError, QuotaExhaustedError, SetupError
 from limpet.pacing.leave import current_leave
-from limpet.types import Score
+from limpet.shapes import Score
 
 # ---- How is each call of a judge kept, so that no vote is paid for twice? -----------------------
 #

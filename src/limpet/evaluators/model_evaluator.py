@@ -24,7 +24,7 @@ from limpet.json_values import NotPlainError, to_plain
 from limpet.models import Model, Reply, as_model
 from limpet.models.protocol import model_name
 from limpet.secrets.known import secrets_under_names
-from limpet.types import Output
+from limpet.shapes import Output
 from limpet.usage import total_usage
 
 Ballot = Mapping[str, Any]

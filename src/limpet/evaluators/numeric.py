@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from limpet import arguments
 from limpet.evaluators.builtin import BuiltIn, brief
 from limpet.evaluators.protocol import Evaluator, Scored
+from limpet.shapes import Score
 from limpet.text import one_line
-from limpet.types import Score
 
 # Wide enough to round no number of practical length; an overflow is infinitely far.
 _WIDE = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
+from limpet.shapes import COLUMNS, Item, Output, Scale, Score
 from limpet.text import one_line
-from limpet.types import COLUMNS, Item, Output, Scale, Score
 
 KindT = TypeVar("KindT")
 
@@ -148,8 +148,8 @@ def scale_of(evaluator: Any) -> Scale:
     scale = getattr(evaluator, "scale", Scale())
     if not isinstance(scale, Scale):
         raise TypeError(
-            f"{one_line(evaluator)}: its scale is {one_line(scale)}; make it a limpet.Scale, for "
-            "example limpet.Scale(range=(1, 5))"
+            f"{one_line(evaluator)}: its scale is {one_line(scale)}; make it a "
+            "limpet.types.Scale, for example Scale(range=(1, 5))"
         )
     return scale
 

@@ -11,7 +11,7 @@ from limpet.evaluators.judge_votes import Vote, mean
 from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, asking
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.models.protocol import Reply
-from limpet.types import Scale
+from limpet.shapes import Scale
 
 Ends = tuple[int, int]
 _MOST_STEPS = 101

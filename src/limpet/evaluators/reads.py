@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 from limpet.copies import own_copy
 from limpet.errors import DatasetError
 from limpet.evaluators.protocol import Scored, filled, given_to, not_given, scale_of
+from limpet.shapes import Item
 from limpet.text import hint_near, one_line, quoted
-from limpet.types import Item
 
 PARTS = ("input", "expected", "output", "trace", "row", "id")
 """What can be read; `row.<field>` is one field of the row."""

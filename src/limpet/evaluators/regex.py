@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from limpet.errors import wrong_type, wrong_value
 from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.types import Score
+from limpet.shapes import Score
 
 
 def regex(

@@ -13,7 +13,7 @@ from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, as
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.evaluators.rating import Ends, checked_rating, steps_of
 from limpet.models.protocol import Reply
-from limpet.types import Scale, Score
+from limpet.shapes import Scale, Score
 
 YES_OR_NO: Choices = {"yes": 1, "no": 0}
 _PROMPT = "Question:\n{{input}}\n\nAnswer to judge:\n{{output}}"

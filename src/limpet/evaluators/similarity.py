@@ -14,7 +14,7 @@ from limpet import arguments
 from limpet.errors import LimpetError
 from limpet.evaluators.builtin import BuiltIn, as_string, check_choice, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.types import Score
+from limpet.shapes import Score
 
 Method = Literal["ratio", "token_sort", "token_set", "levenshtein", "bleu", "chrf"]
 Measure = Callable[[str, str], float]

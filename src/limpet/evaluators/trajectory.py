@@ -20,9 +20,9 @@ from limpet.evaluators.builtin import (
 )
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.json_values import is_deep_text
+from limpet.shapes import Score
 from limpet.text import did_you_mean
 from limpet.trace import KINDS, events_in
-from limpet.types import Score
 
 Mode = Literal["exact", "in_order", "any_order"]
 

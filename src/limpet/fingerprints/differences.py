@@ -15,7 +15,7 @@ from functools import partial
 from limpet.fingerprints.identity import in_words, own_name
 from limpet.fingerprints.shown import MOST_TEXT, Shown
 from limpet.secrets.masking import MASK
-from limpet.types import Difference
+from limpet.shapes import Difference
 
 Line = tuple[str, str]
 """A line for comparison, and the line as written."""

@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any
 
 from limpet.json_values import MOST_LEVELS, NotPlainError, encode_canonical, to_plain
-from limpet.types import Item
+from limpet.shapes import Item
 
 KEY_VERSION = 1
 """Increased when keys are computed differently. Results on disk no longer match then."""

@@ -42,8 +42,8 @@ from limpet.run.record_fields import (
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
+from limpet.shapes import Cell, Outcome, Usage
 from limpet.text import one_line
-from limpet.types import Cell, Outcome, Usage
 from limpet.usage import usage_of, usage_of_trace
 from limpet.workflows.protocol import Workflow
 

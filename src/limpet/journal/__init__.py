@@ -4,7 +4,7 @@ from limpet.journal.column import Column, ColumnReader
 from limpet.journal.journal import Journal
 from limpet.journal.recovery import ColumnState
 from limpet.journal.verify import Report, repair, verify
-from limpet.types import Cell, CellStatus, Failure, Outcome
+from limpet.shapes import Cell, CellStatus, Failure, Outcome
 
 __all__ = [
     "Cell",

@@ -25,8 +25,8 @@ from limpet.journal.lines import (
 from limpet.journal.recovery import ColumnState, read_column, scan
 from limpet.journal.writer import Writer
 from limpet.json_values import NotPlainError, plain_size
+from limpet.shapes import CellStatus, Failure, Outcome
 from limpet.text import one_line
-from limpet.types import CellStatus, Failure, Outcome
 
 if TYPE_CHECKING:
     import asyncio

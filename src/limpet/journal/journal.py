@@ -40,7 +40,7 @@ from limpet.text import one_line
 if TYPE_CHECKING:
     import asyncio
 
-FORMAT = 1
+FORMAT = 2
 """The format of a run's directory. Raised when a change would make older versions misread it."""
 
 logger = logging.getLogger("limpet.journal")
@@ -324,10 +324,14 @@ def read_about(layout: Layout, warn: Callable[[str], None] = logger.warning) -> 
         warn(f"{layout.about}: cannot be read, using its copy: {error}")
     if not isinstance(known, dict):
         raise JournalError(f"{layout.about}: must be a JSON object", hint=RESTORE)
-    if known.get("format", FORMAT) != FORMAT:
+    theirs = known.get("format")
+    if not isinstance(theirs, int) or isinstance(theirs, bool):
+        raise JournalError(f"{layout.about}: `format` is missing or no number", hint=RESTORE)
+    if theirs != FORMAT:
+        which = "an earlier" if theirs < FORMAT else "a later"
         raise JournalError(
-            f"{layout.about}: the run has format {known['format']!r}, and this version of Limpet "
-            f"reads only {FORMAT}",
-            hint="use the version of Limpet that wrote it, or another directory for a new run",
+            f"{layout.about}: the run was written by {which} version of Limpet (format {theirs}; "
+            f"this one has {FORMAT})",
+            hint="nothing was changed: use that version of Limpet, or another directory",
         )
     return known

@@ -21,7 +21,7 @@ from typing import Any
 from limpet.errors import JournalError
 from limpet.journal.files import CHUNK_BYTES, open_to_read, size_of
 from limpet.json_values import NotPlainError, decode, encode, is_deep_text
-from limpet.types import Outcome
+from limpet.shapes import Outcome
 
 try:  # 25 times faster than zlib on long lines; the same checksum
     from zlib_ng.zlib_ng import crc32 as fast_crc32

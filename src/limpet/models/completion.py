@@ -11,9 +11,9 @@ from limpet.errors import InvalidReplyError, LimpetError, TransientError
 from limpet.models.protocol import Reply
 from limpet.models.schema import TOOL, Schema, misfit, parse_reply
 from limpet.pacing import observe
+from limpet.shapes import Usage
 from limpet.transport.failures import said_error, status_error
 from limpet.transport.parsing import parse_json
-from limpet.types import Usage
 from limpet.usage import note_paid, plain_usage, usage_of_body
 
 Show = Callable[[object], str]

@@ -17,10 +17,10 @@ from limpet.models.server import Key, Server
 from limpet.models.streams import read_stream
 from limpet.pacing.registry import endpoint, endpoint_for
 from limpet.secrets.known import secrets_under_names
+from limpet.shapes import Usage
 from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address, checked_headers
 from limpet.transport.client import CallOptions, client_for
-from limpet.types import Usage
 
 # ---- How do texts become vectors? ---------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from limpet.types import Usage
+from limpet.shapes import Usage
 
 Message = Mapping[str, Any]
 """One message of a conversation: `{"role": "user", "content": "…"}`."""

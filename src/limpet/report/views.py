@@ -18,7 +18,7 @@ from typing import Any, Self, TextIO
 
 from rich.console import Group, RenderableType
 
-from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
+from limpet.errors import FailFastError, InterruptedRunError, LimpetError
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.report.status import ProgressTable, as_data, progress_line
 from limpet.report.summary import remarks, summary_table
@@ -29,8 +29,8 @@ from limpet.run.planning.plan import Plan
 from limpet.run.run_file import WORKFLOW
 from limpet.run.session_view import SessionView
 from limpet.secrets.masking import by_environment
+from limpet.shapes import Cell, CellStatus, Outcome
 from limpet.text import count, harmless, text_of
-from limpet.types import Cell, CellStatus, Outcome
 
 
 def reason_words(reason: Exception, hint: str | None = None) -> str:
@@ -68,7 +68,7 @@ class TalkingView(View):
             if reason.signum in (None, signal.SIGINT):
                 return f"{flying} in flight, press again to stop now"
             return f"{flying} in flight, waiting up to {STOP_GRACE_S:g} seconds"
-        if isinstance(reason, EarlyStopError):  # printed in full at the end
+        if isinstance(reason, FailFastError):  # printed in full at the end
             many = self.snapshot().in_flight
             return f"{count(many, 'call')} in flight, Ctrl-C to stop now" if many else "see below"
         return reason_words(reason)
@@ -242,7 +242,7 @@ class OnTerminal(LiveView):
             say(line, "dim")
         reason = result.stop_reason
         if reason is not None:
-            hint = None if isinstance(reason, EarlyStopError) else "run the script again to resume"
+            hint = None if isinstance(reason, FailFastError) else "run the script again to resume"
             say(f"stopped: {reason_words(reason, hint)}", "yellow")
         if result.run is not None:
             say(_next(result, Path(result.run)), wrap=False)

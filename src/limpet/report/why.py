@@ -12,8 +12,8 @@ from limpet.fingerprints.shown import Shown
 from limpet.report.words import moment
 from limpet.run.planning.changes import heading
 from limpet.run.planning.why import ItemStory, StepWhy, Why
+from limpet.shapes import Difference
 from limpet.text import count, harmless, one_line
-from limpet.types import Difference
 
 _GROUPS = {
     "function": "functions",

@@ -1,13 +1,14 @@
 """Run an evaluation, or plan one: `evaluate`, `aevaluate` and `plan`."""
 
 import asyncio
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, cast
 
-from limpet.arguments import whole_number_from
+from limpet.arguments import true_or_false, whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.selection import Selection
 from limpet.engines.ray.settings import check_installed
@@ -19,23 +20,38 @@ from limpet.evaluators.protocol import Evaluator, scale_of
 from limpet.evaluators.reads import check_groups, check_needs
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
+from limpet.fingerprints.steps import DependsOn
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.session import EvaluationSession
 from limpet.run.executing.stopping import whole
-from limpet.run.options import Options, Run, RunOptions, as_options, as_run
+from limpet.run.options import (
+    MAX_RETRIES,
+    TIMEOUT_S,
+    Options,
+    Pace,
+    Redo,
+    Retry,
+    Run,
+    RunOptions,
+    as_options,
+    as_run,
+    like,
+    with_options,
+)
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
-from limpet.run.request import Extras, Request, as_goals
-from limpet.run.run_file import WORKFLOW
+from limpet.run.request import Extras, OnItem, Request, as_goals
+from limpet.run.results.costs import Prices
+from limpet.run.run_file import WORKFLOW, OnChange
 from limpet.run.session_view import NotebookView, SessionView, in_notebook, view_on_stderr
 from limpet.run.watcher import Watcher
 from limpet.text import one_line
 from limpet.workflows import as_workflow
 from limpet.workflows.protocol import Workflow
 
-# ---- On which engine does each step of a run run? -----------------------------------------------
+# ---- Which engine runs each step? ---------------------------------------------------------------
 
 
 def engines_of(
@@ -80,31 +96,50 @@ class Arguments(Extras):
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
-        known_secrets: Keys in the configuration: masked like `secrets`, and with `secrets=False`
+        known_secrets: Keys in the configuration: masked like `secrets`, and with `mask=False`
             still in Limpet's own files and messages.
     """
 
     dataset: Any
     workflow: Any
     evaluators: Iterable[Any] | Mapping[str, Any] = ()
-    run: str | Path | Run | Literal[False] | None = None
+    run: str | Path | Run | None = None
     trials: int = 1
     options: RunOptions = field(default_factory=RunOptions)
     limit: int | None = None
     known_secrets: Sequence[str] = ()
+    save: bool = True
 
     def with_options(self, options: RunOptions) -> "Arguments":
         """Return a copy in which these options replace those of the same name."""
         return replace(self, options=self.options | options)
 
 
+@with_options
 def evaluate(
     dataset: Any,
     workflow: Any,
     evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | Run | Literal[False] | None = None,
+    run: str | Path | Run | None = None,
     trials: int = 1,
-    **options: Unpack[RunOptions],
+    *,
+    save: bool = True,
+    pace: int | Literal["auto"] | Pace = "auto",
+    retry: int | Retry = MAX_RETRIES,
+    timeout: float = TIMEOUT_S,
+    on_change: OnChange | None = None,
+    redo: bool | Sequence[str] | Redo = False,
+    retry_failed: bool = True,
+    version: str | None = None,
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None = None,
+    prices: Prices | None = None,
+    secrets: Sequence[str] = (),
+    mask: bool = True,
+    fail_fast: bool = True,
+    stop_when: Mapping[str, float] | None = None,
+    watcher: Watcher | OnItem | None = None,
+    engine: str | Mapping[str, Any] | None = None,
+    show: bool = True,
 ) -> EvaluationResult:
     """Run a workflow over a dataset, score its answers, and never lose a finished one.
 
@@ -115,38 +150,38 @@ def evaluate(
             which also says how to read it.
         workflow: A function, plain or async, a class, "module:name", or a Workflow.
         evaluators: Functions or evaluators; a mapping names them.
-        run: The run's directory, or a `Run`; None: `runs/` and the workflow's name; False: keep
-            nothing.
+        run: The run's directory, or a `Run`; None: `runs/` and the workflow's name.
         trials: How often the workflow answers each item.
-        **options: Further options:
-
-            - `pace`: How many calls are in flight: a number, "auto" (the default), or a `Pace`.
-            - `retry`: How often a failed call is tried again (10), or a `Retry`.
-            - `timeout`: How many seconds an attempt may take (600).
-            - `on_change`: What to do when the workflow changed: "redo" its answers, or "keep" them.
-              "keep" also cancels an unfinished redo.
-            - `redo`: Run steps again although they have results: True for the workflow, the names
-              of steps, or a `Redo`, which also names items.
-            - `version`: Identifies the workflow in place of its code.
-            - `depends_on`: Declares what else its answers depend on: a dict with the names of
-              `files`, of variables in `env`, and of `packages`.
-            - `prices`: What a million tokens cost, by model.
-            - `secrets`: Further values to mask in what is written; False: mask nothing in answers,
-              scores and errors.
-            - `early_stop`: Whether to stop when the first cells of a step all fail alike (True).
-            - `stop_when`: Stop when the 95% intervals of these scores are narrow enough:
-              `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
-            - `watcher`: A function that is called with an `ItemResult` when an item's answer or
-              failure is on disk, or a `Watcher`, which is notified of everything that happens.
-            - `engine`: Where your functions run: "processes" for as many local processes as there
-              are processors, `{"processes": 4}`, or with a limit for each,
-              `{"processes": {"workers": 4, "memory": "2GB"}}`; None: in this process.
-            - `show`: Whether to show the plan, the progress and the summary (True): on a terminal,
-              or in a notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
+        save: Whether to save the run; False: nothing is kept.
+        pace: How many calls are in flight: a number, "auto", or a `Pace`.
+        retry: How often a failed call is tried again, or a `Retry`.
+        timeout: How many seconds an attempt may take.
+        on_change: What to do when the workflow changed: "redo" its answers, or "keep" them. "keep"
+            also cancels an unfinished redo.
+        redo: Run steps again although they have results: True for the workflow, the names of
+            steps, or a `Redo`, which also names items.
+        retry_failed: Whether cells that failed in an earlier session are tried again.
+        version: Identifies the workflow in place of its code: see `limpet.workflow`.
+        depends_on: Declares what else its answers depend on: a dict with the names of `files`, of
+            variables in `env`, and of `packages`.
+        prices: What a million tokens cost, by model.
+        secrets: Further values to mask in what is written.
+        mask: Whether secrets are masked in answers, scores and errors.
+        fail_fast: Whether to stop when the first cells of a step all fail alike.
+        stop_when: Stop when the 95% intervals of these scores are narrow enough:
+            `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
+        watcher: A function that is called with an `ItemResult` when an item's answer or failure is
+            on disk, or a `Watcher`, which is notified of everything that happens.
+        engine: Where your functions run: "processes" for as many local processes as there are
+            processors, `{"processes": 4}`, or with a limit for each,
+            `{"processes": {"workers": 4, "memory": "2GB"}}`; None: in this process.
+        show: Whether to show the plan, the progress and the summary: on a terminal, or in a
+            notebook; in a log, a line every 30 seconds. A `Watcher` shows them itself.
 
     Raises:
-        LimpetError: The run stopped before it was done, for this reason: a quota, an outage, an
-            early stop, a full disk. Everything finished is on disk, and in the error's `result`.
+        LimpetError: The run stopped before it was done, for this reason: a quota, an outage, cells
+            that all fail alike, a full disk. Everything finished is on disk, and in the error's
+            `result`.
         KeyboardInterrupt: SIGINT stopped it; with the same `result`.
         SystemExit: SIGTERM or SIGHUP stopped it; with the same `result`.
         DatasetError: The dataset cannot be read, or is invalid.
@@ -155,19 +190,13 @@ def evaluate(
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    return whole(evaluate_prepared(Arguments(dataset, workflow, evaluators, run, trials, options)))
+    return whole(evaluate_prepared(_arguments(locals())))
 
 
-async def aevaluate(
-    dataset: Any,
-    workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | Run | Literal[False] | None = None,
-    trials: int = 1,
-    **options: Unpack[RunOptions],
-) -> EvaluationResult:
+@like(evaluate)
+async def aevaluate(*args: Any, **options: Any) -> EvaluationResult:
     """Do what `evaluate` does, on the running event loop."""
-    prepared = Arguments(dataset, workflow, evaluators, run, trials, options)
+    prepared = _bound(*args, **options)
     checked = _options(prepared)
     threads = Threads()
     with _view(checked) as view:
@@ -195,16 +224,26 @@ async def aevaluate(
     return whole(_with_late_signal(result, session))
 
 
-def plan(
-    dataset: Any,
-    workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | Run | Literal[False] | None = None,
-    trials: int = 1,
-    **options: Unpack[RunOptions],
-) -> Plan:
+@like(evaluate)
+def plan(*args: Any, **options: Any) -> Plan:
     """Return what `evaluate` would do, and do nothing."""
-    return plan_prepared(Arguments(dataset, workflow, evaluators, run, trials, options))
+    return plan_prepared(_bound(*args, **options))
+
+
+def _arguments(given: Mapping[str, Any]) -> Arguments:
+    """Return the arguments of `evaluate` by name."""
+    own = ("dataset", "workflow", "evaluators", "run", "trials", "save")
+    options = {name: value for name, value in given.items() if name not in own}
+    return Arguments(**{name: given[name] for name in own}, options=cast("RunOptions", options))
+
+
+_SIGNATURE = inspect.signature(evaluate)
+
+
+def _bound(*args: Any, **options: Any) -> Arguments:
+    bound = _SIGNATURE.bind(*args, **options)
+    bound.apply_defaults()
+    return _arguments(bound.arguments)
 
 
 # ---- for the command line and the integrations --------------------------------------------------
@@ -257,13 +296,13 @@ def _view(options: Options) -> SessionView:
 
 def _options(prepared: Arguments) -> Options:
     refuse_while_importing()
-    return as_options(prepared.options, RunOptions.__annotations__, "evaluate")
+    return as_options(prepared.options)
 
 
 def _request(prepared: Arguments, options: Options, view: Watcher | None = None) -> Request:
     """Check the other arguments, and read the dataset."""
     whole_number_from(1, trials=prepared.trials)
-    run = as_run(prepared.run)
+    run = _run(prepared)
     flow = as_workflow(prepared.workflow, version=options.version)
     dataset, selection = _dataset(prepared.dataset, prepared.limit)
     if len(dataset.items) * prepared.trials > _MOST_ANSWERS:
@@ -297,9 +336,9 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         on_item_complete=options.on_item,
         watcher=options.watcher or view,
         prices=options.prices,
-        mask=options.masks,
-        secrets=[*options.declared, *prepared.known_secrets],
-        early_stop=options.early_stop,
+        mask=options.mask,
+        secrets=[*options.secrets, *prepared.known_secrets],
+        fail_fast=options.fail_fast,
         goals=as_goals(options.stop_when, {step.name: scale_of(step).range for step in evaluators}),
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
@@ -310,6 +349,15 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
             "names": replace(prepared.names, id=dataset.roles.id or "id"),
         },
     )
+
+
+def _run(prepared: Arguments) -> Run | None:
+    """Return where results are kept; None: nowhere."""
+    true_or_false(save=prepared.save)
+    run = as_run(prepared.run)
+    if not prepared.save and prepared.run is not None:
+        raise ValueError(f"run={prepared.run!r}: save=False saves nothing: leave one of them out")
+    return run if prepared.save else None
 
 
 def _dataset(given: Any, limit: int | None) -> tuple[LoadedDataset, Selection]:

@@ -37,8 +37,8 @@ from limpet.run.planning.versions import Fingerprint, StepIdentities
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
+from limpet.shapes import Cell, CellStatus
 from limpet.text import one_line
-from limpet.types import Cell, CellStatus
 
 # ---- How are the inputs of a map recognised in the next run? ------------------------------------
 
@@ -274,7 +274,7 @@ class JournaledMap(MapRun):
         key: Callable[[Any], Any] | None,
         options: Options,
     ) -> None:
-        self._secrets, mask = options.declared, options.masks
+        self._secrets, mask = options.secrets, options.mask
         super().__init__(fn, inputs, executing, Masking(self._secrets, results=mask))
         assert run.path is not None
         self._path = run.path

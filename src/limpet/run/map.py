@@ -2,9 +2,9 @@
 
 import inspect
 import sys
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from limpet.arguments import function as checked_function
 from limpet.datasets.sources import is_frame, rows_of_frame
@@ -12,10 +12,22 @@ from limpet.executors.details import InputT, OutputT
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.progress import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
+from limpet.fingerprints.steps import DependsOn
 from limpet.run.executing.stopping import whole
 from limpet.run.journaled_map import JournaledMap, MapRun
-from limpet.run.options import MapOptions, Run, as_options, as_run
+from limpet.run.options import (
+    MAX_RETRIES,
+    TIMEOUT_S,
+    MapOptions,
+    Pace,
+    Retry,
+    Run,
+    as_options,
+    as_run,
+    with_options,
+)
 from limpet.run.results.map_result import MapResult
+from limpet.run.run_file import OnChange
 from limpet.secrets.masking import Masking
 
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
@@ -45,6 +57,7 @@ def map(  # noqa: A001 - like the builtin
 ) -> MapResult[InputT, OutputT]: ...
 
 
+@with_options
 def map(  # noqa: A001 - like the builtin
     fn: Callable[[Any], Any],
     inputs: Iterable[Any],
@@ -52,7 +65,14 @@ def map(  # noqa: A001 - like the builtin
     journal: str | Path | Run | None = None,
     key: Callable[[Any], Any] | None = None,
     watcher: OnComplete | None = None,
-    **options: Unpack[MapOptions],
+    pace: int | Literal["auto"] | Pace = "auto",
+    retry: int | Retry = MAX_RETRIES,
+    timeout: float = TIMEOUT_S,
+    on_change: OnChange | None = None,
+    version: str | None = None,
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None = None,
+    secrets: Sequence[str] = (),
+    mask: bool = True,
 ) -> MapResult[Any, Any]:
     """Call a function on every input; with a journal, never twice for the same result.
 
@@ -67,9 +87,15 @@ def map(  # noqa: A001 - like the builtin
         key: Returns an input's name, which alone identifies the input. None: inputs are identified
             by their content, equal ones by their order.
         watcher: A function that is called with a `Finished` when an input is done.
-        **options: `pace`, `retry`, `timeout`, `on_change`, `version`, `depends_on` and `secrets`,
-            as for `evaluate`; `fn` is the workflow. With a journal, outputs are returned as they
-            are kept: masked, unless `secrets` is False.
+        pace: How many calls are in flight: a number, "auto", or a `Pace`.
+        retry: How often a failed call is tried again, or a `Retry`.
+        timeout: How many seconds an attempt may take.
+        on_change: What to do when the function changed: "redo" its results, or "keep" them.
+        version: Identifies the function in place of its code.
+        depends_on: Declares what else its results depend on, as for `evaluate`.
+        secrets: Further values to mask in what is written.
+        mask: Whether secrets are masked in results and errors. With a journal, outputs are returned
+            as they are kept.
 
     Returns:
         Outputs in input order, failures, details, and how many were kept. With a journal, an output
@@ -88,7 +114,7 @@ def map(  # noqa: A001 - like the builtin
     """
     if isinstance(inputs, AsyncIterable):
         raise TypeError("inputs: an async iterable needs `await limpet.amap(...)`")
-    mapping = _mapping(fn, inputs, journal, key, watcher, options)
+    mapping = _mapping(**locals())
     try:
         mapping.open()
         with mapping.handling_signals():
@@ -122,6 +148,7 @@ async def amap(
 ) -> MapResult[InputT, OutputT]: ...
 
 
+@with_options
 async def amap(
     fn: Callable[[Any], Any],
     inputs: Iterable[Any] | AsyncIterable[Any],
@@ -129,12 +156,19 @@ async def amap(
     journal: str | Path | Run | None = None,
     key: Callable[[Any], Any] | None = None,
     watcher: OnComplete | None = None,
-    **options: Unpack[MapOptions],
+    pace: int | Literal["auto"] | Pace = "auto",
+    retry: int | Retry = MAX_RETRIES,
+    timeout: float = TIMEOUT_S,  # noqa: ASYNC109 - of each attempt
+    on_change: OnChange | None = None,
+    version: str | None = None,
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None = None,
+    secrets: Sequence[str] = (),
+    mask: bool = True,
 ) -> MapResult[Any, Any]:
     """Do what `map` does, on the running event loop. `inputs` may be an async iterable."""
     if isinstance(inputs, AsyncIterable) and journal is not None:
         inputs = [value async for value in inputs]
-    mapping = _mapping(fn, inputs, journal, key, watcher, options)
+    mapping = _mapping(**locals())
     threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
         await uninterrupted(threads.run(lambda _: mapping.open(), None))
@@ -153,16 +187,14 @@ def _mapping(
     journal: str | Path | Run | None,
     key: Callable[[Any], Any] | None,
     watcher: OnComplete | None,
-    options: MapOptions,
+    **options: Any,
 ) -> MapRun:
     checked_function(fn=fn)
     if is_frame(inputs):  # iterating over one gives the names of its columns
         inputs = rows_of_frame(inputs)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"fn={fn!r}: must return its result, not yield it")
-    checked = as_options(options, MapOptions.__annotations__, "map")
-    if not checked.retry_failed:
-        raise ValueError("retry.failed=False: a map always tries again what failed before")
+    checked = as_options(options)
     for name, function in (("key", key), ("watcher", watcher)):
         if function is not None:
             checked_function(**{name: function})
@@ -171,7 +203,7 @@ def _mapping(
         settled["tqdm_bar_format"] = _BAR
     run = None if journal is None else as_run(journal, "journal")
     if run is None:
-        return MapRun(fn, inputs, settled, Masking(checked.declared))
+        return MapRun(fn, inputs, settled, Masking(checked.secrets))
     if run.path is None:
         raise TypeError(f"journal={journal!r}: must have a path")
     return JournaledMap(fn, list(inputs), settled, run, key, checked)

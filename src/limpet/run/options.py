@@ -1,9 +1,11 @@
 """The options of `evaluate` and `map`, defined and checked once, before anything is opened."""
 
-from collections.abc import Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, cast, get_args
 
 from limpet.arguments import function, positive_number, true_or_false, whole_number_from
 from limpet.engines.spec import Engine, as_engine
@@ -22,13 +24,14 @@ from limpet.text import did_you_mean
 TIMEOUT_S = 600
 MAX_RETRIES = 10
 _TIMEOUTS = 2
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "concurrency": "pace",
     "max_concurrency": "pace",
     "max_retries": "retry",
     "retries": "retry",
+    "early_stop": "fail_fast",
 }
-"""What options are called elsewhere, or inside one of ours."""
+"""What options are called elsewhere, were called before, or are called inside one of ours."""
 _STEPS = 'must be a list of steps, for example ["workflow"]'
 
 
@@ -71,14 +74,12 @@ class Retry:
             times, or `max_retries` if that is less.
         classify: Returns what an error means: a `FailureKind` (or its name), a `Signal`, or None to
             leave it to Limpet.
-        failed: Whether cells that failed in an earlier session are tried again.
     """
 
     max_retries: int = MAX_RETRIES
     backoff: Backoff | None = None
     max_timeouts: int | None = None
     classify: Classify | None = None
-    failed: bool = True
 
     def __post_init__(self) -> None:
         whole_number_from(0, max_retries=self.max_retries)
@@ -88,7 +89,6 @@ class Retry:
             whole_number_from(0, max_timeouts=self.max_timeouts)
         if self.classify is not None:
             function(classify=self.classify)
-        true_or_false(failed=self.failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +132,23 @@ class Run:
 class MapOptions(TypedDict, total=False):
     """The options of both `evaluate` and `map`: see `evaluate`."""
 
-    pace: int | Literal["auto"] | Pace | None
-    retry: int | Retry | None
+    pace: int | Literal["auto"] | Pace
+    retry: int | Retry
     timeout: float
     on_change: OnChange | None
     version: str | None
     depends_on: Mapping[str, Sequence[str]] | DependsOn | None
-    secrets: Sequence[str] | Literal[False] | None
+    secrets: Sequence[str]
+    mask: bool
 
 
 class RunOptions(MapOptions, total=False):
     """The options of `evaluate`."""
 
     redo: bool | Sequence[str] | Redo
+    retry_failed: bool
     prices: Prices | None
-    early_stop: bool
+    fail_fast: bool
     stop_when: Mapping[str, float] | None
     watcher: Watcher | OnItem | None
     engine: str | Mapping[str, Any] | None
@@ -159,9 +161,6 @@ class Options:
 
     Attributes:
         executors: `pace`, `retry` and `timeout`, as the executors have them.
-        retry_failed: Whether cells that failed in an earlier session are tried again.
-        declared: `secrets`, as values to mask.
-        masks: Whether secrets are masked in answers, scores and errors.
         on_item: `watcher`, if it is a function of an `ItemResult`.
     """
 
@@ -170,11 +169,11 @@ class Options:
     on_change: OnChange | None
     version: str | None
     depends_on: DependsOn | None
-    declared: list[str]
-    masks: bool
+    secrets: list[str]
+    mask: bool
     redo: Redo | None
     prices: Prices | None
-    early_stop: bool
+    fail_fast: bool
     stop_when: Mapping[str, float] | None
     watcher: Watcher | None
     on_item: OnItem | None
@@ -182,19 +181,53 @@ class Options:
     show: bool
 
 
-def as_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> Options:
-    """Return the options of the function `where`, of which `known` are all.
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def with_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that says which option is meant by an unknown one."""
+    known = inspect.signature(function).parameters
+
+    def check(given: Iterable[str]) -> None:
+        for name in given:
+            if name not in known:
+                near = did_you_mean(name, [*known, *OTHER_NAMES])
+                for other, ours in OTHER_NAMES.items():
+                    near = near.replace(repr(other), repr(ours))
+                raise TypeError(f"{name!r} is not an option of {function.__name__}{near}")
+
+    def checked(*args: Any, **options: Any) -> Any:
+        check(options)
+        return function(*args, **options)
+
+    async def awaited(*args: Any, **options: Any) -> Any:
+        check(options)
+        return await cast("Callable[..., Awaitable[Any]]", function)(*args, **options)
+
+    wrapper = awaited if inspect.iscoroutinefunction(function) else checked
+    return cast("Callable[P, T]", functools.wraps(function)(wrapper))
+
+
+def like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Return a decorator for a function that takes the arguments of another."""
+
+    def decorator(function: Callable[..., T]) -> Callable[P, T]:
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(model).replace(return_annotation=returned)
+        vars(function)["__signature__"] = signature
+        return with_options(function)
+
+    return decorator
+
+
+def as_options(given: Mapping[str, Any]) -> Options:
+    """Return the options of `evaluate` or `map`, checked. What is not given has its default.
 
     Raises:
-        TypeError: An option does not exist, or has the wrong type.
+        TypeError: An option has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    for name in given:
-        if name not in known:
-            near = did_you_mean(name, [*known, *_OTHER_NAMES])
-            for other, ours in _OTHER_NAMES.items():
-                near = near.replace(repr(other), repr(ours))
-            raise TypeError(f"{name!r} is not an option of {where}{near}")
     pace, retry = as_pace(given.get("pace")), as_retry(given.get("retry"))
     timeout = positive_number(timeout=given.get("timeout", TIMEOUT_S))
     if given.get("on_change") is not None:
@@ -203,26 +236,27 @@ def as_options(given: Mapping[str, Any], known: Mapping[str, Any], where: str) -
     if not isinstance(version, (str, type(None))):
         raise TypeError(f"version={version!r}: must be a string or None")
     depends_on = as_declared(given.get("depends_on"))
-    declared, masks = _secrets_in(given.get("secrets"))
+    secrets = _checked_secrets(given.get("secrets", ()))
+    true_or_false(mask=given.get("mask", True), retry_failed=given.get("retry_failed", True))
     redo = as_redo(given.get("redo"))
     if given.get("prices") is not None:
         check_prices(given["prices"])
-    true_or_false(early_stop=given.get("early_stop", True))
+    true_or_false(fail_fast=given.get("fail_fast", True))
     check_goals(given.get("stop_when"))
     watcher, on_item = _as_watcher(given.get("watcher"))
     engine = as_engine(given.get("engine"))
     true_or_false(show=given.get("show", True))
     return Options(
         executors=_executor_options(pace, retry, timeout),
-        retry_failed=retry.failed,
+        retry_failed=given.get("retry_failed", True),
         on_change=given.get("on_change"),
         version=version,
         depends_on=depends_on,
-        declared=declared,
-        masks=masks,
+        secrets=secrets,
+        mask=given.get("mask", True),
         redo=redo,
         prices=given.get("prices"),
-        early_stop=given.get("early_stop", True),
+        fail_fast=given.get("fail_fast", True),
         stop_when=given.get("stop_when"),
         watcher=watcher,
         on_item=on_item,
@@ -281,14 +315,13 @@ def as_redo(redo: Any) -> Redo | None:
     return Redo(redo) if redo else None
 
 
-def as_run(run: Any, name: str = "run") -> Run | None:
-    """Return the argument `run` as a `Run`; None: nothing is kept."""
-    if run is False:
-        return None
+def as_run(run: Any, name: str = "run") -> Run:
+    """Return the argument `run` as a `Run`."""
     if isinstance(run, Run):
         return run
     if not isinstance(run, (str, Path, type(None))):
-        raise TypeError(f"{name}={run!r}: must be a path, a Run, None or False")
+        near = "; to save nothing: save=False" if run is False else ""
+        raise TypeError(f"{name}={run!r}: must be a path, a Run or None{near}")
     return Run(run)
 
 
@@ -301,18 +334,15 @@ def _as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
     return None, watcher
 
 
-def _secrets_in(secrets: Any) -> tuple[list[str], bool]:
-    """Return the secrets that `secrets` names, and whether secrets are masked in results."""
+def _checked_secrets(secrets: Any) -> list[str]:
     if secrets is False:
-        return [], False
-    if secrets is None:
-        return [], True
+        raise TypeError("secrets=False: must be a list of strings; to mask nothing: mask=False")
     if not _is_list(secrets) or not all(isinstance(secret, str) for secret in secrets):
-        raise TypeError("secrets: must be a list of strings, or False")  # they are not shown
+        raise TypeError("secrets: must be a list of strings")  # they are not shown
     for number, secret in enumerate(secrets):
         if flaw := flaw_of_declared(secret):
             raise ValueError(f"secrets[{number}]: {flaw}")
-    return list(secrets), True
+    return list(secrets)
 
 
 def _is_list(value: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from limpet.fingerprints.keys import digest
 from limpet.journal.lines import Entry
-from limpet.types import Score
+from limpet.shapes import Score
 
 ROW, ANSWER, TRACE, METADATA = "row", "output", "trace", "metadata"
 """The fields of an answer's record, beside its `id`."""

@@ -22,8 +22,8 @@ from limpet.run.results.output_files import AnswerRows
 from limpet.run.results.score_words import ScoreName, split_name
 from limpet.run.run_file import OnChange
 from limpet.run.watcher import Watcher
+from limpet.shapes import Item, Scale
 from limpet.text import did_you_mean
-from limpet.types import Item, Scale
 from limpet.workflows.protocol import Workflow
 
 # ---- At which half-widths of its scores does a run stop? ----------------------------------------
@@ -173,7 +173,7 @@ class Request(Extras):
     prices: Prices | None
     mask: bool
     secrets: Sequence[str]
-    early_stop: bool
+    fail_fast: bool
     goals: Sequence[Goal]
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]

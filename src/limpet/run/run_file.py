@@ -17,8 +17,8 @@ from limpet.errors import JournalError
 from limpet.journal.journal import RESTORE, Journal, read_about
 from limpet.journal.layout import Layout
 from limpet.run.record_fields import ToolkitNames
+from limpet.shapes import Item, Scale
 from limpet.text import one_line
-from limpet.types import Item, Scale
 
 # ---- How does a dataclass become JSON, and JSON that dataclass again, with every type checked?
 

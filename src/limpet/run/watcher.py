@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from limpet.run.planning.plan import Plan
 from limpet.run.results.costs import add_counts, bounded
 from limpet.run.results.score_words import counted, values_of
-from limpet.types import Cell, CellStatus, Outcome, Scale
+from limpet.shapes import Cell, CellStatus, Outcome, Scale
 
 if TYPE_CHECKING:
     from limpet.pacing.pacer import Pacer

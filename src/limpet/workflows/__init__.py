@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.python import as_workflow
+from limpet.workflows.python import as_workflow, workflow
 
 if TYPE_CHECKING:
     from limpet.workflows.command_workflow import command
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from limpet.workflows.nat_workflow import nat
     from limpet.workflows.openai_workflow import openai
 
-__all__ = ["Workflow", "as_workflow", "command", "http", "nat", "openai"]
+__all__ = ["Workflow", "as_workflow", "command", "http", "nat", "openai", "workflow"]
 
 _LAZY = {
     "command": "command_workflow",

@@ -27,10 +27,10 @@ from limpet.fingerprints.steps import CodeStep, DependsOn
 from limpet.json_values import to_plain
 from limpet.secrets.in_configs import Literals, each_word, without_secrets
 from limpet.secrets.known import is_secret_key, maskable
+from limpet.shapes import Item, Output
 from limpet.templates import PLACEHOLDER, check_placeholders, has_placeholders, value_as_text
 from limpet.text import nearest_file, one_line, quoted, size
 from limpet.transport.parsing import parse_json
-from limpet.types import Item, Output
 from limpet.workflows.process import MOST_STDERR, Ended, Groups, ProcessGuard, run_process
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.template import ALL, AnswerPath, render

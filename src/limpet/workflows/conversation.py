@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import DatasetError, LimpetError, wrong_argument
+from limpet.shapes import Item
 from limpet.templates import PLACEHOLDER, check_placeholders, names_in
 from limpet.text import one_line, quoted
-from limpet.types import Item
 from limpet.workflows.template import render, render_as_text
 
 # ---- How do images and files get into a message? ------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError, wrong_argument
+from limpet.shapes import Item, Output
 from limpet.templates import check_placeholders, has_placeholders
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
@@ -13,7 +14,6 @@ from limpet.transport.client import CallOptions
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
-from limpet.types import Item, Output
 from limpet.usage import note_paid, plain_usage, usage_of_body
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow

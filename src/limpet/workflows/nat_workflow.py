@@ -7,12 +7,12 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError, wrong_argument
 from limpet.nat_trace import event_of
+from limpet.shapes import Item, Output
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions
 from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, Show, StatusError, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import MOST_SAID, HttpReply
-from limpet.types import Item, Output
 from limpet.usage import note_paid, plain_usage, usage_of_body, usage_of_trace
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow, shown_address

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from limpet.errors import LimpetError
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.steps import OwnCode
+from limpet.fingerprints.steps import DependsOn, OwnCode
 from limpet.secrets.in_configs import without_secrets
+from limpet.shapes import Item
 from limpet.text import did_you_mean, hint_near, nearest, one_line, quoted
-from limpet.types import Item
 
 
 def names_wanted(function: Any) -> list[str]:
@@ -147,8 +147,14 @@ class ArgumentFlaw(NamedTuple):
 class BoundCode(OwnCode):
     """The user's own code, and the arguments bound to it."""
 
-    def __init__(self, thing: Any, version: str | None, args: Mapping[str, Any] | None) -> None:
-        super().__init__(thing, version)
+    def __init__(
+        self,
+        thing: Any,
+        version: str | None,
+        args: Mapping[str, Any] | None,
+        depends_on: DependsOn | None = None,
+    ) -> None:
+        super().__init__(thing, version, depends_on)
         self._args = dict(args or {})
 
     @property

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from limpet.types import Item, Output
+from limpet.shapes import Item, Output
 
 
 @runtime_checkable

@@ -6,17 +6,20 @@ import importlib
 import inspect
 import logging
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
 
 from limpet.arguments import members_missing, members_text
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.files.audit_hook import importing
+from limpet.fingerprints.steps import DependsOn, as_declared
 from limpet.secrets.masking import by_environment
+from limpet.shapes import Item, Output
 from limpet.text import one_line, text_of
-from limpet.types import Item, Output
 from limpet.workflows.parameters import (
     BoundCode,
     first_by_position_only,
@@ -29,6 +32,77 @@ from limpet.workflows.parameters import (
 from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
+
+
+class _Declared(NamedTuple):
+    """What `workflow` declares of a function or a class."""
+
+    name: str | None = None
+    version: str | None = None
+    depends_on: DependsOn | None = None
+
+
+_declared: WeakKeyDictionary[Any, _Declared] = WeakKeyDictionary()
+Thing = TypeVar("Thing", bound=Callable[..., Any])
+
+
+@overload
+def workflow(thing: Thing, /) -> Thing: ...
+
+
+@overload
+def workflow(
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None = None,
+) -> Callable[[Thing], Thing]: ...
+
+
+def workflow(
+    thing: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None = None,
+) -> Any:
+    """Declare what the answers of a function or a class depend on: `@workflow(version="2")`.
+
+    It is returned as it is, and can be called and tested as before.
+
+    Args:
+        thing: The function or the class.
+        name: Its name, which is the default name of its run; None: its own.
+        version: Identifies it in place of its code: answers are kept until it changes.
+        depends_on: What its code does not show: a dict with the names of `files`, of variables in
+            `env`, and of `packages`.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: `depends_on` has an unknown key.
+    """
+    for argument, value in (("name", name), ("version", version)):
+        if not isinstance(value, (str, type(None))):
+            raise TypeError(f"{argument}={value!r}: must be a string or None")
+    declared = _Declared(name, version, as_declared(depends_on))
+
+    def declare(thing: Any) -> Any:
+        if not callable(thing):
+            raise TypeError(f"workflow: {thing!r} must be a function or a class")
+        _declared[thing] = declared
+        return thing
+
+    return declare if thing is None else declare(thing)
+
+
+def _declared_of(thing: Any) -> _Declared:
+    """Return what is declared of a function, of a class, or of an object's class."""
+    for known in (thing, type(thing)):
+        with suppress(TypeError):  # it cannot be a key
+            if found := _declared.get(known):
+                return found
+    return _Declared()
 
 
 def as_workflow(
@@ -54,13 +128,16 @@ def as_workflow(
                 "limpet.workflows.nat(address) if `nat serve` serves an agent there",
             )
         thing = _imported(thing)
+    declared = _declared_of(thing)
+    depends_on = None if version is not None else declared.depends_on
+    version = declared.version if version is None else version
     if isinstance(thing, type):
-        return ClassWorkflow(thing, version, args)
+        return ClassWorkflow(thing, version, args, depends_on, declared.name)
     if is_workflow(thing):
         return cast("Workflow", thing)
     missing = members_missing(thing, MEMBERS)
     if callable(thing):
-        return FunctionWorkflow(thing, version, args)
+        return FunctionWorkflow(thing, version, args, depends_on, declared.name)
     if len(missing) < len(MEMBERS):
         raise LimpetError(
             f"workflow={thing!r}: {members_text(missing)}",
@@ -108,10 +185,15 @@ class FunctionWorkflow(BoundCode, Workflow):
     """
 
     def __init__(
-        self, function: Any, version: str | None = None, args: Mapping[str, Any] | None = None
+        self,
+        function: Any,
+        version: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        depends_on: DependsOn | None = None,
+        name: str | None = None,
     ) -> None:
-        self.name = _name_of(function)
-        super().__init__(function, version, args)
+        self.name = name or _name_of(function)
+        super().__init__(function, version, args, depends_on)
         self._function = function
         self._bound = functools.partial(function, **self._args) if args else function
         self._names = names_wanted(self._bound)
@@ -180,13 +262,18 @@ class ClassWorkflow(BoundCode, Workflow):
     """
 
     def __init__(
-        self, cls: type, version: str | None = None, args: Mapping[str, Any] | None = None
+        self,
+        cls: type,
+        version: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        depends_on: DependsOn | None = None,
+        name: str | None = None,
     ) -> None:
         if not any("__call__" in vars(base) for base in cls.__mro__):
             raise LimpetError(f"the class {cls.__name__} needs a method __call__")
-        super().__init__(cls, version, args)
+        super().__init__(cls, version, args, depends_on)
         _check_arguments(cls, self._args)
-        self.name = cls.__name__
+        self.name = name or cls.__name__
         self._cls = cls
         self._per_item = bool(getattr(cls, "per_item", False))
         self._shared: FunctionWorkflow | None = None

@@ -13,6 +13,7 @@ from yarl import URL
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.fingerprints.keys import digest
 from limpet.pacing import observe
+from limpet.shapes import Item, Output, Usage
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions, client_for
 from limpet.transport.failures import (
@@ -24,7 +25,6 @@ from limpet.transport.failures import (
 )
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import MOST_SAID, HttpReply
-from limpet.types import Item, Output, Usage
 from limpet.workflows.protocol import Workflow
 
 _MANY_REFUSED = 5

@@ -9,11 +9,11 @@ from uuid import uuid4
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, wrong_argument
+from limpet.shapes import Item
 from limpet.templates import OF_ITEM, PLACEHOLDER, render_text, value_as_text
 from limpet.templates import render as render_template
 from limpet.text import did_you_mean
 from limpet.transport.failures import Show, said_error
-from limpet.types import Item
 
 # ---- How does a row become a request? The placeholders of a template are filled from an item.
 

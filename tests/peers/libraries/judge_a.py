@@ -125,6 +125,6 @@ if __name__ == "__main__":
         {"judge": globals()[kind](), "beside": as_evaluator(beside, depends_on=None)},
         run=Path(folder) / "run",
         pace=limpet.Pace(concurrency=1),
-        early_stop=False,
+        fail_fast=False,
         show=False,
     )

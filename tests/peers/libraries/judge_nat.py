@@ -21,5 +21,5 @@ limpet.evaluate(
     lambda question: f"answer to {question}",
     {"judge": judge},
     run=f"{folder}/run",
-    early_stop=False,
+    fail_fast=False,
 )

@@ -76,5 +76,5 @@ if __name__ == "__main__":
         evaluators=evaluators(),
         run=Path(sys.argv[1]) / "run",
         retry=0,
-        early_stop=False,
+        fail_fast=False,
     )

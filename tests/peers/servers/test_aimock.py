@@ -84,7 +84,7 @@ def test_what_breaks_on_the_way_is_tried_again_and_nothing_broken_is_a_score(tmp
 
 def test_replies_that_are_never_json_are_failures_without_a_score(tmp_path):
     with aimock(tmp_path, [ANSWER], chaos={"malformedRate": 1}) as url:
-        evaluate(url, tmp_path, early_stop=False, retry=2)
+        evaluate(url, tmp_path, fail_fast=False, retry=2)
     assert labels(tmp_path) == []
     assert len(failures(tmp_path)) == 20
     assert all("is not JSON" in failure["message"] for failure in failures(tmp_path))

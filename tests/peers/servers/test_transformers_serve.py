@@ -32,9 +32,7 @@ def test_nonsense_is_never_a_score_and_every_failure_is_named(server, tmp_path):
     short = {"max_tokens": 8}
     judge = limpet.judge(openai_api(url, model=model, key=None, params=short), of="correctness")
     evaluators = {"right": judge}
-    limpet.evaluate(
-        ROWS, lambda question: "yes", evaluators, run=tmp_path / "run", early_stop=False
-    )
+    limpet.evaluate(ROWS, lambda question: "yes", evaluators, run=tmp_path / "run", fail_fast=False)
     assert (tmp_path / "run" / "right_output.jsonl").read_text() == ""
     assert [failure["class"] for failure in failures(tmp_path / "run")] == ["invalid_reply"] * 8
 

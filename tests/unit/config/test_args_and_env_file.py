@@ -57,7 +57,7 @@ def prepared(workflow, dataset="questions.jsonl"):
 
 def outputs(workflow):
     ready = prepared(workflow)
-    result = limpet.evaluate(ready.dataset, ready.workflow, run=False)
+    result = limpet.evaluate(ready.dataset, ready.workflow, save=False)
     return [item.output.value for item in result.items]
 
 
@@ -179,7 +179,7 @@ def test_a_csv_file_of_another_form(folder, encoding):
 
 def test_a_file_that_is_not_in_its_encoding_is_refused(folder):
     (folder / "rows.csv").write_bytes("id,question\n1,ü\n".encode("latin-1"))
-    with pytest.raises(limpet.DatasetError, match="rows.csv, after line .: is not ascii"):
+    with pytest.raises(limpet.errors.DatasetError, match="rows.csv, after line .: is not ascii"):
         limpet.Dataset("rows.csv", encoding="ascii").load()
 
 

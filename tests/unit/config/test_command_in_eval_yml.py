@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import limpet
-from limpet import ConfigError
 from limpet.config import json_schema, load_config, load_matrix
-from limpet.types import Item
+from limpet.errors import ConfigError
+from limpet.shapes import Item
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_a_column_that_is_missing_is_said_before_the_first_call():
     for argv in ("cat {{nocol}}", "[cat, '{{nocol}}']", "{argv: [cat, '{{nocol}}']}"):
         ready = loaded(f"{{command: {argv if argv[0] in '[{' else repr(argv)}}}").prepare()
         with pytest.raises(ConfigError, match=r"eval\.yml:2: .*there is no column 'nocol'"):
-            limpet.plan(ready.dataset, ready.workflow, run=False)
+            limpet.plan(ready.dataset, ready.workflow, save=False)
 
 
 def test_a_secret_is_neither_stored_nor_part_of_the_identity(monkeypatch):

@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 
 import limpet
-from limpet import Backoff
 from limpet.config import json_schema, load_config
 from limpet.config.matrix import matrix_of
 from limpet.config.yaml_file import read_tree
 from limpet.errors import ConfigError
+from limpet.executors import Backoff
 from limpet.run.options import RunOptions
 
 FILTER = "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  filter: "
@@ -124,8 +124,8 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
         " filter: {deny: {lang: [no, 7, 007, 2026-11-14, null]}}}\nworkflow: app:answer\n"
         "run: {path: x, durability: flush}\n"
         "pace: {concurrency: auto, max_concurrency: 64}\n"
-        "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}, failed: false}\n"
-        "timeout: 2m\non_change: keep\nsecrets: [hunter22]\nearly_stop: false\n"
+        "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}}\nretry_failed: false\n"
+        "timeout: 2m\non_change: keep\nsecrets: [hunter22]\nfail_fast: false\n"
         "output: {nat: {bare: true, trace_filter: [LLM_END]}}\n"
     )
     asked = {part.name: getattr(ready.dataset, part.name) for part in fields(limpet.Dataset)}
@@ -148,7 +148,7 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
         "timeout": 120.0,
         "on_change": "keep",
         "secrets": ["hunter22"],
-        "early_stop": False,
+        "fail_fast": False,
     }
     assert (ready.nat_files, ready.bare_outputs, ready.written_events) == (True, True, ["LLM_END"])
 
@@ -177,7 +177,7 @@ def test_the_file_has_the_names_of_evaluate():
 
 
 def test_secrets_may_be_kept_as_they_are_and_are_never_public():
-    assert options(GOOD + "secrets: false\n") == {"secrets": False}
+    assert options(GOOD + "mask: false\n") == {"mask": False}
     assert "hunter22" not in json.dumps(read(GOOD + "secrets: [hunter22]\n").public)
 
 

@@ -307,7 +307,7 @@ MISSING = {
 def test_a_column_that_the_dataset_lacks_is_said_with_its_line(dataset, workflow, place):
     ready = prepared(f"dataset: {dataset}\nworkflow: {workflow}\n")
     with pytest.raises(ConfigError) as caught:
-        limpet.plan(ready.dataset, ready.workflow, run=False)
+        limpet.plan(ready.dataset, ready.workflow, save=False)
     assert str(caught.value) == f"eval.yml:{place}: there is no column 'nocol'; {COLUMNS}"
 
 
@@ -315,7 +315,7 @@ def test_a_dataset_without_an_input_is_said_with_its_line(folder):
     (folder / "questions.jsonl").write_text('{"prompt": "x"}\n')
     ready = prepared(GOOD)
     with pytest.raises(ConfigError) as caught:
-        limpet.plan(ready.dataset, ready.workflow, run=False)
+        limpet.plan(ready.dataset, ready.workflow, save=False)
     assert str(caught.value) == (
         "eval.yml:1: dataset: there is no column 'question' or 'input'; the columns are 'prompt'"
     )

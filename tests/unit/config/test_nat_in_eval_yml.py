@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from limpet import ConfigError
 from limpet.config import json_schema, load_config
+from limpet.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)

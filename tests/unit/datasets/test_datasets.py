@@ -11,7 +11,7 @@ import pytest
 import limpet
 from limpet.datasets import BadRow, Dataset, LoadedDataset
 from limpet.errors import DatasetError, LimpetError
-from limpet.types import Item
+from limpet.shapes import Item
 
 ROWS = [
     {"id": "a", "question": "1+1", "answer": "2", "level": "easy"},

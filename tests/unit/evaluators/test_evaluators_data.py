@@ -30,7 +30,7 @@ from limpet.evaluators import (
 )
 from limpet.evaluators.numeric import number_in
 from limpet.nat_trace import trace_of
-from limpet.types import Item
+from limpet.shapes import Item
 
 
 def score(evaluator, output=None, expected=None, **fields):

@@ -16,7 +16,7 @@ import limpet
 from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
 from limpet.evaluators.coerce import BUILT_INS
-from limpet.types import Item, Score
+from limpet.shapes import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map", "output", "Error", "id")
 ITEM = Item("q1", "2+2?", "4", {"question": "2+2?", "answer": "4"})
@@ -453,7 +453,7 @@ def test_a_librarys_function_is_told_from_another_by_its_name():
 )
 def test_a_built_in_works_without_parentheses_and_by_its_name(given):
     rows = [{"id": "1", "input": "x", "expected": "x"}]
-    result = limpet.evaluate(rows, lambda x: x, given, run=False)
+    result = limpet.evaluate(rows, lambda x: x, given, save=False)
     assert result.summary["scores"]["exact_match"]["mean"] == 1
 
 

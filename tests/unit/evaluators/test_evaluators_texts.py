@@ -12,7 +12,7 @@ import pytest
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators import Scored, contains, exact_match, one_of, regex, similarity
 from limpet.evaluators.similarity import _measure
-from limpet.types import Item
+from limpet.shapes import Item
 
 
 def score(evaluator, output, expected=None):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from limpet.evaluators import Scored, as_evaluator
-from limpet.types import Item
+from limpet.shapes import Item
 
 SCORED = Scored("4", "a", "q", Item("1", "q", "a", {"docs": ["x", "y"], "output": "row's"}))
 

@@ -125,7 +125,7 @@ async def test_when_a_run_stops_what_arrived_in_an_absence_still_counts():
     answers = Answers()
     executor = AsyncExecutor(answers.call, 4, exit_on_error=False, fallback_return_value=None)
     loop = asyncio.get_running_loop()
-    loop.call_later(1, lambda: executor.stop(limpet.InterruptedRunError("enough"), 2.0))
+    loop.call_later(1, lambda: executor.stop(limpet.errors.InterruptedRunError("enough"), 2.0))
     loop.call_later(2, lambda: answers.away(60, answered=True))
     outputs, _ = await executor.execute(range(8))
     assert outputs == ["an answer"] * 4 + [None] * 4

@@ -7,7 +7,8 @@ import pytest
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet import AsyncExecutor, Backoff, ExecutionStatus, Executor, RateLimitError
+from limpet import AsyncExecutor, RateLimitError
+from limpet.executors import Backoff, ExecutionStatus, Executor
 
 DID_NOT_RUN = ExecutionStatus.DID_NOT_RUN
 COMPLETED = ExecutionStatus.COMPLETED
@@ -102,8 +103,8 @@ async def test_without_a_fallback_the_unset_value_stands_in():
         raise limpet.PermanentError("never")
 
     outputs, _ = await AsyncExecutor(fn).execute([1])
-    assert outputs == [limpet.UNSET]
-    assert repr(limpet.UNSET) == "<unset>"
+    assert outputs == [limpet.executors.UNSET]
+    assert repr(limpet.executors.UNSET) == "<unset>"
 
 
 @in_virtual_time
@@ -315,8 +316,8 @@ async def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
     outputs, details = await executor.execute(range(10))
     # 0 and 1 were done, 2 met the wall, 3 was in flight and had time to end: no more was asked.
     assert statuses(details) == [COMPLETED, COMPLETED, DID_NOT_RUN, COMPLETED] + [DID_NOT_RUN] * 6
-    assert outputs[:4] == [0, 1, limpet.UNSET, 3]
-    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
+    assert outputs[:4] == [0, 1, limpet.executors.UNSET, 3]
+    assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
     assert "quota is exhausted" in caplog.text
     assert "top up" in caplog.text
     assert isinstance(details[2].exceptions[0], OpenAIQuotaError)
@@ -417,13 +418,13 @@ async def test_a_task_that_ignores_its_cancellation_is_abandoned_after_a_second(
     executor = AsyncExecutor(stubborn, timeout=5, max_timeouts=1, exit_on_error=False)
     outputs, details = await executor.execute([0, 1])
     assert now() == 12  # two attempts of 5 s and a grace of 1 s each
-    assert outputs == [limpet.UNSET, 1]
+    assert outputs == [limpet.executors.UNSET, 1]
     assert statuses(details) == [FAILED, COMPLETED]
     assert executor.abandoned == 2
     assert "ignores its cancellation" in caplog.text
     release.set()  # what it says now comes too late and disturbs nobody
     await asyncio.sleep(1)
-    assert outputs == [limpet.UNSET, 1]
+    assert outputs == [limpet.executors.UNSET, 1]
 
 
 @in_virtual_time
@@ -436,7 +437,7 @@ async def test_what_a_cancelled_call_returns_is_no_answer():
 
     executor = AsyncExecutor(swallow, timeout=5, max_timeouts=0)
     outputs, details = await executor.execute([1])
-    assert outputs == [limpet.UNSET]
+    assert outputs == [limpet.executors.UNSET]
     assert statuses(details) == [FAILED]
 
 
@@ -448,7 +449,7 @@ async def test_only_the_overdue_attempt_is_cancelled():
 
     executor = AsyncExecutor(fn, 3, timeout=10, max_timeouts=0, exit_on_error=False)
     outputs, _ = await executor.execute([4, 9, 11, 9, 9])
-    assert outputs == [4, 9, limpet.UNSET, 9, 9]
+    assert outputs == [4, 9, limpet.executors.UNSET, 9, 9]
 
 
 # ---- inputs and bounds -------------------------------------------------------------------

@@ -7,7 +7,9 @@ import pytest
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet import AsyncExecutor, ExecutionStatus, Pacer, RateLimitError
+from limpet import AsyncExecutor, RateLimitError
+from limpet.executors import ExecutionStatus
+from limpet.pacing import Pacer
 from limpet.pacing.registry import PacerRegistry, pacing_with
 
 COMPLETED = ExecutionStatus.COMPLETED
@@ -132,7 +134,7 @@ async def test_the_only_input_that_is_refused_may_not_be_at_fault_and_the_run_st
 
     executor = auto(fn)
     _, details = await executor.execute([1])
-    assert isinstance(executor.stop_reason, limpet.EndpointDownError)
+    assert isinstance(executor.stop_reason, limpet.errors.EndpointDownError)
     assert statuses(details) == [DID_NOT_RUN]
 
 
@@ -256,7 +258,7 @@ async def test_hard_stops_are_resumable_and_say_when_to_come_back(error, reason)
 
     executor = auto(fn)
     _, details = await executor.execute(range(50))
-    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
     assert reason in executor.stop_reason.hint
     assert FAILED not in statuses(details)
     assert details[5].status is DID_NOT_RUN
@@ -272,7 +274,7 @@ async def test_when_nothing_gets_through_for_ten_minutes_the_run_stops():
 
     executor = auto(fn)
     _, details = await executor.execute(range(5000))
-    assert isinstance(executor.stop_reason, limpet.EndpointDownError)
+    assert isinstance(executor.stop_reason, limpet.errors.EndpointDownError)
     assert "10 minutes" in str(executor.stop_reason)
     assert FAILED not in statuses(details)
     assert 600 <= now() < 700
@@ -291,7 +293,7 @@ async def test_a_call_that_waits_at_the_gate_can_be_cancelled_and_holds_no_slot(
     assert executor.in_flight() == {}
     assert executor.cancel(0)
     outputs, details = await task
-    assert outputs == [limpet.UNSET, 1, 2]
+    assert outputs == [limpet.executors.UNSET, 1, 2]
     assert statuses(details)[0] is FAILED
 
 
@@ -343,7 +345,7 @@ async def test_what_a_function_observes_reaches_its_pacer():
     }
 
     async def fn(x):
-        limpet.observe(headers=headers, usage={"total_tokens": 7})
+        limpet.pacing.observe(headers=headers, usage={"total_tokens": 7})
 
     executor = auto(fn)
     await executor.execute(range(5))
@@ -352,10 +354,10 @@ async def test_what_a_function_observes_reaches_its_pacer():
 
 
 def test_observing_from_a_thread_and_elsewhere():
-    limpet.observe(headers={"x": "y"})  # no call is under way: nothing happens
+    limpet.pacing.observe(headers={"x": "y"})  # no call is under way: nothing happens
 
     async def fn(x):
-        await asyncio.to_thread(limpet.observe, usage={"total_tokens": 3})
+        await asyncio.to_thread(limpet.pacing.observe, usage={"total_tokens": 3})
 
     executor = auto(fn)
     executor.run(range(4))
@@ -483,7 +485,7 @@ async def test_endless_refusals_with_a_named_wait_stop_the_run_too():
 
     executor = auto(fn)
     await executor.execute(range(400))
-    assert isinstance(executor.stop_reason, limpet.EndpointDownError)
+    assert isinstance(executor.stop_reason, limpet.errors.EndpointDownError)
     assert now() < 1000
 
 
@@ -494,7 +496,7 @@ async def test_a_wait_beyond_ten_minutes_stops_the_run_with_no_retries_left_eith
 
     executor = auto(fn, max_retries=0)
     await executor.execute(range(10))
-    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
 
 
 @in_virtual_time
@@ -663,7 +665,7 @@ async def test_a_stop_does_not_wait_for_calls_that_wait_for_an_endpoint_that_is_
         raise votes[0]
 
     def stop():
-        executor.stop(limpet.InterruptedRunError("enough"), grace_s=math.inf)
+        executor.stop(limpet.errors.InterruptedRunError("enough"), grace_s=math.inf)
         made.clear()
 
     executor = AsyncExecutor(score, 8, exit_on_error=False, max_retries=1_000)

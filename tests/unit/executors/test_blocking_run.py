@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from limpet import AsyncExecutor, ExecutionStatus
+from limpet import AsyncExecutor
+from limpet.executors import ExecutionStatus
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 

@@ -9,7 +9,9 @@ import pytest
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet import AsyncExecutor, ExecutionStatus, InterruptedRunError, SyncExecutor
+from limpet import AsyncExecutor, SyncExecutor
+from limpet.errors import InterruptedRunError
+from limpet.executors import ExecutionStatus
 
 DID_NOT_RUN = ExecutionStatus.DID_NOT_RUN
 COMPLETED = ExecutionStatus.COMPLETED

@@ -4,7 +4,8 @@ import logging
 
 from virtual_time import in_virtual_time
 
-from limpet import AsyncExecutor, Backoff
+from limpet import AsyncExecutor
+from limpet.executors import Backoff
 from limpet.text import one_line
 
 BAR = "{desc}|{n_fmt}/{total_fmt}|"

@@ -138,7 +138,7 @@ def test_retry_in_evaluate_is_so_many_retries(tmp_path):
         rows,
         workflow,
         run=tmp_path / "run",
-        retry=limpet.Retry(max_retries=1, backoff=limpet.Backoff(0, 0)),
+        retry=limpet.Retry(max_retries=1, backoff=limpet.executors.Backoff(0, 0)),
         pace=2,
     )
     assert set(calls.values()) == {2}

@@ -12,7 +12,8 @@ import pytest
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet import AsyncExecutor, Backoff, ExecutionStatus, RateLimitError, SyncExecutor
+from limpet import AsyncExecutor, RateLimitError, SyncExecutor
+from limpet.executors import Backoff, ExecutionStatus
 from limpet.pacing import FailureKind, Signal, classify
 
 COMPLETED = ExecutionStatus.COMPLETED
@@ -242,7 +243,7 @@ async def test_a_stopped_run_leaves_no_timer_behind():
 @in_virtual_time
 async def test_a_cancellation_error_from_user_code_is_a_failure_like_any_other():
     async def fn(x):
-        raise limpet.CallCancelledError("of another executor's call")
+        raise limpet.errors.CallCancelledError("of another executor's call")
 
     executor = AsyncExecutor(fn, concurrency=1)
     _, details = await executor.execute(range(3))
@@ -315,7 +316,7 @@ async def test_a_signal_may_name_its_kind_by_its_string():
 
     executor = AsyncExecutor(fn, classify=lambda _: Signal("quota"))
     await executor.execute([1])
-    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -340,7 +341,7 @@ def test_a_quota_error_that_cannot_be_shown_still_stops_in_good_order(kind, virt
     executor = AsyncExecutor(async_fn, 1) if kind == "async" else SyncExecutor(fn)
     outputs, _ = executor.run(range(4))
     assert outputs[:2] == [0, 1]
-    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
 
 
 def test_an_attribute_that_lies_about_its_class_breaks_nothing():

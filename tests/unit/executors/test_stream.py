@@ -8,7 +8,8 @@ import pytest
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet import AsyncExecutor, ExecutionStatus, Finished, RateLimitError
+from limpet import AsyncExecutor, RateLimitError
+from limpet.executors import ExecutionStatus, Finished
 
 
 def now():
@@ -288,7 +289,7 @@ async def test_one_call_in_flight_can_be_cancelled_and_the_run_goes_on():
     outputs, details = await task
     assert outputs == ["gone", "slept 1", "slept 2"]
     assert details[0].status is ExecutionStatus.FAILED
-    assert isinstance(details[0].exceptions[0], limpet.CallCancelledError)
+    assert isinstance(details[0].exceptions[0], limpet.errors.CallCancelledError)
     assert now() == 2.5
     assert executor.stop_reason is None
 

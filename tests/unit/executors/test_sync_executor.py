@@ -3,7 +3,8 @@
 import pytest
 
 import limpet
-from limpet import Backoff, ExecutionStatus, Executor, RateLimitError, SyncExecutor
+from limpet import RateLimitError, SyncExecutor
+from limpet.executors import Backoff, ExecutionStatus, Executor
 from limpet.executors.factory import _SyncRun
 
 NO_WAIT = Backoff(base_s=0)
@@ -81,13 +82,13 @@ def test_waits_back_off(waits):
 def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
     def fn(x):
         if x == 2:
-            raise limpet.QuotaExhaustedError("all spent", hint="pay")
+            raise limpet.errors.QuotaExhaustedError("all spent", hint="pay")
         return x
 
     executor = SyncExecutor(fn, exit_on_error=False)
     _, details = executor.run([1, 2, 3])
     assert [one.status.name for one in details] == ["COMPLETED", "DID_NOT_RUN", "DID_NOT_RUN"]
-    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
     assert "all spent; pay" in caplog.text
 
 

@@ -197,6 +197,6 @@ def test_eval_yml_declares_it_relative_to_itself(tmp_path, project):
 )
 def test_eval_yml_says_what_is_wrong_with_its_line(project, old, new, said):
     (project / "eval.yml").write_text(CONFIG.replace(old, new))
-    with pytest.raises(limpet.ConfigError) as caught:
+    with pytest.raises(limpet.errors.ConfigError) as caught:
         load_config(project / "eval.yml").prepare()
     assert said in str(caught.value)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import limpet
-from limpet import ConfigError
 from limpet.config.yaml_file import read_tree
+from limpet.errors import ConfigError
 from limpet.integrations.nat import Flags, load_nat_config, owns
 
 START = """\

@@ -11,7 +11,8 @@ import yaml
 from pydantic import BaseModel
 
 import limpet
-from limpet import ConfigError, PermanentError
+from limpet import PermanentError
+from limpet.errors import ConfigError
 from limpet.evaluators import as_evaluator
 from limpet.evaluators.protocol import Scored
 from limpet.integrations.nat import Flags, load_nat_config, run_directory
@@ -25,7 +26,7 @@ from limpet.integrations.nat.workflow import RecordedAnswers, RowAnswers
 from limpet.nat_trace import trace_of
 from limpet.run.api import aevaluate
 from limpet.secrets.in_configs import masked, masked_text, without_secrets
-from limpet.types import Item
+from limpet.shapes import Item
 
 
 def asked(question="Q", **row):

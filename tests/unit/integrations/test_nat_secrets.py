@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from limpet import ConfigError
 from limpet.config.overrides import override
 from limpet.config.yaml_file import read_tree
+from limpet.errors import ConfigError
 from limpet.integrations.nat import Flags, load_nat_config
 from limpet.integrations.nat.finishing import write_config_files
 from limpet.integrations.nat.loading import apply_override

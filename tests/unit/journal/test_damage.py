@@ -137,9 +137,9 @@ def test_damage_stays_where_it_is_until_its_cell_is_done(finished):
     damaged = column.read_bytes()
 
     def out_of_quota(question):
-        raise limpet.QuotaExhaustedError("the account is empty")
+        raise limpet.errors.QuotaExhaustedError("the account is empty")
 
-    with pytest.raises(limpet.QuotaExhaustedError):
+    with pytest.raises(limpet.errors.QuotaExhaustedError):
         limpet.evaluate(ROWS, out_of_quota, run=finished.home, version="1")
     assert column.read_bytes() == damaged
 
@@ -315,5 +315,5 @@ def test_a_run_says_its_format_and_one_of_another_is_refused(tmp_path):
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["format"] == 1
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"format": 2}))
-    with pytest.raises(limpet.JournalError, match="format 2, and this version of .* only 1"):
+    with pytest.raises(limpet.errors.JournalError, match="format 2, and this version of .* only 1"):
         limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")

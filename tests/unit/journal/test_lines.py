@@ -14,7 +14,8 @@ from limpet.journal.lines import (
     id_and_trial_of,
     kind_of,
 )
-from limpet.types import Cell, CellStatus, Outcome
+from limpet.shapes import Cell, Outcome
+from limpet.types import CellStatus
 
 KEY = "0123456789abcdef0123456789abcdef"
 

@@ -13,7 +13,7 @@ from limpet.models.chat import _working_form
 from limpet.pacing.observation import Observation, observing
 from limpet.pacing.registry import PacerRegistry, pacing_with
 from limpet.pacing.signals import FailureKind, classify
-from limpet.types import Usage
+from limpet.shapes import Usage
 
 ASK = [{"role": "user", "content": "Is it right?"}]
 SCHEMA = {

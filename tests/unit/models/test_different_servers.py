@@ -30,7 +30,7 @@ def judged(server, run, rows=ROWS, **settings):
     """Let a model of the server judge each row; return the result."""
     model = openai_api(server.url, model="m", key=None, **settings)
     judge = limpet.judge(model, of="correctness", name="right")
-    options = {"retry": 0, "early_stop": False, "pace": 1}
+    options = {"retry": 0, "fail_fast": False, "pace": 1}
     return limpet.evaluate(rows, lambda question: question, [judge], run, **options)
 
 

@@ -7,7 +7,8 @@ import random
 import pytest
 import virtual_time
 
-from limpet import AsyncExecutor, Pacer, RateLimitError, observe
+from limpet import AsyncExecutor, RateLimitError
+from limpet.pacing import Pacer, observe
 from limpet.pacing.chance import Chance, Refusal
 from limpet.pacing.limits import Limit, read_limits
 from limpet.pacing.signals import FailureKind, classify

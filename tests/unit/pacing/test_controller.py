@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from virtual_time import in_virtual_time
 
-from limpet import ConcurrencyController
+from limpet.executors import ConcurrencyController
 
 
 def controller(**options):

@@ -78,10 +78,10 @@ def test_calls_in_flight_are_no_bucket_that_a_minute_refills():
 
 def test_eight_at_once_are_used_though_the_headers_say_none_is_left():
     async def main():
-        pacer = limpet.Pacer(max_in_flight=8)
+        pacer = limpet.pacing.Pacer(max_in_flight=8)
 
         async def call(number):
-            limpet.observe(
+            limpet.pacing.observe(
                 headers={
                     "x-ratelimit-api_key-limit-max_parallel_requests": "8",
                     "x-ratelimit-api_key-remaining-max_parallel_requests": "0",

@@ -9,8 +9,7 @@ import virtual_time
 from virtual_time import in_virtual_time
 
 import limpet
-from limpet import Pacer
-from limpet.pacing import PacerRegistry
+from limpet.pacing import Pacer, PacerRegistry
 from limpet.pacing.traffic import LargeCalls
 
 

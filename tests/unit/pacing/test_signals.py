@@ -33,7 +33,7 @@ def response(status=None, headers=None):
         (limpet.RateLimitError(), RATE_LIMIT),
         (limpet.TransientError("x"), TRANSIENT),
         (limpet.PermanentError("x"), PERMANENT),
-        (limpet.QuotaExhaustedError("x"), QUOTA),
+        (limpet.errors.QuotaExhaustedError("x"), QUOTA),
         (NameError("x"), PERMANENT),
         (UnboundLocalError("x"), PERMANENT),
         (SyntaxError("x"), PERMANENT),

@@ -38,7 +38,7 @@ def test_a_log_gets_its_first_line_soon_and_then_one_each_half_minute(monkeypatc
 
 def test_a_watcher_replaces_the_view(capsys):
     watcher = Tally()
-    limpet.evaluate([{"id": "1", "input": "a"}], lambda x: x, run=False, watcher=watcher)
+    limpet.evaluate([{"id": "1", "input": "a"}], lambda x: x, save=False, watcher=watcher)
     assert watcher.plan.items == 1
     assert capsys.readouterr().err == ""
 
@@ -53,7 +53,7 @@ def test_a_plan_in_a_notebook_is_a_table_and_escaped():
 
 def test_a_short_run_in_a_pipe_does_not_import_what_draws(tmp_path):
     code = (
-        "import sys, limpet; limpet.evaluate([{'question': 'a'}], lambda question: 1, run=False);"
+        "import sys, limpet; limpet.evaluate([{'question': 'a'}], lambda question: 1, save=False);"
         "print('rich' in sys.modules)"
     )
     command = [sys.executable, "-c", code]

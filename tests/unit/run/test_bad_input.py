@@ -5,7 +5,8 @@ import functools
 import pytest
 from virtual_time import in_virtual_time
 
-from limpet import AsyncExecutor, Backoff, SyncExecutor, get_executor_on_sync_context
+from limpet import AsyncExecutor, SyncExecutor, get_executor_on_sync_context
+from limpet.executors import Backoff
 
 
 async def fn(x):

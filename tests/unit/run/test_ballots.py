@@ -122,7 +122,7 @@ def test_a_secret_in_a_ballot_is_not_written(tmp_path, monkeypatch):
 def test_a_torn_ballot_is_asked_for_again(tmp_path):
     ask = Voters()
     ask.fails = {("b", "QUESTION 0"), ("b", "QUESTION 1"), ("b", "QUESTION 2"), ("b", "QUESTION 3")}
-    evaluate(tmp_path / "run", ["a", "b"], ask, early_stop=False)
+    evaluate(tmp_path / "run", ["a", "b"], ask, fail_fast=False)
     path = tmp_path / "run/panel.ballots_output.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
     ask.fails, ask.asked = set(), []
@@ -152,7 +152,7 @@ def test_a_ballot_that_cannot_be_kept_is_a_failure_and_no_score(tmp_path):
     async def ask(voter, output):
         return {"label": object()}
 
-    result = evaluate(tmp_path / "run", ["a"], ask, early_stop=False)
+    result = evaluate(tmp_path / "run", ["a"], ask, fail_fast=False)
     assert result.summary["evaluators"]["panel"]["completed"] == 0
     assert result.summary["evaluators"]["panel"]["failed"] == {"evaluator": 4}
 
@@ -214,7 +214,7 @@ def test_ballots_that_cannot_be_read_stop_the_run_before_a_call(tmp_path):
     (run / "panel.ballots_output.jsonl").unlink()
     (run / "panel.ballots_output.jsonl").mkdir()
     with pytest.raises(
-        limpet.JournalError, match="panel.ballots_output.jsonl: this is a directory"
+        limpet.errors.JournalError, match="panel.ballots_output.jsonl: this is a directory"
     ):
         evaluate(run, ["a", "b"], ask)
     assert len(ask.asked) == asked

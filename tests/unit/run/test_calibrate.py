@@ -617,7 +617,7 @@ def test_a_run_without_scores_has_nothing_to_compare(tmp_path):
     def fails(output):
         raise limpet.PermanentError("no")
 
-    result = evaluate(tmp_path / "run", evaluator(fails), early_stop=False)
+    result = evaluate(tmp_path / "run", evaluator(fails), fail_fast=False)
     with pytest.raises(limpet.LimpetError, match="right has no score yet"):
         result.calibrate("right", own(tmp_path, ("q1", "good")))
 

@@ -18,7 +18,7 @@ from limpet.run.reading import RunReader
 from limpet.run.reading.description import describe, described_at
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(6)]
-TIDY = {"version": "1", "retry": 0, "early_stop": False}
+TIDY = {"version": "1", "retry": 0, "fail_fast": False}
 
 
 def last_word(question):
@@ -139,7 +139,7 @@ def forget_the_end(run):
 
 def out_of_quota(question):
     if question == "Say 1":
-        raise limpet.QuotaExhaustedError("nothing left")
+        raise limpet.errors.QuotaExhaustedError("nothing left")
     return last_word(question)
 
 

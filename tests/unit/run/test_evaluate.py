@@ -270,9 +270,7 @@ def test_a_failed_workflow_is_no_score_and_runs_again(tmp_path):
     score = exported(tmp_path / "run", "exact_match")["eval_output_items"][3]
     assert score["score"] is None
     assert score["error"] == "not run: the workflow failed"
-    left = answering.evaluate(
-        ROWS, tmp_path / "run", [exact_match()], retry=limpet.Retry(failed=False)
-    )
+    left = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], retry_failed=False)
     assert len(answering.calls) == 6
     assert left.items[3].status == "failed"
     broken.clear()
@@ -412,14 +410,14 @@ def test_a_record_that_cannot_be_encoded_harms_no_other(tmp_path):
 def test_a_directory_that_cannot_be_written_is_said_before_anything_is_spent(tmp_path):
     (tmp_path / "file").write_text("x")
     answering = Answering()
-    with pytest.raises(limpet.JournalError, match="this is a file, and a run is a directory"):
+    with pytest.raises(limpet.errors.JournalError, match="this is a file, and a run is a"):
         answering.evaluate(ROWS, tmp_path / "file" / "run")
     assert answering.calls == []
 
 
 def test_bad_rows_are_named_before_anything_is_spent(tmp_path):
     answering = Answering()
-    with pytest.raises(limpet.DatasetError, match="q0"):
+    with pytest.raises(limpet.errors.DatasetError, match="q0"):
         answering.evaluate([*ROWS, ROWS[0]], tmp_path / "run")
     assert answering.calls == []
     rows = limpet.Dataset([*ROWS, ROWS[0]], on_bad_row="skip", limit=3)
@@ -440,13 +438,13 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
 
     def pay(question):
         if len(spent) == 3:
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         spent.append(question)
         return question
 
     answering = Answering(pay)
     stopped = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], pace=1)
-    assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(stopped.stop_reason, limpet.errors.QuotaExhaustedError)
     assert stopped.summary["workflow"]["not_run"] == 3
     assert stopped.summary["evaluators"]["exact_match"]["completed"] == 3
     assert read(tmp_path / "run" / "summary.json")["stop_reason"] == "nothing left"
@@ -472,7 +470,7 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
             ValueError,
             "depends_on: env: must be the name of a variable, like MODEL, without $ or =",
         ),
-        ({"early_stop": "no"}, TypeError, "early_stop='no': must be True or False"),
+        ({"fail_fast": "no"}, TypeError, "fail_fast='no': must be True or False"),
         ({"watcher": 5}, TypeError, "watcher=5: must be a Watcher, or a function"),
         ({"redo": "workflow"}, TypeError, "redo='workflow': must be a list of steps"),
         ({"trials": 0}, ValueError, "trials=0"),
@@ -493,7 +491,6 @@ def test_a_wrong_option_is_named_before_anything_is_opened(tmp_path, options, er
         (lambda: limpet.Pace(cost=3), "cost=3: must be a function"),
         (lambda: limpet.Retry(-1), "max_retries=-1: must be a whole number, 0 or more"),
         (lambda: limpet.Retry(backoff=2), "backoff=2: must be a Backoff or None"),
-        (lambda: limpet.Retry(failed=1), "failed=1: must be True or False"),
         (lambda: limpet.Redo("workflow"), "steps='workflow': must be a list of steps"),
         (lambda: limpet.Redo(items=[]), "items=[]: must be a list of ids"),
         (lambda: limpet.Run("x", "fast"), "durability='fast': must be one of \"sync\""),
@@ -584,7 +581,7 @@ def test_a_disk_that_fails_stops_the_run_and_the_next_one_goes_on(tmp_path, monk
     rows = [{"id": str(n), "question": f"what {n}"} for n in range(300)]
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     result = answering.evaluate(rows, tmp_path / "run", pace=2)
-    assert isinstance(result.stop_reason, limpet.JournalError)
+    assert isinstance(result.stop_reason, limpet.errors.JournalError)
     assert len(answering.calls) < 50
     monkeypatch.undo()
     assert answering.evaluate(rows, tmp_path / "run").summary["workflow"]["completed"] == 300
@@ -666,9 +663,7 @@ def test_failures_that_are_left_are_left_though_other_evaluators_run(tmp_path):
 
     answering = Answering()
     answering.evaluate(ROWS[:2], tmp_path / "run", [bad])
-    answering.evaluate(
-        ROWS[:2], tmp_path / "run", [bad, exact_match()], retry=limpet.Retry(failed=False)
-    )
+    answering.evaluate(ROWS[:2], tmp_path / "run", [bad, exact_match()], retry_failed=False)
     assert len(asked) == 2
 
 
@@ -681,9 +676,7 @@ def test_two_evaluators_of_one_function_do_not_share_their_failures(tmp_path):
 
     answering = Answering()
     answering.evaluate(ROWS[:1], tmp_path / "run", {"one": bad})
-    result = answering.evaluate(
-        ROWS[:1], tmp_path / "run", {"two": bad}, retry=limpet.Retry(failed=False)
-    )
+    result = answering.evaluate(ROWS[:1], tmp_path / "run", {"two": bad}, retry_failed=False)
     assert len(asked) == 2
     assert result.summary["evaluators"]["two"]["failed"] == {"evaluator": 1}
 
@@ -702,8 +695,14 @@ def test_another_input_column_is_another_question(tmp_path):
 
     rows = [{"id": "a", "x": "1", "y": "2"}]
     run = tmp_path / "run"
-    assert limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output.value == "1"
-    assert limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output.value == "2"
+    assert (
+        limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output.value
+        == "1"
+    )
+    assert (
+        limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output.value
+        == "2"
+    )
 
 
 def test_the_users_hook_is_told_of_each_answer_on_disk(tmp_path):
@@ -752,14 +751,14 @@ def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
 
         async def __call__(self, question):
             if where == "explanation":
-                raise limpet.QuotaExhaustedError(f"no more for {secret}")
+                raise limpet.errors.QuotaExhaustedError(f"no more for {secret}")
             return Answer(secret) if where == "dataclass" else secret
 
     def judge(output):
         raise PermanentError(f"judge met {secret}")
 
     evaluators = [judge] if where == "evaluator" else []
-    with suppress(limpet.QuotaExhaustedError):
+    with suppress(limpet.errors.QuotaExhaustedError):
         limpet.evaluate([{"id": "a", "question": "q"}], Bot, evaluators, tmp_path / "run")
     monkeypatch.delenv("LATE_TOKEN", raising=False)
     for file in (tmp_path / "run").rglob("*"):
@@ -838,7 +837,7 @@ def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
             raise AssertionError("it was told to stop")
 
     result = cut_short(limpet.evaluate, ROWS, Bot, run=tmp_path / "run")
-    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
     assert result.summary["workflow"]["not_run"] == 6
 
 

@@ -32,9 +32,9 @@ def last_event(path):
 
 def test_an_evaluation_says_it_in_its_summary_and_its_last_event(tmp_path):
     rows, calls = [{"id": f"q{n}", "question": f"q{n}"} for n in range(5)], Calls()
-    options = {"pace": 5, "version": "1", "early_stop": False}
+    options = {"pace": 5, "version": "1", "fail_fast": False}
     result = cut_short(limpet.evaluate, rows, calls.answer, (), tmp_path / "run", **options)
-    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
     assert result.summary["given_up"] == 4
     assert last_event(tmp_path / "run" / "events.jsonl")["given_up"] == 4
     whole = limpet.evaluate(rows, lambda question: "a", (), tmp_path / "run", version="1")

@@ -45,7 +45,7 @@ def make(run, fails, **options):
 
     return limpet.evaluate(
         ROWS, answer, {"good": good, "parts": parts}, run=limpet.Run(run, durability="flush"),
-        version="1", trials=2, early_stop=False, retry=0, **options,
+        version="1", trials=2, fail_fast=False, retry=0, **options,
     )  # fmt: skip
 
 

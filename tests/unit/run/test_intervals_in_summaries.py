@@ -25,7 +25,7 @@ def rows(number):
 
 
 def evaluate(run, score, *, number=20, workflow=lambda question: question, **options):
-    options = {"version": "1", "early_stop": False, "show": False, **options}
+    options = {"version": "1", "fail_fast": False, "show": False, **options}
     retry = limpet.Retry(max_retries=0)
     return limpet.evaluate(rows(number), workflow, [score], run=run, retry=retry, **options)
 
@@ -48,7 +48,7 @@ def fails_on(*questions):
 
 
 def scaled(function, **scale):
-    return as_evaluator(function, "score", scale=limpet.Scale(**scale))
+    return as_evaluator(function, "score", scale=limpet.types.Scale(**scale))
 
 
 def test_a_mean_has_its_interval_and_its_method(tmp_path):
@@ -194,7 +194,7 @@ def test_each_item_counts_once_however_many_of_its_trials_failed(tmp_path):
 def test_what_has_not_run_makes_a_mean_an_interim_one(tmp_path):
     def workflow(question):
         if question == 10:
-            raise limpet.QuotaExhaustedError("nothing is left")
+            raise limpet.errors.QuotaExhaustedError("nothing is left")
         return question
 
     result = cut_short(evaluate, tmp_path / "run", score, workflow=workflow, pace=1)
@@ -217,7 +217,7 @@ def test_another_scale_runs_nothing_again_and_gives_other_numbers(tmp_path):
     assert last.summary["scores"]["score"]["range"] == [0, 4]
     with RunReader(run) as reader:
         assert reader.summary()["evaluators"] == last.summary["evaluators"]
-        assert reader.run_file.scales == {"score": limpet.Scale(range=(0, 4))}
+        assert reader.run_file.scales == {"score": limpet.types.Scale(range=(0, 4))}
 
 
 def test_failures_count_in_their_own_groups(tmp_path):
@@ -235,7 +235,7 @@ def test_failures_count_in_their_own_groups(tmp_path):
 
 
 def test_a_group_that_the_dataset_does_not_have_is_an_error(tmp_path):
-    with pytest.raises(limpet.DatasetError, match="groups items by 'topik'") as told:
+    with pytest.raises(limpet.errors.DatasetError, match="groups items by 'topik'") as told:
         evaluate(tmp_path / "run", scaled(score, group="topik"))
     assert told.value.hint == "did you mean 'topic'?"
 
@@ -254,7 +254,7 @@ def test_a_class_whose_scale_is_none_is_told_how_to_make_one(tmp_path):
 @pytest.mark.parametrize("wrong", [(5, 1), (1, 1), (0, float("inf")), "15", (1, 2, 3), (True, 2)])
 def test_a_range_is_two_finite_numbers_the_lower_first(wrong):
     with pytest.raises((TypeError, ValueError), match="two finite numbers"):
-        limpet.Scale(range=wrong)
+        limpet.types.Scale(range=wrong)
 
 
 def test_evaluators_say_what_they_can_give():

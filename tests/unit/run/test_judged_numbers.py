@@ -83,7 +83,7 @@ def test_a_column_that_a_judge_needs_is_missed_before_the_first_call(tmp_path):
         raise AssertionError("nothing is called")
 
     judged = limpet.judge(never, "Is {{output}} faithful to {{context}}?")
-    with pytest.raises(limpet.DatasetError, match="needs the column 'context'"):
+    with pytest.raises(limpet.errors.DatasetError, match="needs the column 'context'"):
         limpet.evaluate(ROWS, shout, [judged], run=tmp_path / "run", show=False)
     assert not (tmp_path / "run").exists()
 
@@ -93,7 +93,7 @@ def test_replies_that_cannot_be_used_are_paid_for_and_counted(tmp_path):
         return limpet.models.Reply("It is fine.", usage=limpet.Usage(10, 2))
 
     judged = limpet.judge(prose, "Is {{output}} right?", reasks=1)
-    options = {"run": tmp_path / "run", "show": False, "early_stop": False}
+    options = {"run": tmp_path / "run", "show": False, "fail_fast": False}
     result = limpet.evaluate(ROWS, shout, {"right": judged}, **options)
     loaded = limpet.load_run(tmp_path / "run")
     for summary in (result.summary, loaded.summary):

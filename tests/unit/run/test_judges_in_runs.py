@@ -269,7 +269,7 @@ def test_a_label_that_is_the_key_as_well_is_said(tmp_path):
         model = openai_api(server.url, model="m", key="acceptable-1")
         for votes in (1, 2):  # the second time, the first vote is on disk
             judge = limpet.judge(model, PROMPT, choices=choices, votes=votes)
-            result = run(tmp_path, judge, early_stop=False)
+            result = run(tmp_path, judge, fail_fast=False)
     failed = result.items[0].score_errors["judge"]
     assert "it is the value of a secret, and masked on disk" in str(failed)
 
@@ -284,7 +284,7 @@ def test_a_key_in_the_parameters_is_masked_where_the_server_repeats_it(tmp_path)
 
     with model_server(repeated) as server:
         model = openai_api(server.url, model="m", key=None, params={"extra": {"api_key": first}})
-        run(tmp_path, limpet.judge(model, PROMPT, params={"api_key": second}), early_stop=False)
+        run(tmp_path, limpet.judge(model, PROMPT, params={"api_key": second}), fail_fast=False)
     assert len(server.asked) == 4
     written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert b"[redacted]" in written

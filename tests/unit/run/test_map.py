@@ -13,8 +13,10 @@ import pytest
 from cut_short import cut_short
 
 import limpet
-from limpet import ExecutionStatus, MapResult, PermanentError, TransientError
+from limpet import PermanentError, TransientError
+from limpet.executors import ExecutionStatus
 from limpet.journal import Journal, repair
+from limpet.types import MapResult
 
 
 async def double(x):
@@ -133,7 +135,7 @@ def test_a_failed_input_is_recorded_apart_and_runs_again(tmp_path):
 
     counting = Counting(maybe)
     result = counting.map(["a", "b"], path)
-    assert result.outputs == ["A", limpet.UNSET]
+    assert result.outputs == ["A", limpet.executors.UNSET]
     (failure,) = result.failures
     assert (failure.index, failure.input, str(failure.error)) == (1, "b", "no b")
     assert (result.ran, result.kept, result.not_run) == (2, 0, 0)
@@ -152,7 +154,7 @@ def test_every_attempt_of_a_failure_is_recorded(tmp_path):
     Counting(fail).map(
         [1],
         tmp_path / "o.jsonl",
-        retry=limpet.Retry(max_retries=2, backoff=limpet.Backoff(base_s=0)),
+        retry=limpet.Retry(max_retries=2, backoff=limpet.executors.Backoff(base_s=0)),
         pace=1,
     )
     (recorded,) = lines(tmp_path / "o.jsonl.d" / "failures.jsonl")
@@ -163,7 +165,7 @@ def test_every_attempt_of_a_failure_is_recorded(tmp_path):
 
 def test_an_output_without_a_json_form_is_a_failure_that_says_so(tmp_path):
     result = Counting(lambda x: object() if x else "fine").map([0, 1], tmp_path / "out.jsonl")
-    assert result.outputs == ["fine", limpet.UNSET]
+    assert result.outputs == ["fine", limpet.executors.UNSET]
     assert "cannot be kept as JSON" in str(result.failures[0].error)
     assert result.details[1].status is ExecutionStatus.FAILED
 
@@ -356,10 +358,10 @@ def test_map_under_a_running_loop_works_as_in_a_notebook(tmp_path):
     ("options", "error", "said"),
     [
         ({"pase": 3}, TypeError, "did you mean 'pace'"),
-        ({"early_stop": True}, TypeError, "'early_stop' is not an option of map"),
+        ({"fail_fast": True}, TypeError, "'fail_fast' is not an option of map"),
         ({"concurency": 3}, TypeError, "not an option of map; did you mean 'pace'?"),
         ({"max_retries": 3}, TypeError, "not an option of map; did you mean 'retry'?"),
-        ({"retry": limpet.Retry(failed=False)}, ValueError, "always tries again"),
+        ({"retry_failed": False}, TypeError, "'retry_failed' is not an option of map"),
         ({"on_change": "ignore"}, ValueError, "on_change='ignore'"),
         ({"version": 3}, TypeError, "version=3"),
         ({"key": "id"}, TypeError, "key='id'"),
@@ -381,7 +383,7 @@ def test_an_async_iterable_needs_amap():
 
 
 def test_two_maps_cannot_write_to_one_journal(tmp_path):
-    with Journal(tmp_path / "out.jsonl"), pytest.raises(limpet.RunLockedError):
+    with Journal(tmp_path / "out.jsonl"), pytest.raises(limpet.errors.RunLockedError):
         limpet.map(double, [1], journal=tmp_path / "out.jsonl")
 
 
@@ -419,7 +421,7 @@ def test_a_broken_disk_stops_the_run_and_says_why(tmp_path, monkeypatch):
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    with pytest.raises(limpet.JournalError, match="in doubt"):
+    with pytest.raises(limpet.errors.JournalError, match="in doubt"):
         counting.map(range(1, 500), path, pace=2)
     assert len(asked) == 2  # never asked again
     assert len(counting.calls) < 100
@@ -478,7 +480,7 @@ def test_one_result_that_cannot_be_written_harms_no_other(tmp_path, monkeypatch)
     monkeypatch.setattr(os, "writev", writev)
     counting = Counting(lambda x: "too large" if x == 3 else x)
     result = counting.map(range(6), path)
-    assert result.outputs == [0, 1, 2, limpet.UNSET, 4, 5]
+    assert result.outputs == [0, 1, 2, limpet.executors.UNSET, 4, 5]
     assert "File too large" in str(result.failures[0].error)
     monkeypatch.undo()
     assert counting.map(range(6), path).kept == 5
@@ -513,7 +515,9 @@ def test_repair_and_map_understand_each_other(tmp_path):
 
 
 def test_a_result_is_plain_to_read():
-    result = MapResult([1, 2], [limpet.ExecutionDetails(), limpet.ExecutionDetails()])
+    result = MapResult(
+        [1, 2], [limpet.executors.ExecutionDetails(), limpet.executors.ExecutionDetails()]
+    )
     assert repr(result) == "<MapResult: 2 inputs, 0 kept, 0 ran, 2 not run>"
 
 
@@ -585,7 +589,7 @@ def test_a_function_that_changes_its_input_keeps_its_result(tmp_path):
 
 def test_two_names_of_one_file_are_one_journal(tmp_path):
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    with Journal(tmp_path / "real.jsonl"), pytest.raises(limpet.RunLockedError):
+    with Journal(tmp_path / "real.jsonl"), pytest.raises(limpet.errors.RunLockedError):
         Journal(tmp_path / "link.jsonl")
 
 
@@ -606,7 +610,7 @@ def test_a_path_that_can_be_no_journal_is_said(tmp_path, monkeypatch, path, said
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     (tmp_path / "set.json").write_text('[{"about": "_limpet"}]')
-    with pytest.raises(limpet.JournalError, match=said):
+    with pytest.raises(limpet.errors.JournalError, match=said):
         limpet.map(double, [1], journal=path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["full", "set.json"]
 
@@ -664,15 +668,15 @@ def test_an_exhausted_quota_stops_it_and_the_next_run_goes_on(tmp_path):
 
     def pay(x):
         if len(spent) == 3:
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         spent.append(x)
         return x
 
     counting, path = Counting(pay), tmp_path / "out.jsonl"
     stopped = cut_short(counting.map, range(6), path, pace=1)
-    assert stopped.outputs == [0, 1, 2, *[limpet.UNSET] * 3]
+    assert stopped.outputs == [0, 1, 2, *[limpet.executors.UNSET] * 3]
     assert (stopped.kept, stopped.ran, stopped.not_run, stopped.failures) == (0, 3, 3, [])
-    assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)
+    assert isinstance(stopped.stop_reason, limpet.errors.QuotaExhaustedError)
     assert "3 not run, stopped: nothing left" in repr(stopped)
     spent.clear()
     again = counting.map(range(5), path, pace=1)
@@ -692,7 +696,7 @@ def test_a_kept_result_says_how_it_came_about(tmp_path):
     options = {
         "journal": path,
         "version": "1",
-        "retry": limpet.Retry(backoff=limpet.Backoff(base_s=0)),
+        "retry": limpet.Retry(backoff=limpet.executors.Backoff(base_s=0)),
     }
     limpet.map(second_time, [1], pace=1, **options)
     (details,) = limpet.map(second_time, [1], **options).details

@@ -30,5 +30,5 @@ def test_a_column_of_a_frame_is_mapped_by_its_values():
 
 def test_a_frame_with_a_column_twice_is_refused():
     frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
-    with pytest.raises(limpet.DatasetError, match="same name"):
+    with pytest.raises(limpet.errors.DatasetError, match="same name"):
         limpet.map(told, frame)

@@ -28,7 +28,7 @@ def length(output, item):
 
 
 def evaluate(run, rows=ROWS, workflow=last_word, limit=None, evaluators=None, **options):
-    options = {"version": "1", "retry": 0, "early_stop": False, **options}
+    options = {"version": "1", "retry": 0, "fail_fast": False, **options}
     scored_by = [correct, length] if evaluators is None else evaluators
     return limpet.evaluate(
         limpet.Dataset(rows, limit=limit), workflow, scored_by, run=run, **options
@@ -91,7 +91,7 @@ def stopped(run):
     def workflow(question):
         calls.append(question)
         if len(calls) == 3:
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         return limpet.Output(last_word(question), limpet.Usage(3, 4), [{"type": "think"}])
 
     return cut_short(evaluate, run, workflow=workflow, pace=1)
@@ -229,7 +229,7 @@ def redo_that_was_stopped(run):
     def workflow(question):
         calls.append(question)
         if len(calls) == 2:
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         return "1"
 
     return cut_short(evaluate, run, workflow=workflow, redo=True, pace=1)

@@ -303,7 +303,7 @@ def test_an_answer_that_cannot_be_stored_is_a_failure_and_never_nothing(tmp_path
 # ---- whoever looks on ---------------------------------------------------------------------------
 
 
-class RaisingWatcher(limpet.Watcher):
+class RaisingWatcher(limpet.types.Watcher):
     def started(self, cell, attempt):
         raise RuntimeError("started")
 

@@ -95,7 +95,7 @@ def test_a_class_with_every_member_needs_no_base(tmp_path):
             pass
 
     class Scaled(Same):
-        scale = limpet.Scale()  # the only member that a class may leave out
+        scale = limpet.types.Scale()  # the only member that a class may leave out
 
     assert isinstance(Flow(), limpet.Workflow)
     assert isinstance(Scaled(), limpet.Evaluator)
@@ -169,7 +169,7 @@ def test_an_evaluator_that_cannot_be_opened_is_said_before_anything_is_asked(tmp
     asked, first = [], Judge()
     second = Judge(fail)
     second.name = "second"
-    with pytest.raises(limpet.SetupError, match="second could not be set up.*no such model"):
+    with pytest.raises(limpet.errors.SetupError, match="second could not be set up.*no such model"):
         evaluate(tmp_path / "run", [first, second], lambda question: asked.append(question))
     assert (asked, first.story, second.story) == ([], ["open", "close"], ["open"])
 
@@ -180,7 +180,7 @@ def test_an_evaluator_is_closed_when_its_calls_fail(tmp_path, raised):
         raise raised
 
     judge = Judge(scoring=break_down)
-    result = evaluate(tmp_path / "run", [judge], early_stop=False)
+    result = evaluate(tmp_path / "run", [judge], fail_fast=False)
     assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 6}
     assert judge.story[-1] == "close"
 
@@ -198,7 +198,7 @@ def test_an_evaluator_is_closed_after_an_interrupt(tmp_path, when):
     result = evaluate_prepared(
         Arguments(ROWS, answer, [judge], tmp_path / "run", stop_grace_s=0.01)
     )
-    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
     assert judge.story[-1] == "close"
 
 
@@ -322,7 +322,7 @@ def test_a_step_that_calls_several_endpoints_paces_each_call(tmp_path):
             calls.append(output)
             if len(calls) == 1:
                 raise limpet.RateLimitError("slow down", retry_after=0.01)
-            limpet.observe(usage={"total_tokens": 7})
+            limpet.pacing.observe(usage={"total_tokens": 7})
         return cheap == output
 
     result = evaluate(tmp_path / "run", [graded])

@@ -385,7 +385,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
     def workflow(question):
         calls.append(question)
         if len(calls) == 3:
-            raise limpet.QuotaExhaustedError("nothing left")
+            raise limpet.errors.QuotaExhaustedError("nothing left")
         return last_word(question)
 
     cut_short(evaluate, tmp_path / "run", workflow=workflow, pace=1)

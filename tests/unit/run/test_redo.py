@@ -98,7 +98,7 @@ def stop_after(bench, number, answer=lambda question: f"new {question.split()[1]
 
     def limited(question):
         if len(given) == number:
-            raise limpet.QuotaExhaustedError("the account is empty")
+            raise limpet.errors.QuotaExhaustedError("the account is empty")
         given.append(question)
         return answer(question)
 
@@ -306,7 +306,7 @@ def test_an_interrupted_redo_of_an_evaluator_goes_on(bench):
 
     def score(output, _):
         if len(scored) == 3:
-            raise limpet.QuotaExhaustedError("the account is empty")
+            raise limpet.errors.QuotaExhaustedError("the account is empty")
         scored.append(output)
         return 0.5
 
@@ -381,7 +381,7 @@ def test_what_failed_in_a_redo_can_be_left(bench):
     bench.answer = fail_on("2")
     bench.evaluate(redo=True)
     bench.counts()
-    left = bench.evaluate(retry=limpet.Retry(0, failed=False))
+    left = bench.evaluate(retry=0, retry_failed=False)
     assert bench.counts() == (0, 0)
     assert left.plan.workflow.failed == 1
     assert left.items[2].output.value == "2"
@@ -572,7 +572,7 @@ def test_a_redo_scores_what_was_scored_masked_as_it_is(tmp_path, monkeypatch):
 
 def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_either(tmp_path):
     rows = [{"id": str(n), "question": str(n)} for n in range(4)]
-    run = {"run": tmp_path / "run", "pace": 1, "early_stop": False}
+    run = {"run": tmp_path / "run", "pace": 1, "fail_fast": False}
 
     def first(question):
         return "first"
@@ -589,7 +589,7 @@ def stop_after_two(rows, run):
     def second(question):
         done.append(question)
         if len(done) > 2:
-            raise limpet.QuotaExhaustedError("no more")
+            raise limpet.errors.QuotaExhaustedError("no more")
         return "second"
 
     cut_short(limpet.evaluate, rows, second, version="2", redo=True, **run)

@@ -62,7 +62,7 @@ def returning(shape, calls):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_answer_with_an_exception_is_a_failure_of_its_class(tmp_path, shape):
-    options = {"run": tmp_path, "retry": 0, "version": "1", "early_stop": False}
+    options = {"run": tmp_path, "retry": 0, "version": "1", "fail_fast": False}
     calls = []
     answer = returning(shape, calls)
     result = limpet.evaluate(ROWS, answer, {"yes": lambda output: True}, **options)
@@ -77,7 +77,7 @@ def test_an_answer_with_an_exception_is_a_failure_of_its_class(tmp_path, shape):
 
 
 def test_it_is_retried_as_if_it_had_been_raised(tmp_path):
-    retry = limpet.Retry(1, limpet.Backoff(base_s=0, cap_s=0))
+    retry = limpet.Retry(1, limpet.executors.Backoff(base_s=0, cap_s=0))
     calls = []
     result = limpet.evaluate(ROWS, returning("a list", calls), run=tmp_path, retry=retry)
     assert [(item.output.value, item.attempts) for item in result.items] == [("yes", 2)] * 3
@@ -135,7 +135,7 @@ def test_executors_return_what_a_function_returns():
 
 @pytest.mark.parametrize("of", [lambda error: error, lambda error: {"a": 1, "b": error}])
 def test_an_exception_that_an_evaluator_returns_is_raised(tmp_path, of):
-    retry = limpet.Retry(1, limpet.Backoff(base_s=0, cap_s=0))
+    retry = limpet.Retry(1, limpet.executors.Backoff(base_s=0, cap_s=0))
     scored = []
 
     def good(output):

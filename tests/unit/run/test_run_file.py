@@ -84,7 +84,7 @@ def test_without_a_file_every_field_has_its_default(layout):
 )
 def test_a_field_that_is_damaged_or_newer_is_refused_by_its_name(layout, told, said):
     write(layout, {"format": 1, **told})
-    with pytest.raises(limpet.JournalError, match=rf"run\.json: .*{said}") as caught:
+    with pytest.raises(limpet.errors.JournalError, match=rf"run\.json: .*{said}") as caught:
         limpet.evaluate(ROWS, lambda question: question, run=layout.home, version="1")
     assert caught.value.hint
     assert json.loads(layout.about.read_text())[next(iter(told))] == next(iter(told.values()))
@@ -111,7 +111,7 @@ def test_no_damage_is_read_as_anything_but_a_run_file_or_an_error(layout):
         write(layout, damaged)
         try:
             RunFile.load(layout)
-        except limpet.JournalError:
+        except limpet.errors.JournalError:
             continue
 
 

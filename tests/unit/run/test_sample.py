@@ -144,7 +144,7 @@ def test_without_an_answer_there_is_nothing_to_draw(tmp_path):
     def fails(question):
         raise limpet.PermanentError("no")
 
-    result = evaluate(tmp_path / "run", workflow=fails, early_stop=False)
+    result = evaluate(tmp_path / "run", workflow=fails, fail_fast=False)
     with pytest.raises(limpet.LimpetError, match="there is no answer to draw yet"):
         result.sample(1, tmp_path / "humans.csv")
     assert not (tmp_path / "humans.csv").exists()
@@ -249,7 +249,7 @@ def test_a_run_that_was_not_kept_cannot_remember_a_draw(tmp_path):
 def test_a_run_whose_lock_cannot_be_taken_says_so_and_leaves_no_file(tmp_path):
     result = evaluate(tmp_path / "run")
     (tmp_path / "run" / "people.lock").mkdir()
-    with pytest.raises(limpet.JournalError, match=r"people\.lock"):
+    with pytest.raises(limpet.errors.JournalError, match=r"people\.lock"):
         result.sample(1, tmp_path / "humans.csv")
     assert not (tmp_path / "humans.csv").exists()
 
@@ -263,7 +263,7 @@ def test_if_the_draw_cannot_be_recorded_nobody_gets_a_file(tmp_path, monkeypatch
         replace_file(path, content)
 
     monkeypatch.setattr("limpet.run.calibrating.sampling.replace_file", full)
-    with pytest.raises(limpet.DiskFullError, match="people.json: cannot be written: No space"):
+    with pytest.raises(limpet.errors.DiskFullError, match="people.json: cannot be written: No"):
         result.sample(1, tmp_path / "humans.csv")
     assert not (tmp_path / "humans.csv").exists()
 
@@ -272,7 +272,7 @@ def test_two_draws_at_the_same_time_do_not_lose_each_other(tmp_path):
     result = evaluate(tmp_path / "run")
     lock = Lock(Layout(tmp_path / "run").people_lock)
     try:
-        with pytest.raises(limpet.RunLockedError, match="another process is changing it"):
+        with pytest.raises(limpet.errors.RunLockedError, match="another process is changing it"):
             result.sample(1, tmp_path / "humans.csv")
     finally:
         lock.release()
@@ -284,7 +284,7 @@ def test_a_damaged_file_of_draws_is_said_and_never_replaced(tmp_path, text):
     result = evaluate(tmp_path / "run")
     file = tmp_path / "run" / "people.json"
     file.write_text(text)
-    with pytest.raises(limpet.JournalError, match=r"people\.json"):
+    with pytest.raises(limpet.errors.JournalError, match=r"people\.json"):
         result.sample(1, tmp_path / "humans.csv")
     assert file.read_text() == text
     assert limpet.load_run(tmp_path / "run").summary["n"] == 12  # its results can be read
@@ -326,7 +326,7 @@ def test_a_draw_that_was_damaged_is_not_read_as_another(tmp_path, flipped):
     path.write_bytes(
         content.replace(flipped, flipped[:-2] + bytes([flipped[-2] ^ 1]) + flipped[-1:])
     )
-    with pytest.raises(limpet.JournalError, match="is damaged, or was edited by hand"):
+    with pytest.raises(limpet.errors.JournalError, match="is damaged, or was edited by hand"):
         draws(tmp_path / "run")
 
 

@@ -30,7 +30,7 @@ def several(output):
 
 
 def make(run, rows=ROWS, trials=1, **options):
-    options = {"version": "1", "retry": 0, "early_stop": False, **options}
+    options = {"version": "1", "retry": 0, "fail_fast": False, **options}
     return limpet.evaluate(rows, answer, [correct, several], run=run, trials=trials, **options)
 
 

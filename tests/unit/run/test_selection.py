@@ -95,7 +95,7 @@ def test_what_was_ever_asked_for_stays_in_the_report(bench):
 def test_a_limit_on_an_unfinished_run_leaves_it_unfinished(bench):
     def answer(question):
         if question == "what 7":
-            raise limpet.QuotaExhaustedError("empty")
+            raise limpet.errors.QuotaExhaustedError("empty")
         return question.split()[1]
 
     cut_short(limpet.evaluate, ROWS, answer, [exact_match()], bench.path, version="1", pace=1)

@@ -49,7 +49,7 @@ def test_fewer_than_five_groups_say_nothing_about_a_slice(tmp_path):
 
 def test_it_is_said_that_items_of_a_group_count_together(tmp_path):
     exact = limpet.exact_match()
-    right = as_evaluator(limpet.exact_match(), "right", scale=limpet.Scale(group="document"))
+    right = as_evaluator(limpet.exact_match(), "right", scale=limpet.types.Scale(group="document"))
     result = limpet.evaluate(ROWS, lambda question: question, [exact, right], tmp_path, show=False)
     lines = difference_lines(result.by("topic"))
     assert "a: exact_match is 0.5 above the rest (p < 0.0001)" in lines

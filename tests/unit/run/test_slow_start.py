@@ -18,11 +18,12 @@ from limpet.run.executing.guards import (
     FIRST_CALLS,
     FIRST_CALLS_S,
     FIRST_FAILURES,
-    EarlyStop,
+    FailFast,
     Spent,
     mistakes_once,
 )
-from limpet.types import Cell, CellStatus, Failure, Outcome
+from limpet.shapes import Cell, Failure, Outcome
+from limpet.types import CellStatus
 
 INPUTS = 1_000
 
@@ -33,7 +34,7 @@ class Trial:
     def __init__(self, work, concurrency=100, **options):
         self.calls = []
         self._work = work
-        self._guard = EarlyStop({"workflow": INPUTS}, Spent())
+        self._guard = FailFast({"workflow": INPUTS}, Spent())
         self.executor = limpet.AsyncExecutor(
             self._call,
             concurrency,
@@ -52,7 +53,7 @@ class Trial:
 
     @property
     def is_stopped(self):
-        return isinstance(self.executor.stop_reason, limpet.EarlyStopError)
+        return isinstance(self.executor.stop_reason, limpet.errors.FailFastError)
 
     def begun_by(self, seconds):
         return len({number for at, number in self.calls if at <= seconds})
@@ -109,7 +110,7 @@ async def test_a_step_that_always_fails_costs_few_calls(work, most, concurrency)
 async def test_an_endpoint_that_goes_down_costs_few_calls(error):
     trial = Trial(raising(error), pacer=Pacer())
     calls = await trial.run()
-    assert isinstance(trial.executor.stop_reason, limpet.EndpointDownError)
+    assert isinstance(trial.executor.stop_reason, limpet.errors.EndpointDownError)
     assert calls <= 80, calls  # in the ten minutes until it stops
 
 
@@ -205,7 +206,7 @@ def test_a_workflow_that_always_raises_costs_few_calls(tmp_path, pace):
         calls.append(question)
         raise RuntimeError("x")
 
-    with pytest.raises(limpet.EarlyStopError):
+    with pytest.raises(limpet.errors.FailFastError):
         limpet.evaluate(rows(500), workflow, run=tmp_path / "run", pace=pace, retry=AT_ONCE)
     assert 55 <= len(calls) <= 120
 
@@ -225,7 +226,7 @@ def test_an_evaluator_that_always_raises_costs_few_calls(tmp_path):
         run=tmp_path / "run",
         retry=AT_ONCE,
     )
-    assert isinstance(result.stop_reason, limpet.EarlyStopError)
+    assert isinstance(result.stop_reason, limpet.errors.FailFastError)
     assert 55 <= len(calls) <= 120
     assert result.summary["workflow"]["completed"] < 1_000  # the queue is bounded
 
@@ -235,6 +236,6 @@ def test_an_endpoint_that_is_down_costs_no_call(tmp_path):
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     run = tmp_path / "run"
-    with pytest.raises(limpet.EndpointDownError):
+    with pytest.raises(limpet.errors.EndpointDownError):
         limpet.evaluate(rows(500), limpet.workflows.http(f"http://127.0.0.1:{port}/"), run=run)
     assert '"started"' not in (run / "events.jsonl").read_text(encoding="utf-8")

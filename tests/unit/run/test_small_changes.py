@@ -143,11 +143,11 @@ def test_an_interrupted_one_goes_on_with_what_is_left(bench):
 
     async def stops(question):
         if question == "what 1":
-            raise limpet.QuotaExhaustedError("empty")
+            raise limpet.errors.QuotaExhaustedError("empty")
         return "new"
 
     options = {"version": "2", "pace": 1, "retry": 0}
-    with pytest.raises(limpet.QuotaExhaustedError):
+    with pytest.raises(limpet.errors.QuotaExhaustedError):
         limpet.evaluate(rows(3), stops, (), bench.path, **options)
     assert bench.edited() == 2
 
@@ -197,8 +197,8 @@ def test_what_failed_and_is_left_is_not_said_to_be_made_anew(bench):
     async def fails(question):
         raise limpet.PermanentError("no")
 
-    options = {"version": "2", "retry": 0, "early_stop": False}
+    options = {"version": "2", "retry": 0, "fail_fast": False}
     limpet.evaluate(rows(3), fails, (), bench.path, **options)
-    left = bench.evaluate(version="2", retry=limpet.Retry(failed=False), made=limpet.plan)
+    left = bench.evaluate(version="2", retry_failed=False, made=limpet.plan)
     assert left.workflow.calls == 0
     assert left.workflow.made_again is None

@@ -45,7 +45,7 @@ class Bench:
         self.asked.clear()
         evaluators = evaluators or {"correct": exact_match()}
         options = {"version": "1", "pace": 8, "show": False, "retry": 0, **options}
-        options = {"early_stop": False, **options}
+        options = {"fail_fast": False, **options}
         run = self.path and limpet.Run(self.path, durability="flush")
         return limpet.evaluate(dataset, self.answer, evaluators, run, **options)
 
@@ -221,7 +221,7 @@ def test_what_waits_for_its_last_try_does_not_hold_up_the_decision(bench):
         bench.path,
         version="1",
         pace=8,
-        retry=limpet.Retry(2, backoff=limpet.Backoff(base_s=0)),
+        retry=limpet.Retry(2, backoff=limpet.executors.Backoff(base_s=0)),
         show=False,
         stop_when={"correct": 0.14},
     )
@@ -527,12 +527,12 @@ def test_whatever_is_slow_or_fails_the_sample_is_whole_and_reaches_the_goal(
         rows,
         answer,
         {"correct": exact_match()},
-        run=False,
+        save=False,
         trials=trials,
         version="1",
         pace=pace,
         retry=0,
-        early_stop=False,
+        fail_fast=False,
         show=False,
         stop_when={"correct": goal},
     )

@@ -31,7 +31,7 @@ def signalling(signum):
 
 async def out_of_quota(question):
     if question == "3":
-        raise limpet.QuotaExhaustedError("nothing left", hint="top it up")
+        raise limpet.errors.QuotaExhaustedError("nothing left", hint="top it up")
     return question
 
 
@@ -57,7 +57,7 @@ def amap(function, journal):
 
 def finished(result):
     """Return how many cells are done, of an evaluation or of a map."""
-    if isinstance(result, limpet.MapResult):
+    if isinstance(result, limpet.types.MapResult):
         return len(result.outputs) - result.not_run
     return result.summary["workflow"]["completed"]
 
@@ -70,7 +70,7 @@ def test_a_signal_ends_the_script_too(tmp_path, run, signum, kept):
         run(signalling(signum), tmp_path / "run" if kept else False)
     result = caught.value.result
     assert 3 <= finished(result) <= 4
-    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
     if signum == signal.SIGINT:
         assert "to resume" in str(caught.value) or "to continue" in str(caught.value) or not kept
     else:
@@ -84,18 +84,18 @@ def test_a_signal_ends_the_script_too(tmp_path, run, signum, kept):
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("run", [evaluate, aevaluate, map_, amap])
 def test_any_other_stop_raises_why(tmp_path, run, kept):
-    with pytest.raises(limpet.QuotaExhaustedError, match="nothing left") as caught:
+    with pytest.raises(limpet.errors.QuotaExhaustedError, match="nothing left") as caught:
         run(out_of_quota, tmp_path / "run" if kept else False)
     result = caught.value.result
     assert finished(result) == 3
     assert result.stop_reason is caught.value
     assert caught.value.hint == "top it up"
-    if not isinstance(result, limpet.MapResult):
+    if not isinstance(result, limpet.types.MapResult):
         assert [item.output.value for item in result.items[:4]] == ["0", "1", "2", None]
 
 
 def test_the_summary_is_written_before_it_raises(tmp_path):
-    with pytest.raises(limpet.QuotaExhaustedError):
+    with pytest.raises(limpet.errors.QuotaExhaustedError):
         evaluate(out_of_quota, tmp_path / "run")
     summary = json.loads((tmp_path / "run" / "summary.json").read_bytes())
     assert (summary["workflow"]["completed"], summary["stop_reason"]) == (3, "nothing left")
@@ -144,11 +144,11 @@ def test_a_hangup_that_nohup_has_ignored_stays_ignored(tmp_path, run):
 
 
 def test_an_error_with_a_result_can_be_sent_to_another_process(tmp_path):
-    with pytest.raises(limpet.QuotaExhaustedError) as caught:
+    with pytest.raises(limpet.errors.QuotaExhaustedError) as caught:
         evaluate(out_of_quota, tmp_path / "run")
     error = pickle.loads(pickle.dumps(caught.value))
     assert (type(error), str(error), error.hint, error.result) == (
-        limpet.QuotaExhaustedError, "nothing left", "top it up", None,
+        limpet.errors.QuotaExhaustedError, "nothing left", "top it up", None,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ def last_word(question):
 
 
 def evaluate(tmp_path, evaluators=(), rows=ROWS, workflow=last_word, **options):
-    options = {"version": "1", "retry": 0, "early_stop": False, **options}
+    options = {"version": "1", "retry": 0, "fail_fast": False, **options}
     return limpet.evaluate(rows, workflow, evaluators, run=tmp_path / "run", **options)
 
 

@@ -4,7 +4,8 @@ import asyncio
 
 from virtual_time import in_virtual_time
 
-from limpet import AsyncExecutor, ExecutionStatus, LimpetError
+from limpet import AsyncExecutor, LimpetError
+from limpet.executors import ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
 
 

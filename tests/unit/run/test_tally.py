@@ -11,8 +11,9 @@ from limpet.report.views import LineView
 from limpet.report.words import by_error, duration
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.watcher import Snapshot, StepSnapshot, Tally
+from limpet.shapes import Cell, Failure, Outcome
 from limpet.text import count
-from limpet.types import Cell, CellStatus, Failure, Outcome
+from limpet.types import CellStatus
 
 PLAN = Plan(10, 1, StepPlan("workflow", 4, 6, calls=6), (StepPlan("correct", 4, 6, calls=6),))
 

@@ -24,7 +24,7 @@ def run(tmp_path_factory):
     limpet.evaluate(
         [{"id": str(n), "question": n} for n in range(20)], lambda question: question,
         {"several": several, "one": one}, run=limpet.Run(run, durability="flush"), version="1",
-        trials=2, retry=0, early_stop=False,
+        trials=2, retry=0, fail_fast=False,
     )  # fmt: skip
     return run
 

@@ -330,9 +330,9 @@ def test_an_evaluator_that_comes_later_sees_the_masked_text_and_that_is_said(
 
 def test_masking_can_be_turned_off(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
-    result = evaluate(f"it is {KEY}", tmp_path / "run", secrets=False)
+    result = evaluate(f"it is {KEY}", tmp_path / "run", mask=False)
     assert (result.items[0].output.value, result.summary["masked"]) == (f"it is {KEY}", 0)
-    mapped = limpet.map(lambda one: KEY, [1], journal=tmp_path / "map.jsonl", secrets=False)
+    mapped = limpet.map(lambda one: KEY, [1], journal=tmp_path / "map.jsonl", mask=False)
     assert mapped.outputs == [KEY]
 
 
@@ -527,7 +527,7 @@ def test_a_fingerprint_of_a_users_own_holds_no_secret_on_disk(tmp_path, monkeypa
 
 def test_a_reason_to_stop_is_shown_and_kept_without_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
-    no_more = limpet.QuotaExhaustedError(f"no more for {KEY}")
+    no_more = limpet.errors.QuotaExhaustedError(f"no more for {KEY}")
     result = cut_short(evaluate, no_more, tmp_path / "run")
     assert result.summary["stop_reason"] == f"no more for {MASK}"
     assert "Planted" not in result._repr_html_()

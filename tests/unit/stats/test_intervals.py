@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from imported_later import Later
 
-from limpet import ScoresError, stats
+from limpet import stats
+from limpet.errors import ScoresError
 
 proportion, reference = Later("statsmodels.stats.proportion"), Later("scipy.stats")
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from imported_later import Later
 
-from limpet import ScoresError, stats
+from limpet import stats
+from limpet.errors import ScoresError
 from limpet.stats.two_runs import tango
 
 optimize, reference = Later("scipy.optimize"), Later("scipy.stats")

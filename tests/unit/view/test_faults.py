@@ -51,7 +51,7 @@ def made(tmp_path_factory):
             [limpet.exact_match()],
             run=limpet.Run(folder / name, durability="flush"),
             version="1",
-            early_stop=False,
+            fail_fast=False,
             retry=0,
             show=False,
         )

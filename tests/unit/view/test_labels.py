@@ -71,7 +71,7 @@ DRAWN = ("q3", "q4", "q6")
 def evaluate(path, judge=good, of=DRAWN):
     result = limpet.evaluate(
         ROWS, last_word, [verdict(judge, of), parts, stars], version="1", show=False, retry=0,
-        run=limpet.Run(path, durability="flush"), early_stop=False, trials=2,
+        run=limpet.Run(path, durability="flush"), fail_fast=False, trials=2,
     )  # fmt: skip
     result.sample(3, path.parent / f"{path.name}.csv", seed=3)
     return result
@@ -750,7 +750,7 @@ def test_an_answer_that_changed_since_the_page_showed_it_is_not_labelled(tmp_pat
         seen = (await client.item("q1"))["labelling"]["answer"]
         limpet.evaluate(
             ROWS, lambda question: "9", [verdict(good, ()), parts, stars], version="2", show=False,
-            run=limpet.Run(tmp_path / "one", durability="flush"), early_stop=False, trials=2,
+            run=limpet.Run(tmp_path / "one", durability="flush"), fail_fast=False, trials=2,
             on_change="redo",
         )  # fmt: skip
         status, answer = await client.label("q1", "good", answer=seen)

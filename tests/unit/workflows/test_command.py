@@ -30,7 +30,7 @@ from pathlib import Path
 import pytest
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
-from limpet.types import Item
+from limpet.shapes import Item
 from limpet.workflows import command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -10,7 +10,7 @@ import limpet
 from limpet.errors import DatasetError, LimpetError, PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply
-from limpet.types import Item, Usage
+from limpet.shapes import Item, Usage
 from limpet.workflows import openai
 
 PNG = b"\x89PNG not really"

@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from limpet.errors import LimpetError
-from limpet.types import Item
+from limpet.shapes import Item
 from limpet.workflows import as_workflow
 
 ROW = {"question": "why?", "context": "because", "n": 3}

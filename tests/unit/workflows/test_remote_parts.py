@@ -11,8 +11,8 @@ import limpet
 from limpet import Item
 from limpet.nat_trace import trace_of
 from limpet.pacing import FailureKind, classify
+from limpet.shapes import Usage
 from limpet.transport.failures import StatusError, status_error, wanted_fields
-from limpet.types import Usage
 from limpet.usage import usage_of_body, usage_of_trace
 from limpet.workflows import Workflow, http, nat
 from limpet.workflows.template import render, render_url
@@ -269,12 +269,12 @@ def test_the_fields_a_server_wants_are_named():
 def test_a_setup_error_stops_the_run_and_no_item_is_to_blame():
     async def answer(question):
         if question == "2":
-            raise limpet.SetupError("wrong field", hint="set it")
+            raise limpet.errors.SetupError("wrong field", hint="set it")
         return question
 
     rows = [{"id": str(n), "question": str(n)} for n in range(6)]
-    result = cut_short(limpet.evaluate, rows, answer, pace=1, run=False)
-    assert isinstance(result.stop_reason, limpet.SetupError)
+    result = cut_short(limpet.evaluate, rows, answer, pace=1, save=False)
+    assert isinstance(result.stop_reason, limpet.errors.SetupError)
     assert result.stop_reason.hint == "set it"
     assert [one.status for one in result.items] == ["completed"] * 2 + ["not_run"] * 4
     assert result.summary["workflow"]["failed"] == {}

@@ -88,7 +88,7 @@ def test_an_interrupted_opening_is_closed_in_the_same_task(tmp_path, caplog):
 
     workflow = Echo(wait)
     result = cut_short(limpet.evaluate, ROWS, workflow, run=tmp_path / "run")
-    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
     assert result.summary["workflow"]["not_run"] == 6
     assert workflow.story == ["closed"]
     assert caplog.records == []
@@ -192,7 +192,7 @@ def test_a_closing_that_raises_after_an_interrupt_leaves_the_files(tmp_path, cap
         raise ValueError("half open")
 
     result = cut_short(limpet.evaluate, ROWS, Echo(wait, fail), run=tmp_path / "run")
-    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
     assert (tmp_path / "run/summary.json").exists()
     assert "half open" in caplog.text
 

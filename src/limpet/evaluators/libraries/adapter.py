@@ -23,8 +23,8 @@ from limpet.fingerprints.steps import CodeStep
 from limpet.pacing.observation import observe
 from limpet.pacing.signals import recognised
 from limpet.secrets.known import maskable
+from limpet.shapes import Output, Score
 from limpet.text import one_line, text_of
-from limpet.types import Output, Score
 from limpet.usage import plain_usage, total_usage, usage_of
 
 USUAL_FIELDS: Mapping[str, str] = {

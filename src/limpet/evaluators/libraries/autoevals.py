@@ -22,8 +22,8 @@ from limpet.evaluators.libraries.overrides import (
 )
 from limpet.evaluators.libraries.shapes import get, has, loaded
 from limpet.executors.threads import Threads
+from limpet.shapes import Score
 from limpet.text import one_line, text_of
-from limpet.types import Score
 
 _ELSEWHERE = ("api_key", "base_url")  # a secret, and a part of its own
 _USUAL = ("output", "expected", "input", "context")

@@ -15,9 +15,9 @@ from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get, has, loaded, openai_address, plain, settings_of
 from limpet.secrets.known import maskable
+from limpet.shapes import Output, Score, Usage
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
-from limpet.types import Output, Score, Usage
 
 _TEXTS = ("input", "actual_output", "expected_output")
 _LISTS = ("context", "retrieval_context")

@@ -25,9 +25,9 @@ from limpet.evaluators.libraries.overrides import (
     without_retries,
 )
 from limpet.evaluators.libraries.shapes import get, has, loaded
+from limpet.shapes import Output, Score, Usage
 from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
-from limpet.types import Output, Score, Usage
 from limpet.usage import current_receipts, note_paid, plain_usage
 
 _INFO, _PARAMS = "__registry_info__", "__registry_params__"

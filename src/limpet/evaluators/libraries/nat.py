@@ -18,8 +18,8 @@ from limpet.evaluators.libraries.clients import outspoken, refusals
 from limpet.evaluators.libraries.overrides import address_and_model, described, without_retries
 from limpet.evaluators.libraries.shapes import get, has, settings_of
 from limpet.nat_trace import nat_steps
+from limpet.shapes import Score
 from limpet.text import one_line
-from limpet.types import Score
 
 ONE_ATTEMPT: Mapping[str, Any] = {
     "stop_after_attempt": 1,

@@ -26,8 +26,8 @@ from limpet.evaluators.libraries.overrides import (
 )
 from limpet.evaluators.libraries.shapes import get, loaded
 from limpet.executors.threads import Threads, is_async
+from limpet.shapes import Score
 from limpet.text import one_line, text_of
-from limpet.types import Score
 
 _USUAL = ("inputs", "outputs", "reference_outputs")
 _REASONS = ("comment", "reasoning", "explanation", "reason")

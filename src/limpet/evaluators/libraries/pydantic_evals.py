@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from limpet.errors import PermanentError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.shapes import get, has, loaded, openai_address, plain
-from limpet.types import Score
+from limpet.shapes import Score
 
 _OPTIONAL = ("name", "metadata", "duration", "attributes", "metrics")
 _JUDGE = "pydantic_evals.evaluators.llm_as_a_judge"

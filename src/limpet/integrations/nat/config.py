@@ -43,8 +43,8 @@ from limpet.run.options import Pace, Retry, RunOptions
 from limpet.run.record_fields import ToolkitNames
 from limpet.secrets.in_configs import Literals, masked
 from limpet.secrets.known import maskable
+from limpet.shapes import Item
 from limpet.text import one_line
-from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 
 _ENDPOINT_TIMEOUT_S = 300.0

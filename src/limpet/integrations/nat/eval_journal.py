@@ -35,8 +35,8 @@ from limpet.journal.lock import Lock
 from limpet.journal.recovery import move_column
 from limpet.json_values import NotPlainError, kept_form
 from limpet.run.reading.find_run import is_run
+from limpet.shapes import Cell, Outcome
 from limpet.text import count, one_line, text_of
-from limpet.types import Cell, Outcome
 
 logger = logging.getLogger("limpet.nat")
 _STEP = "workflow"

@@ -39,8 +39,8 @@ from limpet.integrations.nat.toolkit import (
     toolkit_steps,
 )
 from limpet.integrations.nat.workflow import counted, named_blocks
+from limpet.shapes import Output
 from limpet.text import did_you_mean, hint_near, one_line, quoted, text_of
-from limpet.types import Output
 
 # ---- Does the toolkit know what a configuration names, before anything is built? ----------------
 #

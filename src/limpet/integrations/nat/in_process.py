@@ -32,8 +32,8 @@ from limpet.integrations.nat.toolkit import (
 )
 from limpet.integrations.nat.workflow import AroundStep
 from limpet.nat_trace import nat_steps, trace_of
+from limpet.shapes import Item, Output
 from limpet.text import one_line
-from limpet.types import Item, Output
 from limpet.usage import usage_of_trace
 from limpet.workflows.protocol import Workflow
 

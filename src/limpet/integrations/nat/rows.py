@@ -19,8 +19,8 @@ from limpet.datasets.sources import shown_path, table_of
 from limpet.errors import DatasetError
 from limpet.integrations.importing import rows_of_file
 from limpet.integrations.nat.eval_block import DatasetBlock
+from limpet.shapes import Item
 from limpet.text import one_line, text_of
-from limpet.types import Item
 
 _WHOLE_ROW = "the whole row"
 _MARK = re.compile(rb'"(_limpet|_crc)":|[:,[]\s*-?(NaN|Infinity)\b')

@@ -28,9 +28,9 @@ from limpet.integrations.nat.eval_block import Structure
 from limpet.integrations.nat.flags import Flags
 from limpet.nat_trace import trace_of
 from limpet.secrets.in_configs import without_secrets
+from limpet.shapes import Item, Output
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
-from limpet.types import Item, Output
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.template import ALL, AnswerPath
 

@@ -26,8 +26,8 @@ from limpet.run.calibrating.sampling import (
     PeopleFile,
 )
 from limpet.run.results.score_words import ScoreName, split_name
+from limpet.shapes import Scale
 from limpet.text import count
-from limpet.types import Scale
 
 if TYPE_CHECKING:
     from limpet.run.reading.run_results import RunResults

@@ -13,8 +13,8 @@ from limpet.journal.layout import Layout
 from limpet.run.calibrating.judged import IdAndTrial, Judged, JudgedCell
 from limpet.run.calibrating.labels import Said, listed
 from limpet.run.calibrating.sampling import Draw, Labelled, stamp
+from limpet.shapes import Scale
 from limpet.text import count, one_line
-from limpet.types import Scale
 
 if TYPE_CHECKING:
     from limpet.run.reading.run_results import RunResults

@@ -17,8 +17,8 @@ from limpet.run.reading.reader import RunReader, open_run
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.filters import check_fields, value_in
 from limpet.run.results.item_record import ItemRecord
+from limpet.shapes import Item, Scale
 from limpet.text import count, one_line
-from limpet.types import Item, Scale
 
 AnyRun = str | os.PathLike[str] | EvaluationResult
 """A run's directory, its name under `./runs`, or its result."""

@@ -46,8 +46,8 @@ from limpet.run.request import OnItem, Request
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.results.item_result import ItemResult
 from limpet.run.run_file import WORKFLOW
+from limpet.shapes import Cell, CellStatus, Output
 from limpet.text import one_line
-from limpet.types import Cell, CellStatus, Output
 
 # ---- How do answers get from the workflow to an evaluator? --------------------------------------
 #

@@ -16,7 +16,7 @@ from limpet.run.executing.outcomes import masked_record
 from limpet.run.planning.work_items import Scoring, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
-from limpet.types import Cell, Outcome
+from limpet.shapes import Cell, Outcome
 from limpet.usage import Plain, receipts_in
 
 

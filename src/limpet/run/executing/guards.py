@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from limpet.errors import EarlyStopError, LimpetError
+from limpet.errors import FailFastError, LimpetError
 from limpet.executors.retry import Classify
 from limpet.journal.journal import Journal
 from limpet.pacing.signals import FailureKind, Signal, recognised
+from limpet.shapes import Cell, Failure, Outcome
 from limpet.text import harmless, money, one_line
-from limpet.types import Cell, Failure, Outcome
 
 # ---- Is a failure a mistake in the code, and which failures have the same cause? ----------------
 #
@@ -153,7 +153,7 @@ logger = logging.getLogger("limpet.run")
 
 
 class Guard(Protocol):
-    """Sees each outcome and may stop the run, for example a budget or an early stop."""
+    """Sees each outcome and may stop the run, for example a budget or an fail-fast stop."""
 
     def see(self, outcome: Outcome) -> LimpetError | None:
         """Return why the run must stop; None: it continues.
@@ -216,7 +216,7 @@ class Guards:
                 self._stop(reason)
 
 
-class EarlyStop:
+class FailFast:
     """Stops the run when the first cells of a step fail alike and none succeeds.
 
     Args:
@@ -230,7 +230,7 @@ class EarlyStop:
         self._through: set[str] = set()
         self._failures: dict[str, dict[str, list[tuple[Cell, Failure]]]] = {}
 
-    def see(self, outcome: Outcome) -> EarlyStopError | None:
+    def see(self, outcome: Outcome) -> FailFastError | None:
         step, failure = outcome.cell.step, outcome.failure
         if step not in self._cells or step in self._through:
             return None
@@ -247,7 +247,7 @@ class EarlyStop:
             return None  # too few so far, or no cells left to save
         return self._reason(*same[0])
 
-    def _reason(self, cell: Cell, failure: Failure) -> EarlyStopError:
+    def _reason(self, cell: Cell, failure: Failure) -> FailFastError:
         step = cell.step
         where = "the workflow" if step == "workflow" else f"the evaluator {one_line(step)}"
         reason = one_line(f"{failure.type}: {failure.message}" if failure.message else failure.type)
@@ -255,9 +255,9 @@ class EarlyStop:
         if failure.kind == FailureKind.INVALID_REPLY:
             how = f"got no valid reply for its first {FIRST_FAILURES} items"
             hint = f"try another model, or a plainer prompt: {FINISHED_KEPT}"
-        error = EarlyStopError(
+        error = FailFastError(
             f"{where} {how}: {reason} ({self._spent} so far)",
-            hint=f"{hint}; early_stop=False continues anyway",
+            hint=f"{hint}; fail_fast=False continues anyway",
         )
         error.step, error.id, error.traceback = step, cell.id, failure.traceback
         if failure.traceback:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from limpet.errors import ScoresError
 from limpet.run.request import Goal
 from limpet.run.results.score_words import ScoreName, counted, values_of
+from limpet.shapes import Scale
 from limpet.text import count, one_line
-from limpet.types import Scale
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,8 +16,8 @@ from limpet.journal.journal import Journal
 from limpet.json_values import NotPlainError, kept_form, plain_size
 from limpet.run.record_fields import MASKED
 from limpet.secrets.masking import Mask, Masking
+from limpet.shapes import Cell, CellStatus, Failure, Outcome, Output, Usage
 from limpet.text import text_of
-from limpet.types import Cell, CellStatus, Failure, Outcome, Output, Usage
 from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
 
 # ---- What is recorded of a cell: its status, and no secrets. ------------------------------------

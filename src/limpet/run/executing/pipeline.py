@@ -23,7 +23,7 @@ from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.executing.asking import AnsweringStep, ScoringStep
 from limpet.run.executing.blocking import LoopWatch
-from limpet.run.executing.guards import EarlyStop, Guard, Guards, Repetition, Spent
+from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
 from limpet.run.executing.outcomes import Omissions
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
@@ -37,8 +37,8 @@ from limpet.run.results.output_files import AnswerRows, as_json
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.masking import Masking
+from limpet.shapes import Outcome
 from limpet.text import count, one_line
-from limpet.types import Outcome
 
 logger = logging.getLogger("limpet.run")
 
@@ -120,10 +120,10 @@ class Pipeline:
         self._files = files
         self._answers: Column = journal.column(WORKFLOW)
         self._stopping = Stopping(journal, masking, request.watcher, request.stop_grace_s)
-        steps = (lookup.plan.workflow, *lookup.plan.evaluators) if request.early_stop else ()
-        early_stop = {step.name: step.calls for step in steps if not step.kept}
+        steps = (lookup.plan.workflow, *lookup.plan.evaluators) if request.fail_fast else ()
+        fail_fast = {step.name: step.calls for step in steps if not step.kept}
         spent = Spent()
-        guards: list[Guard] = [Repetition(journal), EarlyStop(early_stop, spent)]
+        guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent)]
         guards += [guard for guard in (taking, live) if guard is not None]
         self._taking = taking
         self._masked: Counter[str] = Counter()
@@ -136,7 +136,7 @@ class Pipeline:
             Guards(guards, spent, self._stopping.stop),
             masking,
             files,
-            frozenset(early_stop),
+            frozenset(fail_fast),
         )
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None

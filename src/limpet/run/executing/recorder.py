@@ -28,8 +28,8 @@ from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.record_fields import MASKED
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Mask
+from limpet.shapes import Cell, Outcome
 from limpet.text import one_line
-from limpet.types import Cell, Outcome
 
 logger = logging.getLogger("limpet.run")
 
@@ -253,7 +253,7 @@ class Recorder:
             self._said_masked = True
             logger.warning(
                 "%s: the result for %s contains a secret, which is masked on disk; evaluators see "
-                "the original. secrets=False (in eval.yml: secrets: false) turns masking off",
+                "the original. mask=False (in eval.yml: mask: false) turns masking off",
                 one_line(cell.step),
                 one_line(cell.id),
             )

@@ -154,7 +154,7 @@ class EvaluationSession:
             self._taking = Taking(request.goals, self._lookup, order, request.scales)
         self._pipeline = self._new_pipeline(journal, self._lookup, run_file)
         # Once the workflow has answered, a rejected request is a failure of its item, not the run.
-        if self.plan.workflow.kept or not request.early_stop:
+        if self.plan.workflow.kept or not request.fail_fast:
             request.workflow.answered_before = True
         return self._lookup.done
 

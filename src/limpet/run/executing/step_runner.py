@@ -35,7 +35,7 @@ from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.run.watcher import FixedPace
 from limpet.secrets.masking import Masking
-from limpet.types import Cell, Output
+from limpet.shapes import Cell, Output
 
 _FREE_CONCURRENCY = 32  # of a step without an endpoint
 _PACE_EVERY_S = 2.0
@@ -44,7 +44,7 @@ _PACE_EVERY_S = 2.0
 class StepRunner:
     """Runs the steps of a session, each in its own executor.
 
-    Steps in `early_stop` start with a few cells, to find out whether they work at all.
+    Steps in `fail_fast` start with a few cells, to find out whether they work at all.
 
     Attributes:
         counting: What decides whether a record counts.
@@ -60,7 +60,7 @@ class StepRunner:
         guards: Guards,
         masking: Masking,
         files: WatchedFiles,
-        early_stop: frozenset[str],
+        fail_fast: frozenset[str],
     ) -> None:
         options = request.options
         self.journal = journal
@@ -78,7 +78,7 @@ class StepRunner:
         self._masking = masking
         self._watcher = request.watcher
         self._files = files
-        self._early_stop = early_stop
+        self._fail_fast = fail_fast
         self._recorders: list[Recorder] = []
         self._unsubscribe: list[Callable[[], None]] = []
 
@@ -174,7 +174,7 @@ class StepRunner:
     ) -> None:
         """Run all cells of a step."""
         self._stopping.executors.append(executor)
-        if recorder.step.name in self._early_stop:
+        if recorder.step.name in self._fail_fast:
             executor.start_slowly(FIRST_CALLS, FIRST_FAILURES, FIRST_CALLS_S)
         await executor.drain(inputs)
         if (reason := recorder.error or executor.stop_reason) is not None:

@@ -23,7 +23,7 @@ from limpet.run.planning.work_items import Call
 from limpet.run.request import Goal, Request
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.run_file import WORKFLOW, RandomOrder, RunFile
-from limpet.types import Item, Outcome, Scale
+from limpet.shapes import Item, Outcome, Scale
 
 # ---- In which order does a session with `stop_when` take the items? -----------------------------
 #

@@ -38,7 +38,7 @@ from limpet.run.planning.versions import (
     note_latest,
 )
 from limpet.run.run_file import OnChange, RunFile
-from limpet.types import Difference
+from limpet.shapes import Difference
 
 # ---- What changed, in a few lines, for a plan and for the question what to do about it. ---------
 

@@ -22,7 +22,7 @@ from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line, is_whole
 from limpet.secrets.in_code import without_settings
-from limpet.types import Difference
+from limpet.shapes import Difference
 
 FILES, SHARED = "files", "shared"
 """Facts about a record: what its call read, and which lines of `files.jsonl` precede it."""

@@ -30,7 +30,7 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, checksum, crc32
 from limpet.json_values import NotPlainError, dumps, encode, encode_canonical
 from limpet.run.run_file import Session
-from limpet.types import Item
+from limpet.shapes import Item
 
 KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
 GROUP_BYTES = 2**20

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
+from limpet.shapes import Difference, Scale
 from limpet.text import money, table_html
-from limpet.types import Difference, Scale
 
 EarlierRedo = Literal["", "unfinished", "cancelled"]
 """What becomes of the redos of earlier sessions that are not done; empty: there are none."""

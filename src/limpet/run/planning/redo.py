@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from limpet.datasets.selection import Selection
 from limpet.errors import LimpetError
 from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
+from limpet.shapes import Item
 from limpet.text import hint_near, one_line
-from limpet.types import Item
 
 if TYPE_CHECKING:
     from limpet.run.options import Redo

@@ -26,7 +26,7 @@ from limpet.run.reading.items import WholeItem
 from limpet.run.record_fields import ROW
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
-from limpet.types import Difference
+from limpet.shapes import Difference
 
 # ---- Why would this item be run again, or kept? -------------------------------------------------
 

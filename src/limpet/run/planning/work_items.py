@@ -34,7 +34,7 @@ from limpet.run.record_fields import (
     output_digest,
 )
 from limpet.run.run_file import WORKFLOW
-from limpet.types import Cell, Item
+from limpet.shapes import Cell, Item
 from limpet.workflows.protocol import Workflow
 
 

@@ -32,7 +32,7 @@ from limpet.run.planning.items_file import (
     json_text,
 )
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
-from limpet.types import Item
+from limpet.shapes import Item
 
 # ---- Reads `items.jsonl`: the format is in `run/planning/items_file.py`. ------------------------
 

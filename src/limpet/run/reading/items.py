@@ -14,7 +14,7 @@ from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
 from limpet.run.reading.scores import ScoresReader, facts_and_record
 from limpet.run.record_fields import ANSWER, BALLOTS, MADE_OF, METADATA, OUTPUT, ROW, TRACE
 from limpet.run.results.item_record import ItemRecord
-from limpet.types import CellStatus, Item, Scale
+from limpet.shapes import CellStatus, Item, Scale
 
 _CHUNK = 1_000
 

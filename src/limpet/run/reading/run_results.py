@@ -35,7 +35,7 @@ from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import RunFile
-from limpet.types import Item
+from limpet.shapes import Item
 
 if TYPE_CHECKING:
     from limpet.run.reading.score_table import ScoreTable

@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import fsum
 from typing import Any
 
+from limpet.shapes import USAGE_COUNTS, Usage
 from limpet.text import one_line
-from limpet.types import USAGE_COUNTS, Usage
 from limpet.usage import model_names_of
 
 Prices = Mapping[str, Mapping[str, float]]

@@ -9,7 +9,7 @@ from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_numbers import ScoreNumbers
 from limpet.run.results.score_words import ScoreName, scores_of
 from limpet.run.results.summary import Numbers
-from limpet.types import Scale
+from limpet.shapes import Scale
 
 
 def groups_by(

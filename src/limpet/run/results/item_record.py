@@ -6,7 +6,7 @@ from typing import Any
 
 from limpet.journal.lines import Entry
 from limpet.run.record_fields import MASKED, SAW_MASKED
-from limpet.types import CellStatus
+from limpet.shapes import CellStatus
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 from limpet.run.record_fields import score_of
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import by_name, values_words
+from limpet.shapes import USAGE_COUNTS, CellStatus, Output, Score, Usage
 from limpet.text import one_line
-from limpet.types import USAGE_COUNTS, CellStatus, Output, Score, Usage
 
 
 @dataclass(frozen=True, slots=True, repr=False)

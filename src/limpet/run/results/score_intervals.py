@@ -19,8 +19,8 @@ from limpet import stats
 from limpet.errors import ScoresError
 from limpet.run.results.costs import mean
 from limpet.run.results.score_words import ScoreName, range_words
+from limpet.shapes import Scale
 from limpet.text import count
-from limpet.types import Scale
 
 if TYPE_CHECKING:
     from limpet.run.results.score_numbers import CellItems, PartScores, ScoreNumbers

@@ -10,8 +10,8 @@ from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import Used, mean
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, counted, values_of
+from limpet.shapes import Scale
 from limpet.text import count
-from limpet.types import Scale
 
 # ---- Which item, and which group of items, does each cell belong to? ----------------------------
 #

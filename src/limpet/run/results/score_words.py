@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from limpet.errors import LimpetError
+from limpet.shapes import Scale
 from limpet.text import count, hint_near, one_line, quoted
-from limpet.types import Scale
 
 # ---- What is declared of an evaluator's scores, in a summary and in words? ----------------------
 

@@ -23,7 +23,7 @@ from limpet.run.results.score_numbers import (
     VersionCounts,
 )
 from limpet.run.results.score_words import scale_data
-from limpet.types import Scale
+from limpet.shapes import Scale
 from limpet.version import VERSION
 
 NUMBERS = ("n", "workflow", "scores", "evaluators", "masked", "versions")

@@ -24,8 +24,8 @@ from limpet.json_values import encode
 from limpet.run.results.costs import is_bounded, mean
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import agreement_of
+from limpet.shapes import COLUMNS
 from limpet.text import one_line
-from limpet.types import COLUMNS
 
 # ---- How is a value written into one cell of a table that people open? --------------------------
 

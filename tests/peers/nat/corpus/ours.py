@@ -30,7 +30,7 @@ def run(name: str, case: dict[str, Any], server: Server) -> dict[str, Any]:
         for folder in GIVEN:
             shutil.copytree(HERE / folder, folder)
         said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        sys.argv = ["limpet", "run", case["config"], *case["flags"], "--no-early-stop"]
+        sys.argv = ["limpet", "run", case["config"], *case["flags"], "--no-fail-fast"]
         for _ in range(case.get("times", 1)):
             code = _exit_code(said)
         out = Path(case.get("out", "out"))

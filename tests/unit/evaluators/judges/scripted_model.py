@@ -8,7 +8,7 @@ from limpet.evaluators import Scored
 from limpet.evaluators.judge_votes import casting_into
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply
-from limpet.types import Item, Usage
+from limpet.shapes import Item, Usage
 
 USAGE = Usage(10, 5)
 

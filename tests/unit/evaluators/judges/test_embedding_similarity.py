@@ -7,7 +7,7 @@ from unit.evaluators.judges.scripted_model import ScriptedModel, output_of, scor
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError, SetupError
 from limpet.evaluators import embedding_similarity
-from limpet.types import Usage
+from limpet.shapes import Usage
 
 VECTORS = {"up": [0.0, 2.0], "right": [3.0, 0.0], "down": [0.0, -1.0], "null": [0.0, 0.0]}
 

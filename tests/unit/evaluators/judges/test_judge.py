@@ -31,7 +31,7 @@ from limpet.evaluators import as_evaluator, judge
 from limpet.evaluators.judge_prompt import Prompt
 from limpet.evaluators.reads import check_needs
 from limpet.models import Reply
-from limpet.types import Score, Usage
+from limpet.shapes import Score, Usage
 
 PROMPT = "Is {{output}} the same as {{expected}}?"
 GRADES = {"good": 1, "fair": 0.5, "bad": 0}

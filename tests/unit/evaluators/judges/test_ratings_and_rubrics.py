@@ -12,7 +12,7 @@ from unit.evaluators.judges.scripted_model import (
 
 from limpet.errors import InvalidReplyError, LimpetError
 from limpet.evaluators import rating, rubric
-from limpet.types import Score
+from limpet.shapes import Score
 
 PROMPT = "How good is {{output}}?"
 QUESTIONS = {"polite": "Is it polite?", "true": "Does it fit {{expected}}?"}

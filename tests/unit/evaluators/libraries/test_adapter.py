@@ -17,7 +17,7 @@ from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.recognised import recognised
 from limpet.evaluators.libraries.shapes import has, plain, settings_of, valid_name
-from limpet.types import Item
+from limpet.shapes import Item
 
 KEY = "sk-a-key-that-nobody-may-write-123"
 

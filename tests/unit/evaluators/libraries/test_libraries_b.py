@@ -11,7 +11,7 @@ from limpet.errors import InvalidReplyError, PermanentError, RateLimitError
 from limpet.evaluators import Scored, as_evaluator
 from limpet.evaluators.libraries.nat import score_of_item
 from limpet.evaluators.libraries.overrides import replaced, variables
-from limpet.types import Item, Output
+from limpet.shapes import Item, Output
 
 
 def scores_of(thing, output="yes", expected="yes", inputs=None, **row):

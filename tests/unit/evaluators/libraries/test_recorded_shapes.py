@@ -13,7 +13,7 @@ import pytest
 
 from limpet.errors import InvalidReplyError, PermanentError
 from limpet.evaluators import Scored, as_evaluator
-from limpet.types import Item
+from limpet.shapes import Item
 
 ITEM = Item("1", {"text": "q"}, "a", {"docs": "one text", "tags": ["t"]})
 SCORED = Scored("4", "a", {"text": "q"}, ITEM)

@@ -12,7 +12,8 @@ import limpet
 from limpet.executors.retry import Backoff
 from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.executing.guards import Guards, Repetition, Spent
-from limpet.types import Cell, CellStatus, Failure, Outcome
+from limpet.shapes import Cell, Failure, Outcome
+from limpet.types import CellStatus
 
 AT_ONCE = Backoff(base_s=0)
 MOST_CALLS = 2 * (16 + 5)
@@ -59,7 +60,7 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
     result = cut_short(evaluated, tmp_path, workflow, 2_000, pace=concurrency)
     assert 10 <= len(called) <= MOST_CALLS
     reason = result.stop_reason
-    assert isinstance(reason, limpet.EarlyStopError)
+    assert isinstance(reason, limpet.errors.FailFastError)
     assert str(reason).startswith(
         "the workflow failed 5 times for the same reason: KeyError: 'choices' ("
     )
@@ -84,7 +85,7 @@ def test_messages_may_differ_by_their_numbers_and_quoted_parts(tmp_path):
     def workflow(question):
         raise limpet.PermanentError(f"no answer to {question!r} after {len(question)} tries")
 
-    with pytest.raises(limpet.EarlyStopError):
+    with pytest.raises(limpet.errors.FailFastError):
         evaluated(tmp_path, workflow)
 
 
@@ -92,7 +93,7 @@ def test_two_mistakes_in_turns_stop_it_too_when_nothing_is_done(tmp_path):
     def workflow(question):
         raise (KeyError if int(question.split()[1]) % 2 else TypeError)("x")
 
-    with pytest.raises(limpet.EarlyStopError):
+    with pytest.raises(limpet.errors.FailFastError):
         evaluated(tmp_path, workflow)
 
 
@@ -107,7 +108,7 @@ def test_an_output_that_cannot_be_stored_stops_it_too(tmp_path):
         called.append(question)
         return Unreadable(a=1)
 
-    with pytest.raises(limpet.EarlyStopError):
+    with pytest.raises(limpet.errors.FailFastError):
         evaluated(tmp_path, workflow, 2_000, pace=500)
     assert len(called) <= 21
 
@@ -126,7 +127,7 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
     options = {"evaluators": [limpet.evaluators.as_evaluator(judge, version="1")]}
     result = cut_short(evaluated, tmp_path, workflow, 150, pace=16, **options)
     reason = result.stop_reason
-    assert isinstance(reason, limpet.EarlyStopError)
+    assert isinstance(reason, limpet.errors.FailFastError)
     assert str(reason).startswith(
         "the evaluator judge failed 5 times for the same reason: KeyError"
     )
@@ -151,7 +152,7 @@ def test_what_is_in_flight_may_end_and_is_kept(tmp_path):
         await others.wait()
         return "done"
 
-    class Watcher(limpet.Watcher):
+    class Watcher(limpet.types.Watcher):
         def stopping(self, reason):
             others.set()
 
@@ -163,7 +164,7 @@ def test_what_is_in_flight_may_end_and_is_kept(tmp_path):
         stop_grace_s=60,
     )
     result = evaluate_prepared(asked)
-    assert isinstance(result.stop_reason, limpet.EarlyStopError)
+    assert isinstance(result.stop_reason, limpet.errors.FailFastError)
     assert result.summary["workflow"]["completed"] >= 5
 
 
@@ -173,7 +174,7 @@ def test_mended_and_run_again_it_goes_on_to_the_end(tmp_path):
     def workflow(question):
         return {}["choices"] if broken else "x"
 
-    with pytest.raises(limpet.EarlyStopError):
+    with pytest.raises(limpet.errors.FailFastError):
         evaluated(tmp_path, workflow)
     broken = False
     result = evaluated(tmp_path, workflow)
@@ -189,7 +190,7 @@ def test_turned_off_it_goes_on_to_the_end(tmp_path):
         tmp_path,
         lambda question: {}["choices"],
         60,
-        early_stop=False,
+        fail_fast=False,
         retry=limpet.Retry(backoff=AT_ONCE),
     )
     assert result.stop_reason is None
@@ -353,8 +354,8 @@ async def test_the_time_of_a_beginning_runs_from_its_first_input():
     assert begun == [60.0] * 16 + [70.0] * 84
 
 
-@pytest.mark.parametrize(("early_stop", "many"), [(True, 16), (False, 32)])
-def test_an_evaluation_begins_so_unless_early_stop_is_off(tmp_path, early_stop, many):
+@pytest.mark.parametrize(("fail_fast", "many"), [(True, 16), (False, 32)])
+def test_an_evaluation_begins_so_unless_fail_fast_is_off(tmp_path, fail_fast, many):
     begun, seen, first_is_through = 0, None, asyncio.Event()
 
     async def workflow(question):
@@ -369,7 +370,7 @@ def test_an_evaluation_begins_so_unless_early_stop_is_off(tmp_path, early_stop, 
         first_is_through.set()
         return "x"
 
-    result = evaluated(tmp_path, workflow, 40, pace=32, early_stop=early_stop)
+    result = evaluated(tmp_path, workflow, 40, pace=32, fail_fast=fail_fast)
     assert result.summary["workflow"]["completed"] == 40
     assert seen == many
 
@@ -380,7 +381,9 @@ def test_any_guard_sees_what_each_outcome_used_and_may_say_why_to_stop():
 
         def see(self, outcome):
             self.left -= (outcome.facts or {}).get("usage", {}).get("cost", 0)
-            return limpet.EarlyStopError(f"over by {-self.left:.1f}") if self.left < 0 else None
+            return (
+                limpet.errors.FailFastError(f"over by {-self.left:.1f}") if self.left < 0 else None
+            )
 
     stopped = []
     guards = Guards([Budget()], spent := Spent(), stopped.append)

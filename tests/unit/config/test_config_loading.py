@@ -124,7 +124,8 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
         " filter: {deny: {lang: [no, 7, 007, 2026-11-14, null]}}}\nworkflow: app:answer\n"
         "run: {path: x, durability: flush}\n"
         "pace: {concurrency: auto, max_concurrency: 64}\n"
-        "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}}\nretry_failed: false\n"
+        "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}}\n"
+        "retry_failed: false\n"
         "timeout: 2m\non_change: keep\nsecrets: [hunter22]\nfail_fast: false\n"
         "output: {nat: {bare: true, trace_filter: [LLM_END]}}\n"
     )

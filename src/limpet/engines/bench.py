@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from limpet.engines.leave_elsewhere import Questions, RemotePacers, cell, observed
 from limpet.engines.messages import (
     ANSWER,
     BLOCKED,
@@ -32,6 +31,7 @@ from limpet.engines.messages import (
 from limpet.engines.opened_step import OpenedStep, run_cell
 from limpet.engines.outbox import FileReports, Outbox
 from limpet.engines.packed_values import packed_error, unpacked_argument
+from limpet.engines.remote_permits import Questions, RemotePacers, cell, observed
 from limpet.engines.returned_values import read_output, read_scores
 from limpet.engines.sent_steps import (
     MainModule,
@@ -46,8 +46,8 @@ from limpet.executors.loops import end_if_forked
 from limpet.executors.threads import abandoned
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
-from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.observation import Observation, observe_into
+from limpet.pacing.permits import Permits, use_permits
 from limpet.pacing.registry import pacing_with
 from limpet.text import one_line, text_of
 from limpet.usage import Receipts, receipts_in
@@ -258,10 +258,10 @@ class Bench:
             self._outbox.begun(number, at_once=suspect)  # it may end this process
             cell.set(number)
             attribute(self._reports, number)
-            observation, leave, omissions = Observation(), Leave(), _Omissions()
+            observation, permits, omissions = Observation(), Permits(), _Omissions()
             receipts: Receipts = []
             observe_into(observation)
-            take_leave(leave)
+            use_permits(permits)
             value, error = None, None
             begun_at = self._loop.time()
             try:
@@ -279,8 +279,8 @@ class Bench:
             if self._limits_memory and _is_memory_error(error):
                 self._give_up(number)
                 return
-            more, now = _more(observation, leave, omissions, receipts), self._loop.time()
-            own_s = now - begun_at - leave.waited_s(now)
+            more, now = _more(observation, permits, omissions, receipts), self._loop.time()
+            own_s = now - begun_at - permits.waited_s(now)
             ended = (value, None if error is None else packed_error(error), more, own_s)
             del self._cells[number]
             # The next plain function waits for the end of this one.
@@ -297,7 +297,7 @@ class Bench:
 
 
 def _more(
-    observation: Observation, leave: Leave, omissions: _Omissions, receipts: Receipts
+    observation: Observation, permits: Permits, omissions: _Omissions, receipts: Receipts
 ) -> Mapping[str, Any] | None:
     more: dict[str, Any] = {}
     if observation.headers is not None or observation.usage is not None:
@@ -306,7 +306,7 @@ def _more(
             more["headers"] = headers
         if usage is not None:
             more["usage"] = usage
-    if leave.makes_own:
+    if permits.makes_own:
         more["makes_own"] = True
     if omissions.said:
         more["omissions"] = omissions.said

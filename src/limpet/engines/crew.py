@@ -29,7 +29,7 @@ from limpet.engines.sent_steps import SentStep
 from limpet.engines.staffing import OnEvent, Staffing
 from limpet.engines.worker_news import WorkerNews, give_up
 from limpet.errors import WorkerDiedError
-from limpet.pacing.leave import current_leave
+from limpet.pacing.permits import current_permits
 
 CANCEL_GRACE_S = 0.9
 """How long a worker has to answer a cancellation: a little less than a cancelled call has."""
@@ -113,8 +113,8 @@ class Crew:
             WorkerDiedError: Each worker that ran it died, the last one alone with it.
         """
         staffing = self._staffing
-        cell = CrewCell(step, who, current_leave(), contextvars.copy_context())
-        cell.leave.pause()
+        cell = CrewCell(step, who, current_permits(), contextvars.copy_context())
+        cell.permits.pause()
         try:
             while True:
                 alone = cell.deaths >= _DEATHS_TOGETHER
@@ -134,7 +134,7 @@ class Crew:
                 if alone and not returned.blames_nobody:
                     raise _died(who, returned)
         finally:
-            cell.leave.resume()
+            cell.permits.resume()
 
     async def _run(
         self, worker: CrewWorker, step: str, cell: CrewCell, argument: bytes
@@ -142,7 +142,7 @@ class Crew:
         number = next(self._numbers)
         cell.worker, cell.begun_at = worker, None
         cell.sent_at = self._loop.time()
-        cell.waited_s = cell.leave.waited_s(cell.sent_at)
+        cell.waited_s = cell.permits.waited_s(cell.sent_at)
         cell.done = self._loop.create_future()
         assert worker.line is not None
         worker.cells[number] = cell

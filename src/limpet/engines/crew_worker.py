@@ -3,10 +3,10 @@
 import asyncio
 import contextvars
 
-from limpet.engines.leave_elsewhere import Desk
 from limpet.engines.messages import CLOSE, OPEN, Line, Lost, Returned
+from limpet.engines.remote_permits import Desk
 from limpet.engines.sent_steps import SentStep
-from limpet.pacing.leave import Leave
+from limpet.pacing.permits import Permits
 
 
 class CrewCell:
@@ -15,7 +15,7 @@ class CrewCell:
     Attributes:
         step: The name of its step.
         who: Its name in messages.
-        leave: The leave of its attempt, whose time stands still while no worker runs it.
+        permits: The permits of its attempt, whose clock stops while no worker runs it.
         context: The context of its attempt.
         deaths: How many workers died while they had it.
         begun_at: When its worker began it; None: not yet, as far as is known.
@@ -23,14 +23,14 @@ class CrewCell:
     """
 
     __slots__ = (
-        "begun_at", "context", "deaths", "desk", "done", "leave", "sent_at", "step", "waited_s",
+        "begun_at", "context", "deaths", "desk", "done", "permits", "sent_at", "step", "waited_s",
         "who", "worker",
     )  # fmt: skip
 
-    def __init__(self, step: str, who: str, leave: Leave, context: contextvars.Context) -> None:
+    def __init__(self, step: str, who: str, permits: Permits, context: contextvars.Context) -> None:
         self.step = step
         self.who = who
-        self.leave = leave
+        self.permits = permits
         self.context = context
         self.deaths = 0
         self.sent_at = self.waited_s = 0.0

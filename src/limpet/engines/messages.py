@@ -43,7 +43,7 @@ class Returned(NamedTuple):
         error: What it raised, packed; None if it returned.
         more: What else it observed, by name: `headers`, `usage`, `omissions`, `makes_own`,
             `receipts`.
-        seconds: How long it ran, without waits for leave.
+        seconds: How long it ran, without waits for permits.
     """
 
     value: Any

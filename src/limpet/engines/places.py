@@ -16,8 +16,8 @@ from limpet.engines.staffing import OnEvent
 from limpet.errors import SetupError
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.fingerprints.files.audit_hook import unattributed
-from limpet.pacing.leave import asks_for_each_call
 from limpet.pacing.observation import observe
+from limpet.pacing.permits import asks_for_each_call
 from limpet.types import Item, Output
 from limpet.usage import note_paid, plain_usage
 from limpet.workflows.protocol import Workflow

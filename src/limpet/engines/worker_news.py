@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.crew_worker import CrewCell, CrewWorker
-from limpet.engines.leave_elsewhere import Desk
 from limpet.engines.messages import (
     ANSWER,
     ASK,
@@ -31,6 +30,7 @@ from limpet.engines.messages import (
     Returned,
 )
 from limpet.engines.outbox import as_reads
+from limpet.engines.remote_permits import Desk
 from limpet.engines.staffing import Staffing
 from limpet.fingerprints.files.audit_hook import replay
 
@@ -101,7 +101,7 @@ class WorkerNews:
         for number in numbers:
             if (cell := worker.cells.get(number)) is not None and cell.begun_at is None:
                 cell.begun_at = self._loop.time()
-                cell.leave.resume()
+                cell.permits.resume()
 
     def _done(self, worker: CrewWorker, ended: list[Any]) -> None:
         now = self._loop.time()
@@ -113,8 +113,8 @@ class WorkerNews:
             worker.completed += 1
             cell.done.set_result(returned)
             # Its time is what the worker says: news of its beginning may come with its end.
-            waited_s = cell.leave.waited_s(now) - cell.waited_s
-            cell.leave.resume(now - cell.sent_at - waited_s - max(0.0, returned.seconds))
+            waited_s = cell.permits.waited_s(now) - cell.waited_s
+            cell.permits.resume(now - cell.sent_at - waited_s - max(0.0, returned.seconds))
 
     def _asked(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
         cell = worker.cells.get(number)
@@ -141,15 +141,15 @@ class WorkerNews:
         """Stop the time of the others while a cell blocks the loop of its worker."""
         worker.paused = [cell for at, cell in worker.cells.items() if at != number != 0]
         for cell in worker.paused:
-            cell.leave.pause()
+            cell.permits.pause()
         self._begun(worker, [number])  # it could not say so itself
         if number in worker.cells:
-            worker.cells[number].leave.resume()
+            worker.cells[number].permits.resume()
 
     def _free(self, worker: CrewWorker) -> None:
         for cell in worker.paused:
             if cell.worker is worker and cell.begun_at is not None:
-                cell.leave.resume()
+                cell.permits.resume()
         worker.paused = []
 
     def _look(self) -> None:
@@ -179,9 +179,9 @@ class WorkerNews:
 
 def give_up(cell: CrewCell, now: float) -> None:
     """Stop the time of a cell whose worker is lost; its time there does not count."""
-    waited_s = cell.leave.waited_s(now) - cell.waited_s  # it may have stood still there before
-    cell.leave.resume(now - cell.sent_at - waited_s)
-    cell.leave.pause()
+    waited_s = cell.permits.waited_s(now) - cell.waited_s  # it may have stood still there before
+    cell.permits.resume(now - cell.sent_at - waited_s)
+    cell.permits.pause()
 
 
 def _answer(worker: CrewWorker, question: int, granted: bool) -> None:  # noqa: FBT001 - as asked

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from limpet.executors.countdown import Countdown
 from limpet.pacing.aimd import now
-from limpet.pacing.leave import Leave
+from limpet.pacing.permits import Permits
 from limpet.pacing.signals import FailureKind
 
 InputT = TypeVar("InputT")
@@ -149,17 +149,17 @@ class Attempt:
         "grace",
         "index",
         "kind",
-        "leave",
         "number",
+        "permits",
         "retry_in",
         "seconds",
         "started_at",
         "task",
     )
 
-    def __init__(self, call: Call, number: int, started_at: float, leave: Leave) -> None:
+    def __init__(self, call: Call, number: int, started_at: float, permits: Permits) -> None:
         self.call = call
-        self.leave = leave
+        self.permits = permits
         self.index = call.index
         self.number = number
         self.started_at = started_at

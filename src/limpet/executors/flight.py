@@ -23,8 +23,8 @@ from limpet.executors.countdown import Countdown
 from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.loops import end_if_forked, silence
 from limpet.foreign import readable
-from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.pacer import Ticket
+from limpet.pacing.permits import Permits, use_permits
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""
@@ -86,7 +86,7 @@ class Flight:
     def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
         """Start the call's next attempt, with the pacer's ticket if there is a pacer."""
         number = len(call.details.exceptions) + 1
-        attempt = Attempt(call, number, self._loop.time(), Leave(ticket))
+        attempt = Attempt(call, number, self._loop.time(), Permits(ticket))
         self.attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
@@ -97,7 +97,7 @@ class Flight:
 
     async def _fly(self, attempt: Attempt) -> None:
         attempt.begun = True
-        take_leave(attempt.leave)
+        use_permits(attempt.permits)
         value, error = None, None
         try:
             awaitable = self._function(attempt.call.input)
@@ -116,7 +116,7 @@ class Flight:
         if attempt.grace is not None:
             attempt.grace.cancel()
         now = self._loop.time()
-        attempt.seconds = seconds = now - attempt.started_at - attempt.leave.waited_s(now)
+        attempt.seconds = seconds = now - attempt.started_at - attempt.permits.waited_s(now)
         attempt.call.details.execution_seconds += seconds
         self._settle(attempt, value, error)
 
@@ -126,7 +126,7 @@ class Flight:
         if attempt is None:
             return False
         attempt.cancelled = why
-        attempt.leave.overdue = why is Cancelled.TIMEOUT
+        attempt.permits.overdue = why is Cancelled.TIMEOUT
         if attempt.task is not None:
             attempt.task.cancel()
         if not attempt.begun:
@@ -144,7 +144,7 @@ class Flight:
     def cancel_stranded(self) -> None:
         """Cancel the attempts that only wait for an endpoint that is down: nothing is lost."""
         for index, attempt in list(self.attempts.items()):
-            if attempt.cancelled is None and attempt.leave.is_stranded:
+            if attempt.cancelled is None and attempt.permits.is_stranded:
                 self.cancel(index, Cancelled.STOP)
 
     def drop_all(self) -> None:
@@ -181,10 +181,10 @@ class Flight:
                 soonest_s = min(soonest_s, remaining_s)
                 break
             # The time that its calls waited for the pacer is not its own.
-            remaining_s += attempt.leave.waited_s(now)
-            if attempt.leave.is_waiting:
+            remaining_s += attempt.permits.waited_s(now)
+            if attempt.permits.is_waiting:
                 # A call that hangs may hold what the cell's other calls wait for.
-                call_s = attempt.leave.oldest_call_s(now)
+                call_s = attempt.permits.oldest_call_s(now)
                 own_s = max(remaining_s, _LOOK_AGAIN_S)
                 remaining_s = self._timeout_s - call_s if call_s else own_s
             if remaining_s > 0:

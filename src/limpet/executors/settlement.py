@@ -189,23 +189,23 @@ class Settlement:
             case Cancelled.TIMEOUT:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
-                attempt.leave.void()
+                attempt.permits.void()
                 error = cancelled_on_request(attempt.index)
                 return Decision(Action.FAIL, error, on_request=True)
             case Cancelled.STOP:
-                attempt.leave.void()
+                attempt.permits.void()
                 return Decision(Action.SKIP)
         if isinstance(error, asyncio.CancelledError):
             return self._failed(attempt, cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
             return self._failed(attempt, error)
-        attempt.leave.void()
+        attempt.permits.void()
         return Decision(Action.CRASH, error)
 
     def _completed(self, attempt: Attempt) -> Decision:
         if self._settings.controller is not None:
             self._settings.controller.record_success(attempt.seconds or 0.0)
-        attempt.leave.ok()
+        attempt.permits.ok()
         attempt.call.details.complete()
         self.completed += 1
         return COMPLETE
@@ -215,7 +215,7 @@ class Settlement:
         error = overdue(call.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
-        charged = attempt.leave.timed_out() or self._is_at_fault(call)
+        charged = attempt.permits.timed_out() or self._is_at_fault(call)
         most = settings.max_timeouts
         spent, most = (call.timeouts, most) if most is not None else self._retries(call)
         if charged and spent >= most:
@@ -230,7 +230,7 @@ class Settlement:
 
     def _failed(self, attempt: Attempt, error: Exception) -> Decision:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
-            attempt.leave.void()
+            attempt.permits.void()
             return Decision(Action.CRASH, error)
         settings, call = self._settings, attempt.call
         spent, most = self._retries(call)
@@ -239,7 +239,7 @@ class Settlement:
         call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
-        charged = attempt.leave.settle(signal)
+        charged = attempt.permits.settle(signal)
         at_fault = self._is_at_fault(call)
         # Without a pacer, a wait named by the server is honoured exactly, however long.
         endless = self._pacer(attempt) is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
@@ -271,7 +271,7 @@ class Settlement:
 
     def _own_wait_s(self, attempt: Attempt) -> float:
         """Return how long this call alone must wait; the pacer makes all of them wait."""
-        own_wait_s = attempt.leave.own_wait_s
+        own_wait_s = attempt.permits.own_wait_s
         if own_wait_s is None:
             return 0.0
         return own_wait_s or self._settings.rules.backoff.wait_s(attempt.call.refusals)
@@ -293,7 +293,7 @@ class Settlement:
 
     def _pacer(self, attempt: Attempt) -> Pacer | None:
         """Return the pacer of the call that failed, or of all calls."""
-        return attempt.leave.pacer or self._settings.pacer
+        return attempt.permits.pacer or self._settings.pacer
 
     def _unless_blocked(self, attempt: Attempt, decision: Decision) -> Decision:
         """Stop instead if no call has succeeded for too long."""

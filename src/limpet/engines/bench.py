@@ -71,7 +71,7 @@ class _Step:
         self.cells: set[int] = set()
 
 
-class _Omissions:
+class _CollectedOmissions:
     """Collects what was left out of a result."""
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ class Bench:
             self._outbox.begun(number, at_once=suspect)  # it may end this process
             cell.set(number)
             attribute(self._reports, number)
-            observation, permits, omissions = Observation(), Permits(), _Omissions()
+            observation, permits, omissions = Observation(), Permits(), _CollectedOmissions()
             receipts: Receipts = []
             observe_into(observation)
             use_permits(permits)
@@ -297,7 +297,7 @@ class Bench:
 
 
 def _more(
-    observation: Observation, permits: Permits, omissions: _Omissions, receipts: Receipts
+    observation: Observation, permits: Permits, omissions: _CollectedOmissions, receipts: Receipts
 ) -> Mapping[str, Any] | None:
     more: dict[str, Any] = {}
     if observation.headers is not None or observation.usage is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 
-from limpet.engines.messages import CLOSE, OPEN, Line, Lost, Returned
+from limpet.engines.messages import CLOSE, OPEN, Lost, Returned, WorkerLine
 from limpet.engines.remote_permits import Desk
 from limpet.engines.sent_steps import SentStep
 from limpet.pacing.permits import Permits
@@ -62,7 +62,7 @@ class CrewWorker:
     """
 
     def __init__(self) -> None:
-        self.line: Line | None = None
+        self.line: WorkerLine | None = None
         self.cells: dict[int, CrewCell] = {}
         self.opened: set[str] = set()
         self.opening: dict[str, asyncio.Future[None]] = {}

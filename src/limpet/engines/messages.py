@@ -166,7 +166,7 @@ class Lost(NamedTuple):
     blames_nobody: bool = False
 
 
-class Line(Protocol):
+class WorkerLine(Protocol):
     """The way to one worker.
 
     Attributes:
@@ -200,5 +200,5 @@ OnMessage = Callable[[Message], None]
 """Called with each message of a worker."""
 OnLost = Callable[[Lost], None]
 """Called once when a worker is gone, after all its messages."""
-StartLine = Callable[[OnMessage, OnLost], Awaitable[Line]]
+StartLine = Callable[[OnMessage, OnLost], Awaitable[WorkerLine]]
 """Starts a worker, and returns the line to it."""

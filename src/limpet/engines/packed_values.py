@@ -279,7 +279,7 @@ def _is_small(value: Any) -> bool:
 # ---- in the driver ------------------------------------------------------------------------------
 
 
-class Response:
+class ResponseCopy:
     """The answer of a server that an exception holds, as far as it is read."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -301,7 +301,7 @@ def _unpacked(data: Packed) -> BaseException:
         error = _of_class(found, data["args"])
     state = dict(data["state"])
     if isinstance(response := state.get("response"), dict) and "_content" in response:
-        state["response"] = Response(response)
+        state["response"] = ResponseCopy(response)
     _set_all(error, state)
     for name in ("__cause__", "__context__"):
         if name in data:

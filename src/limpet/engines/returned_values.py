@@ -23,7 +23,7 @@ _DEEPEST = 8
 _MOST_NAMED = 3
 
 
-class Omissions(Protocol):
+class OmissionSink(Protocol):
     """Hears what was left out of results."""
 
     def say(self, what: str, why: str) -> None:
@@ -31,7 +31,7 @@ class Omissions(Protocol):
         ...
 
 
-def read_output(returned: Any, omissions: Omissions) -> Output:
+def read_output(returned: Any, omissions: OmissionSink) -> Output:
     """Return the answer with its usage, trace and metadata, in any supported form.
 
     Raises:
@@ -57,7 +57,7 @@ def read_output(returned: Any, omissions: Omissions) -> Output:
     )
 
 
-def read_scores(returned: Any, name: str, omissions: Omissions) -> Output:
+def read_scores(returned: Any, name: str, omissions: OmissionSink) -> Output:
     """Return the scores and the usage of the call; parts without a JSON form become text.
 
     Raises:
@@ -81,7 +81,7 @@ def _is_bare(output: Output) -> bool:
     return output.usage is None and output.metadata is None and type(trace) is tuple and not trace
 
 
-def _attribute(output: Output, part: str, omissions: Omissions) -> Any:
+def _attribute(output: Output, part: str, omissions: OmissionSink) -> Any:
     try:
         return getattr(output, part)
     except BaseException as error:  # a property of a subclass may raise anything
@@ -106,7 +106,7 @@ def _read_value(value: Any) -> Any:
     return kept
 
 
-def _read_usage(value: Any, omissions: Omissions, what: str) -> Usage | None:
+def _read_usage(value: Any, omissions: OmissionSink, what: str) -> Usage | None:
     if value is None:
         return None
     try:
@@ -120,7 +120,7 @@ def _read_usage(value: Any, omissions: Omissions, what: str) -> Usage | None:
     return usage
 
 
-def _read_trace(trace: Any, omissions: Omissions) -> list[Any]:
+def _read_trace(trace: Any, omissions: OmissionSink) -> list[Any]:
     if _is_empty(trace):
         return []
     try:
@@ -141,7 +141,7 @@ def _is_empty(trace: Any) -> bool:
     return trace is None or (type(trace) in (list, tuple) and not trace)
 
 
-def _read_part(value: Any, what: str, omissions: Omissions) -> Any:
+def _read_part(value: Any, what: str, omissions: OmissionSink) -> Any:
     if type(value) in _ATOMS:
         return value
     kept, problem = _readable(value)
@@ -150,7 +150,7 @@ def _read_part(value: Any, what: str, omissions: Omissions) -> Any:
     return kept
 
 
-def _read_score(score: Score, name: str, omissions: Omissions) -> Score:
+def _read_score(score: Score, name: str, omissions: OmissionSink) -> Score:
     if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
         return score
     return replace(

@@ -159,12 +159,12 @@ def check_same(sent: SentStep, step: Any) -> None:
     names = {name for name in (*here, *there) if not _OF_PROCESS.match(name)}
     differs = sorted(name for name in names if here.get(name) not in there.get(name, (None,)))
     if done := [name for name in differs if name.startswith(BEFORE_RUN)]:
-        place = done[0].removeprefix(BEFORE_RUN).partition(":")[0]
+        location = done[0].removeprefix(BEFORE_RUN).partition(":")[0]
         used = ", ".join(one_line(name) for name in differs[:_MOST_NAMED] if name not in done)
         raise SetupError(
             f"{sent.who} may not be the same in a worker: what the script does before the run"
-            f"{place} may change what it returns{f' ({used})' if used else ''}, and a worker does "
-            "not do that",
+            f"{location} may change what it returns{f' ({used})' if used else ''}, and a worker "
+            "does not do that",
             hint='do it at the top level of the script, outside of `if __name__ == "__main__":`, '
             "and each worker does it too; or in `setup`; or leave the engine out for this step",
         )

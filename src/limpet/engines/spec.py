@@ -36,8 +36,8 @@ class Engine:
     @property
     def workers(self) -> int:
         """How many workers there are, as far as that is known before a cluster is asked."""
-        asked = self.processes if self.ray is None else self.ray.workers
-        return asked or available_processors()
+        requested = self.processes if self.ray is None else self.ray.workers
+        return requested or available_processors()
 
     @property
     def words(self) -> str:

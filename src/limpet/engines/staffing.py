@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.crew_worker import CrewWorker
-from limpet.engines.messages import Line, Lost, Message, StartLine
+from limpet.engines.messages import Lost, Message, StartLine, WorkerLine
 from limpet.engines.packed_values import unpacked_error
 from limpet.engines.sent_steps import SentStep
 from limpet.errors import SetupError
@@ -61,7 +61,9 @@ class Staffing:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._starting = asyncio.Semaphore(at_once)
-        self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
+        self._lines: set[WorkerLine] = (
+            set()
+        )  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
         self._plain: set[str] = set()  # steps of which a worker runs one cell at a time
         self._declared: dict[str, tuple[list[str], dict[str, str]]] = {}  # by steps that opened

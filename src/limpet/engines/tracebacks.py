@@ -138,7 +138,7 @@ class _Formatter:
             yield f'  File "{file}", line {line}, in {name}'
             if source:
                 yield f"    {source}"
-        message = _cut(text_of(error), _MOST_MESSAGE)
+        message = _shortened(text_of(error), _MOST_MESSAGE)
         yield f"{type(error).__name__}: {message}" if message else type(error).__name__
         yield from _notes(error)
         if isinstance(error, BaseExceptionGroup):
@@ -171,7 +171,7 @@ def _notes(error: BaseException) -> Iterator[str]:
     if isinstance(notes, list):
         for note in notes[:_MOST_NOTES]:
             if isinstance(note, str):
-                yield _cut(note, _MOST_MESSAGE)
+                yield _shortened(note, _MOST_MESSAGE)
 
 
 # ---- frames --------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _source_line(frame: FrameType, line: int) -> tuple[str, int, str, str]:
         _relative_path(code.co_filename),
         line,
         code.co_qualname,
-        _without_secrets(_cut(source, _MOST_LINE)),
+        _without_secrets(_shortened(source, _MOST_LINE)),
     )
 
 
@@ -248,7 +248,7 @@ def _without_secrets(source: str) -> str:
 # ---- bounds --------------------------------------------------------------------------------------
 
 
-def _cut(text: str, most: int) -> str:
+def _shortened(text: str, most: int) -> str:
     """Return the beginning of a text, cut between words: masking misses half a secret."""
     if len(text) <= most:
         return text

@@ -117,7 +117,7 @@ class _Down(asyncio.Protocol):
         end_at_once()
 
 
-class Output(io.BufferedIOBase):
+class OutputStream(io.BufferedIOBase):
     """What standard output or error of a worker writes to: the driver writes it where its own goes.
 
     A process that the user's code forked has its own: only a worker itself may write to its pipe.
@@ -159,7 +159,7 @@ class Output(io.BufferedIOBase):
 
 def stream(name: str, pipe: Pipe, fd: int) -> io.TextIOWrapper:
     """Return standard output or error of a worker."""
-    output = Output(name, pipe, fd)
+    output = OutputStream(name, pipe, fd)
     return io.TextIOWrapper(output, "utf-8", "backslashreplace", line_buffering=True)
 
 

@@ -61,7 +61,7 @@ class WorkerNews:
             BLOCKED: self._blocked,
             FREE: self._free,
             HUNG: staffing.retire,
-            ASK: self._asked,
+            ASK: self._question,
             READS: self._replay,
             OPENED: staffing.opened,
             CLOSED: staffing.closed,
@@ -116,7 +116,7 @@ class WorkerNews:
             waited_s = cell.permits.waited_s(now) - cell.waited_s
             cell.permits.resume(now - cell.sent_at - waited_s - max(0.0, returned.seconds))
 
-    def _asked(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
+    def _question(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
         cell = worker.cells.get(number)
         if cell is None:
             return

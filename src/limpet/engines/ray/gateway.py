@@ -44,7 +44,7 @@ class Gateway:
         self._end = end
         self._loop = asyncio.get_running_loop()
         self._connected: Slots | None = None
-        self._asked_at: float | None = None
+        self._pinged_at: float | None = None
 
     def hear(self, message: Message) -> None:
         match message:
@@ -74,7 +74,7 @@ class Gateway:
             self.say(REFUSED, packed_error(error))
             return
         self.say(CONNECTED, workers)
-        self._asked_at = 0.0
+        self._pinged_at = 0.0
 
     def say(self, *message: Any) -> None:
         self._send([packed(message)])
@@ -86,19 +86,19 @@ class Gateway:
 
     def ping(self) -> Message | None:
         """End this process if Ray holds up its loop; called by another thread."""
-        if self._asked_at is None:  # not yet connected: the driver has a time limit for that
+        if self._pinged_at is None:  # not yet connected: the driver has a time limit for that
             return None
         now = time.monotonic()
-        if self._asked_at == 0.0:
-            self._asked_at = now
+        if self._pinged_at == 0.0:
+            self._pinged_at = now
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._pong)
-        elif now - self._asked_at > STUCK_S:
+        elif now - self._pinged_at > STUCK_S:
             self._end()
         return None
 
     def _pong(self) -> None:
-        self._asked_at = 0.0
+        self._pinged_at = 0.0
 
 
 def _be_quiet(log: str) -> None:

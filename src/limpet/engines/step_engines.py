@@ -9,7 +9,7 @@ from limpet.engines.opened_step import run_cell
 from limpet.engines.packed_values import packed_argument, unpacked_error, unpacked_output
 from limpet.engines.process_line import ProcessLines
 from limpet.engines.ray.lines import RayLines, variables_of
-from limpet.engines.returned_values import Omissions
+from limpet.engines.returned_values import OmissionSink
 from limpet.engines.sent_steps import is_plain, sent_step
 from limpet.engines.spec import Engine, available_processors
 from limpet.engines.staffing import OnEvent
@@ -32,7 +32,7 @@ Read = Callable[[Any], Output]
 """Reads what a step returned."""
 
 
-class Place(Protocol):
+class StepEngine(Protocol):
     """Where a step runs.
 
     Attributes:
@@ -56,7 +56,7 @@ class Place(Protocol):
     async def close(self) -> None: ...
 
 
-class Here:
+class InProcess:
     """A step that runs in this process.
 
     Args:
@@ -87,7 +87,7 @@ class Here:
         await self._step.close()
 
 
-class Elsewhere:
+class OnCrew:
     """A step that runs on a crew.
 
     Args:
@@ -99,7 +99,7 @@ class Elsewhere:
     """
 
     def __init__(
-        self, key: str, step: Any, who: str, omissions: Omissions, crew: "SharedCrew"
+        self, key: str, step: Any, who: str, omissions: OmissionSink, crew: "SharedCrew"
     ) -> None:
         self.name = step.name
         self.secrets: list[str] = []
@@ -227,7 +227,7 @@ class SharedCrew:
                 await self._lines.close()
 
 
-class Places:
+class StepEngines:
     """The places of a session's steps.
 
     Args:
@@ -244,13 +244,13 @@ class Places:
         self._on_event = on_event
         self._crews: dict[Engine, SharedCrew] = {}
 
-    def of(self, key: str, step: Any, who: str, read: Read, omissions: Omissions) -> Place:
+    def of(self, key: str, step: Any, who: str, read: Read, omissions: OmissionSink) -> StepEngine:
         """Return where a step runs. Steps with the same engine share its workers."""
         engine = self._engines.get(key)
         if engine is None:
-            return Here(step, who, read)
+            return InProcess(step, who, read)
         crew = self._crews.get(engine)
         if crew is None:
             crew = self._crews[engine] = SharedCrew(engine, self._on_event)
         crew.add(step, self._cells[key])
-        return Elsewhere(key, step, who, omissions, crew)
+        return OnCrew(key, step, who, omissions, crew)

@@ -266,7 +266,7 @@ def test_what_only_the_guarded_part_of_a_script_names_is_refused_in_words(tmp_pa
     done = script(tmp_path, WORKER, "MADE", guard=guard)
     assert done.returncode == 2
     assert done.stdout.startswith("REFUSED the workflow cannot be loaded in a worker"), done.stdout
-    assert "MADE is not there when a worker imports the script" in done.stdout
+    assert "MADE is not defined when a worker imports the script" in done.stdout
     assert 'if __name__ == "__main__":' in done.stdout
     assert "__mp_main__" not in done.stdout
 
@@ -420,7 +420,7 @@ def test_an_object_that_was_changed_between_runs_is_not_the_same_in_a_worker(tmp
     agent = project.imported("APP:AGENT")
     project.evaluate(workflow=agent)
     sys.modules[project.module].SEEN.append("by hand")
-    with pytest.raises(limpet.LimpetError, match=r"not the same in a worker: SEEN differs"):
+    with pytest.raises(limpet.LimpetError, match=r"differs in a worker: SEEN changed"):
         project.evaluate({"processes": 1}, workflow=agent, run="there")
 
 
@@ -485,7 +485,7 @@ def test_a_seed_of_the_guarded_part_of_a_script_is_refused_if_the_step_may_use_i
     project = Project(tmp_path, app, rows=1)
     done = guarded(tmp_path, project.module, "random.seed(3)")
     assert "before the run may change what it returns" in done.stderr
-    assert "a worker does not do that" in done.stderr
+    assert "a worker does not do it" in done.stderr
     assert "at the top level of the script" in done.stderr
 
 

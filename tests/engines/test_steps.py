@@ -301,7 +301,7 @@ def test_a_second_interrupt_ends_a_teardown_that_hangs(tmp_path, engine, caplog)
     project = Project(tmp_path, code, rows=2, workflow="Torn")
     project.evaluate(engine)
     assert sorted(project.recorded()) == ["q0", "q1"]
-    assert "its tear-down was given up; finished results are kept" in caplog.text
+    assert "tear-down was abandoned; finished results are kept" in caplog.text
 
 
 @pytest.mark.parametrize("engine", [ONE, WORKER])  # each worker interrupts

@@ -169,7 +169,7 @@ class Desk:
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._tickets: dict[int, Ticket | None] = {}
 
-    def hear(self, question: int, kind: str, *more: Any) -> None:
+    def receive(self, question: int, kind: str, *more: Any) -> None:
         """Handle a question, or an update to one."""
         if kind == MAY_START:
             task = asyncio.get_running_loop().create_task(self._ask(question, *more))

@@ -1,9 +1,9 @@
-"""What is recorded of the value that a workflow or an evaluator returned?
+"""How is the value that a workflow or an evaluator returned recorded?
 
-The answer is what was paid for. It is copied at once, in the form in which it will be read back, so
-that later changes to the object do not reach it. If usage, trace or metadata are unusable, that
-part is dropped with a warning, and the answer is kept. An exception in an answer is raised: a
-failure is never an answer.
+The answer was paid for. It is copied at once, in the form in which it will be read back: later
+changes to the object do not affect it. If usage, trace or metadata are unusable, that part is
+dropped with a warning, and the answer is kept. An exception in an answer is raised: a failure is
+never an answer.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ _MOST_NAMED = 3
 
 
 class OmissionSink(Protocol):
-    """Hears what was left out of results."""
+    """Receives reports of parts left out of results."""
 
     def say(self, what: str, why: str) -> None:
-        """Report that something was left out, and why."""
+        """Report that a part was left out, and why."""
         ...
 
 
@@ -38,7 +38,7 @@ def read_output(returned: Any, omissions: OmissionSink) -> Output:
         BaseException: The answer is, or contains, this exception.
     """
     if type(returned) is Output and type(returned.value) in _ATOMS and _is_bare(returned):
-        return Output(returned.value, None, [])  # as most are, and three times as fast
+        return Output(returned.value, None, [])  # the common case, three times as fast
     usage: Any = None
     trace: Any = None
     metadata: Any = None
@@ -58,7 +58,7 @@ def read_output(returned: Any, omissions: OmissionSink) -> Output:
 
 
 def read_scores(returned: Any, name: str, omissions: OmissionSink) -> Output:
-    """Return the scores and the usage of the call; parts without a JSON form become text.
+    """Return the scores and the call's usage; parts without a JSON form become text.
 
     Raises:
         PermanentError: The returned value is not a score.
@@ -137,7 +137,7 @@ def _read_trace(trace: Any, omissions: OmissionSink) -> list[Any]:
 
 
 def _is_empty(trace: Any) -> bool:
-    # Not `not trace`: the truth of an array raises.
+    # Not `not trace`: an array's truth value raises.
     return trace is None or (type(trace) in (list, tuple) and not trace)
 
 

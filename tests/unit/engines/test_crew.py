@@ -114,7 +114,7 @@ async def test_the_guilty_one_is_found_in_three_deaths_and_its_neighbours_comple
     guilty, *others = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(guilty, WorkerDiedError)
     assert "item 0" in str(guilty)
-    assert "; it ran alone there, after two others had died with it" in str(guilty)
+    assert "; it ran alone there, after two other processes had died" in str(guilty)
     assert [other.value for other in others] == ["ok"] * 9
     lost = [facts for event, facts in events if event == "worker_lost"]
     assert len(lost) == 3
@@ -220,7 +220,7 @@ async def test_a_worker_whose_message_makes_no_sense_is_killed_and_its_cells_run
 
     crew, lines, _ = await opened(act, size=1)
     assert (await crew.call("workflow", "an item", b"")).value == "ok"
-    assert "makes no sense" in lines[0].killed
+    assert "sent an invalid message" in lines[0].killed
     await crew.close_step("workflow")
 
 

@@ -62,7 +62,7 @@ elif "hook" in WHERE:
     outputs = [0, told.status, 2, 3] if len(same.items) == 4 else None
 else:
     same = limpet.evaluate(rows, act, (), RUN, version="1", retry=0)
-    outputs = [one.output.value.value for one in same.items]
+    outputs = [one.output.value for one in same.items]
 print("outputs", outputs, os.getpid() == HOME, flush=True)
 """
 
@@ -139,7 +139,7 @@ act = globals()[WHERE]
 if WHERE == "in_an_executor":
     print(*limpet.AsyncExecutor(act, termination_signal=signal.SIGTERM).run([1])[0])
 else:
-    print(limpet.evaluate([{"input": 1}], act, (), RUN, version="1", retry=0).items[0].output.value.value)
+    print(limpet.evaluate([{"input": 1}], act, (), RUN, version="1", retry=0).items[0].output.value)
 """
 
 

@@ -150,13 +150,13 @@ def test_a_chunk_that_ends_inside_a_character_is_whole_with_the_next():
     raw = b"data: " + json.dumps({"value": text}, ensure_ascii=False).encode() + b"\r\n\r\n"
     pieces = [chunk(raw[at : at + 1]) for at in range(len(raw))]
     with peer(sending(CHUNKED, *pieces, LAST_CHUNK)) as server:
-        assert ask(nat(server.url)).items[0].output.value.value == text
+        assert ask(nat(server.url)).items[0].output.value == text
 
 
 def test_a_line_of_megabytes_is_an_answer_like_any_other():
     text = "x" * 4_000_000
     with site(streaming(data(text))) as server:
-        assert ask(nat(server.url)).items[0].output.value.value == text
+        assert ask(nat(server.url)).items[0].output.value == text
 
 
 # ---- too much -----------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_a_packed_answer_is_read_though_nobody_asked_for_it():
     packed = gzip.compress(data("hello") + b"\n\n")
     head = STREAM + f"Content-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
     with peer(sending(head + packed)) as server:
-        assert ask(nat(server.url)).items[0].output.value.value == "hello"
+        assert ask(nat(server.url)).items[0].output.value == "hello"
 
 
 # ---- too slow -----------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_429_waits_as_long_as_the_server_says():
 
     with site(answer) as server:
         result = ask(nat(server.url), retry=limpet.Retry(backoff=NO_WAIT))
-    assert result.items[0].output.value.value == "x"
+    assert result.items[0].output.value == "x"
     assert times[1] - times[0] >= 0.3
 
 
@@ -332,7 +332,7 @@ def test_a_redirect_to_another_server_is_refused_when_headers_would_go_there():
             assert "hunter2" not in message
             assert thief.seen == []
             # Without any, there is nothing to steal.
-            assert ask(nat(server.url)).items[0].output.value.value == "stolen"
+            assert ask(nat(server.url)).items[0].output.value == "stolen"
 
 
 def test_a_redirect_on_the_same_server_is_followed_with_what_is_sent():
@@ -343,7 +343,7 @@ def test_a_redirect_on_the_same_server_is_followed_with_what_is_sent():
 
     with site(answer) as server:
         result = ask(nat(server.url, headers={"X-Api-Key": "hunter22"}))
-        assert result.items[0].output.value.value == "Repeat 0"
+        assert result.items[0].output.value == "Repeat 0"
         assert [headers["X-Api-Key"] for _, _, headers, _ in server.seen] == ["hunter22"] * 2
 
 
@@ -387,7 +387,7 @@ def test_peers_failure_5_one_bad_answer_does_not_end_the_run():
     with peer(script) as server:
         result = ask(nat(server.url, first_byte_timeout=0.2), count=9, pace=4)
     assert result.stop_reason is None
-    assert [one.output.value.value for one in result.items] == [
+    assert [one.output.value for one in result.items] == [
         "fine", None, 7, None, None, None, None, "fine", "fine",
     ]  # fmt: skip
     assert result.summary["workflow"]["completed"] == 4
@@ -472,7 +472,7 @@ def test_a_stream_whose_workflow_has_not_ended_was_cut_though_its_framing_is_who
         nat_fails(server, "transient", 3, "the stream ended before its workflow did")
     whole = [*begun, data("so"), step("WORKFLOW_END", uuid="w")]
     with site(streaming(*whole)) as server:
-        assert ask(nat(server.url)).items[0].output.value.value == "The answer is not so"
+        assert ask(nat(server.url)).items[0].output.value == "The answer is not so"
 
 
 def test_a_refusal_of_one_item_stays_its_own_in_later_sessions(tmp_path):

@@ -72,7 +72,7 @@ def test_a_remote_workflow_leaves_the_garbage_collector_of_its_host_alone():
 def test_tokens_are_joined_and_the_input_is_sent_under_its_key():
     with site(streaming(data("so "), data("it "), data("is"), b"data: [DONE]")) as server:
         result = ask(nat(server.url + "/", input_key="query", headers={"X-Key": "k"}))
-        assert result.items[0].output.value.value == "so it is"
+        assert result.items[0].output.value == "so it is"
         ((method, path, headers, body),) = server.seen
     assert (method, path, json.loads(body)) == ("POST", "/generate/full", {"query": "Wie?"})
     assert headers["X-Key"] == "k"
@@ -82,7 +82,7 @@ def test_tokens_are_joined_and_the_input_is_sent_under_its_key():
 @pytest.mark.parametrize("path", ["/generate", "/v1/workflow/full"])
 def test_another_path_may_answer_whole(path):
     with site(answering({"value": {"an": ["object"]}})) as server:
-        assert ask(nat(server.url, path=path)).items[0].output.value.value == {"an": ["object"]}
+        assert ask(nat(server.url, path=path)).items[0].output.value == {"an": ["object"]}
         assert server.seen[0][1] == path
 
 
@@ -147,7 +147,7 @@ def test_the_body_is_made_of_the_row_and_the_answer_is_found_by_its_path():
         ((method, path, _, body),) = server.seen
     assert (method, path) == ("PUT", "/v1/a%20b%2F%C3%BC?n=7")
     assert json.loads(body) == {"q": "Wie?", "n": 7, "text": "q1: so"}
-    assert result.items[0].output.value.value == "so"
+    assert result.items[0].output.value == "so"
     assert result.summary["scores"]["exact_match"]["mean"] == 1
     assert result.summary["workflow"]["usage"]["prompt_tokens"] == 2
 
@@ -158,7 +158,7 @@ def test_a_get_sends_no_body_and_the_default_answer_is_all_of_it():
         ((method, path, headers, body),) = server.seen
     assert (method, path, body) == ("GET", "/?q=Wie%3F", b"")
     assert "Content-Type" not in headers
-    assert result.items[0].output.value.value == {"a": 1}
+    assert result.items[0].output.value == {"a": 1}
 
 
 def test_the_default_body_is_the_input():
@@ -186,7 +186,7 @@ def test_a_path_that_does_not_lead_to_one_value_is_a_permanent_failure(reply, sa
 
 def test_statuses_say_what_is_a_success():
     with site(answering({"error": "teapot"}, 418)) as server:
-        assert ask(http(server.url, statuses=[418])).items[0].output.value.value == {"error": "teapot"}
+        assert ask(http(server.url, statuses=[418])).items[0].output.value == {"error": "teapot"}
         assert "status 418" in ask(http(server.url)).items[0].error["message"]
 
 
@@ -214,8 +214,8 @@ def test_an_agent_with_a_version_may_move_and_its_answers_are_kept(tmp_path):
         ask(nat(server.url, version="1"), **options)
     with site(streaming(data("y"))) as server:
         result = ask(nat(server.url, version="1"), **options)
-        assert (result.items[0].output.value.value, len(server.seen)) == ("x", 0)
-        assert ask(nat(server.url), **options).items[0].output.value.value == "y"
+        assert (result.items[0].output.value, len(server.seen)) == ("x", 0)
+        assert ask(nat(server.url), **options).items[0].output.value == "y"
 
 
 def test_no_header_value_is_written_into_the_run(tmp_path):
@@ -259,7 +259,7 @@ def test_a_proxy_from_the_environment_is_used_with_its_credentials(monkeypatch):
 
     with peer(script) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("://", "://me:hunter22@"))
-        assert ask(nat("http://agent.invalid:8000")).items[0].output.value.value == "by proxy"
+        assert ask(nat("http://agent.invalid:8000")).items[0].output.value == "by proxy"
     assert heads[0].startswith(b"POST http://agent.invalid:8000/generate/full HTTP/1.1\r\n")
     assert b"Proxy-Authorization: Basic bWU6aHVudGVyMjI=" in heads[0]
 
@@ -286,7 +286,7 @@ def test_a_self_signed_certificate_is_refused_before_the_first_call(certificate)
 def test_a_certificate_that_the_environment_names_is_trusted(certificate, monkeypatch, name):
     monkeypatch.setenv(name, str(certificate[0]))
     with site(answering({"value": "x"}), server_tls(*certificate)) as server:
-        assert ask(nat(server.url)).items[0].output.value.value == "x"
+        assert ask(nat(server.url)).items[0].output.value == "x"
 
 
 def test_a_server_without_tls_behind_https_is_said():

@@ -28,7 +28,7 @@ SCRIPT = """
     result = limpet.evaluate(
         rows, workflow, run=run, pace={calls}, timeout=limit if where == "executor" else 600
     )
-    print([item.output.value.value for item in result.items])
+    print([item.output.value for item in result.items])
 """
 
 

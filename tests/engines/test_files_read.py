@@ -131,7 +131,7 @@ def test_what_a_set_up_keeps_counts_also_if_an_evaluator_reads_the_same(tmp_path
     project.evaluate(engine, {"score": "APP:score"}, pace=1)
     (tmp_path / "prompt.txt").write_text("second")
     result = project.evaluate(engine, {"score": "APP:score"}, pace=1)
-    assert [item.output.value.value for item in result.items] == ["second"] * 3
+    assert [item.output.value for item in result.items] == ["second"] * 3
 
 
 PLUGINS = """
@@ -213,4 +213,4 @@ def test_a_file_that_one_call_has_from_another_counts_for_it(tmp_path, where, en
     project.evaluate(engine, pace=1)
     (tmp_path / "call.txt").write_text("second")
     result = project.evaluate(engine, pace=1)
-    assert [item.output.value.value for item in result.items] == ["second"] * 3
+    assert [item.output.value for item in result.items] == ["second"] * 3

@@ -322,8 +322,8 @@ from limpet.engines.ray.settings import CONNECT, START
 
 async def main():
     gateway = Gateway(lambda messages: None, sys.exit)
-    gateway.hear((CONNECT, json.loads(sys.argv[1])))
-    gateway.hear((START, 1))  # it begins to look for room
+    gateway.receive((CONNECT, json.loads(sys.argv[1])))
+    gateway.receive((START, 1))  # it begins to look for room
     gateway.flush()
     await asyncio.sleep(0)  # it looks
 
@@ -494,7 +494,7 @@ def test_another_version_is_named(tmp_path):
     )
     command = [sys.executable, "-c", program]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "head:6379 is of another version" in said
+    assert "head:6379 has another version" in said
     assert "2.9.3" in said
     assert "3.9.99" in said
 
@@ -505,7 +505,7 @@ def test_a_token_that_is_not_the_clusters_is_named(tmp_path, cluster):
     project = make(tmp_path)
     (tmp_path / "token").write_text("not-the-token-of-the-cluster-at-all")
     env = {**on_cluster(project, cluster), "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
-    refused_soon(project, "lets nobody in", "RAY_AUTH_TOKEN_PATH", env=env)
+    refused_soon(project, "refused the connection", "RAY_AUTH_TOKEN_PATH", env=env)
 
 
 @needs_ray

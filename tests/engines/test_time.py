@@ -377,5 +377,5 @@ def answer(item):
 def test_a_worker_runs_one_plain_function_at_a_time(tmp_path):
     project = Project(tmp_path, COMPUTES, rows=30)
     result = project.evaluate({"processes": 2}, pace=16)
-    assert [item.output.value.value for item in result.items] == ["1"] * 30
+    assert [item.output.value for item in result.items] == ["1"] * 30
     assert len(project.pids) == 2

@@ -300,7 +300,7 @@ def ask(server, folder, data, **options):
 def test_the_real_server_is_asked_once_for_each_item_and_its_answers_are_right(server, tmp_path):
     data = rows(*["Repeat"] * 12)
     result = ask(server, tmp_path, data)
-    assert [item.output.value.value for item in result.items] == [row["answer"] for row in data]
+    assert [item.output.value for item in result.items] == [row["answer"] for row in data]
     assert result.summary["scores"]["correct"]["mean"] == 1.0
     assert sorted(server.asked()) == sorted(row["question"] for row in data)
 
@@ -310,7 +310,7 @@ def test_a_second_run_asks_the_real_server_nothing(server, tmp_path):
     ask(server, tmp_path, data)
     server.forget()
     again = ask(server, tmp_path, data)
-    assert [item.output.value.value for item in again.items] == ["a0", "a1", "a2", "a3"]
+    assert [item.output.value for item in again.items] == ["a0", "a1", "a2", "a3"]
     assert server.asked() == []
 
 
@@ -366,7 +366,7 @@ def test_every_path_of_the_real_server_gives_the_answer_and_the_failure(server, 
 def test_the_letters_of_a_real_stream_are_joined(server, tmp_path):
     word = "Grüße-aus-Zürich-" + "x" * 500
     data = [{"id": "q0", "question": f"Repeat {word}", "answer": word}]
-    assert ask(server, tmp_path, data, path="/tokens/full").items[0].output.value.value == word
+    assert ask(server, tmp_path, data, path="/tokens/full").items[0].output.value == word
 
 
 def test_a_real_stream_that_raises_after_letters_is_no_answer(server, tmp_path):
@@ -391,7 +391,7 @@ def test_an_object_is_an_answer(server, tmp_path, path):
 def test_a_number_is_an_answer(server, tmp_path, path):
     data = [{"id": "q0", "question": "Repeat 17", "answer": 17}]
     result = ask(server, tmp_path, data, path=path)
-    assert result.items[0].output.value.value == 17
+    assert result.items[0].output.value == 17
     assert result.summary["scores"]["correct"]["mean"] == 1.0
 
 
@@ -406,7 +406,7 @@ def test_a_422_with_detail_stops_the_run_and_names_the_field(server, tmp_path, p
     assert 1 <= server.refused(path) <= 5  # those that were in flight with the first
     assert server.asked() == []
     named = ask(server, tmp_path / "named", rows("Repeat"), path=path, input_key="ticket_text")
-    assert named.items[0].output.value.value == "a0"
+    assert named.items[0].output.value == "a0"
 
 
 def test_a_path_that_the_real_server_does_not_have_stops_the_run(server, tmp_path):

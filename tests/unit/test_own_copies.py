@@ -140,7 +140,7 @@ def test_what_a_workflow_changes_after_it_returned_is_not_recorded_or_scored(tmp
     )
     told = sorted(len(one["generated_answer"]["answers"]) for one in lines(tmp_path / "run"))
     assert told == sorted(scored) == [1, 2, 3]
-    assert sorted(len(one.output.value.value["answers"]) for one in result.items) == [1, 2, 3]
+    assert sorted(len(one.output.value["answers"]) for one in result.items) == [1, 2, 3]
 
 
 # ---- evaluators ---------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""How does a worker run the cells that it is given?
+"""How does a worker run its cells?
 
-It knows nothing of where it runs, nor of how its messages travel. It opens each step once, and runs
-many cells at once on its event loop. Each cell runs in a context of its own, as in a run's own
-process. What there is to say waits in an outbox.
+A bench opens each step once and runs many cells concurrently on its event loop, each in its own
+context, as in the run's own process. Messages to the driver wait in an outbox. The bench knows
+neither where it runs nor how messages travel.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from limpet.engines.leave_elsewhere import Questions, RemotePacers, cell, observed
 from limpet.engines.messages import (
     ANSWER,
     BLOCKED,
@@ -32,6 +31,7 @@ from limpet.engines.messages import (
 from limpet.engines.opened_step import OpenedStep, run_cell
 from limpet.engines.outbox import FileReports, Outbox
 from limpet.engines.packed_values import packed_error, unpacked_argument
+from limpet.engines.remote_permits import Questions, RemotePacers, cell, observed
 from limpet.engines.returned_values import read_output, read_scores
 from limpet.engines.sent_steps import (
     MainModule,
@@ -46,8 +46,8 @@ from limpet.executors.loops import end_if_forked
 from limpet.executors.threads import abandoned
 from limpet.fingerprints.files.audit_hook import attribute, listen
 from limpet.foreign import readable
-from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.observation import Observation, observe_into
+from limpet.pacing.permits import Permits, use_permits
 from limpet.pacing.registry import pacing_with
 from limpet.text import one_line, text_of
 from limpet.usage import Receipts, receipts_in
@@ -55,7 +55,7 @@ from limpet.usage import Receipts, receipts_in
 _CLOSING_S = 1.0  # how long cancelled cells have to end before their step is closed
 _HUNG_S = 0.5  # how long the thread of an abandoned call may keep running
 _LOOK_EVERY_S = 0.02
-_SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it any more
+_SETTING_UP_S = 10.0  # how long a set-up has to end once nobody needs it
 
 
 class _Step:
@@ -71,8 +71,8 @@ class _Step:
         self.cells: set[int] = set()
 
 
-class _Omissions:
-    """Collects what was left out of a result."""
+class _CollectedOmissions:
+    """Collects the parts left out of a result."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
@@ -86,9 +86,9 @@ class Bench:
 
     Args:
         send: Sends packed messages to the driver.
-        end: Ends this process at once, because it is of no more use.
-        mark: Notes the number of a cell that begins where the driver sees it, whatever happens.
-        limits_memory: Whether a `MemoryError`, or the like, says that its limit is reached.
+        end: Ends this process at once.
+        mark: Records the number of the cell that begins, in memory shared with the driver.
+        limits_memory: Whether a `MemoryError`, or the like, means that its limit is reached.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class Bench:
 
     # ---- messages -------------------------------------------------------------------------------
 
-    def hear(self, message: Message) -> None:
-        """Do what the driver says."""
+    def receive(self, message: Message) -> None:
+        """Handle a message from the driver."""
         if message[0] == CELL:
             self._start(*message[1:])
             return
@@ -149,15 +149,14 @@ class Bench:
         return task
 
     def flush(self) -> None:
-        """Send what waits, before this process ends."""
+        """Send waiting messages, before this process ends."""
         self._outbox.flush()
 
     def ping(self) -> Message | None:
-        """Return what is wrong here, as a message; called by another thread.
+        """Return a message about a problem here, if any; called by another thread.
 
-        Threads of abandoned calls may keep running, so that this worker is to be replaced; or a
-        cell may block the event loop. Then the time of its neighbours must not run: they cannot
-        help it.
+        If threads of abandoned calls keep running, this worker must be replaced. If a cell blocks
+        the event loop, the clocks of its neighbours must stop: they cannot help it.
         """
         if not self._is_hung and (threads := abandoned(_HUNG_S)):
             self._is_hung = True
@@ -226,7 +225,7 @@ class Bench:
         if (opening := self._opening.pop(name, None)) is not None:
             if gives_up:
                 opening.cancel()  # as in one process, when its set-up is interrupted
-            await asyncio.wait([opening], timeout=_SETTING_UP_S)  # what was set up is taken down
+            await asyncio.wait([opening], timeout=_SETTING_UP_S)  # then it can be torn down
         step = self._steps.pop(name, None)
         if step is not None:
             if left := [self._cells[cell] for cell in step.cells if cell in self._cells]:
@@ -239,7 +238,7 @@ class Bench:
     def _start(self, number: int, name: str, argument: bytes, suspect: bool) -> None:  # noqa: FBT001 - as sent
         step = self._steps.get(name)
         if step is None:
-            return  # it is being closed: the driver has given the cell up
+            return  # the step is being closed: the driver has given up the cell
         task = self._loop.create_task(
             self._run(number, step, argument, suspect=suspect), context=self._context.copy()
         )
@@ -247,7 +246,7 @@ class Bench:
         step.cells.add(number)
 
     def _cancelled(self, number: int) -> None:
-        """Tell the driver of a cell that nothing was told of: it was cancelled before it began."""
+        """Report a cell that was cancelled before it began."""
         if self._cells.pop(number, None) is not None:
             error = packed_error(asyncio.CancelledError())
             self._outbox.ended(number, None, error, None, 0.0, at_once=not self._cells)
@@ -255,13 +254,13 @@ class Bench:
     async def _run(self, number: int, step: _Step, argument: bytes, *, suspect: bool) -> None:
         try:
             self._mark(number)
-            self._outbox.begun(number, at_once=suspect)  # it may end this process
+            self._outbox.begun(number, at_once=suspect)  # a suspect may end this process
             cell.set(number)
             attribute(self._reports, number)
-            observation, leave, omissions = Observation(), Leave(), _Omissions()
+            observation, permits, omissions = Observation(), Permits(), _CollectedOmissions()
             receipts: Receipts = []
             observe_into(observation)
-            take_leave(leave)
+            use_permits(permits)
             value, error = None, None
             begun_at = self._loop.time()
             try:
@@ -273,17 +272,17 @@ class Bench:
                 error = readable(raised)
             end_if_forked(self._home, error)
             if isinstance(error, asyncio.CancelledError) and is_plain(step.step):
-                # The next one would share the interpreter with its thread.
+                # The next cell would share the interpreter with its thread.
                 while abandoned(0.0) and not self._is_hung:  # noqa: ASYNC110 - a thread's end
                     await asyncio.sleep(_LOOK_EVERY_S)
             if self._limits_memory and _is_memory_error(error):
                 self._give_up(number)
                 return
-            more, now = _more(observation, leave, omissions, receipts), self._loop.time()
-            own_s = now - begun_at - leave.waited_s(now)
+            more, now = _more(observation, permits, omissions, receipts), self._loop.time()
+            own_s = now - begun_at - permits.waited_s(now)
             ended = (value, None if error is None else packed_error(error), more, own_s)
             del self._cells[number]
-            # The next plain function waits for the end of this one.
+            # The next plain function waits for this one to end.
             self._outbox.ended(number, *ended, at_once=is_plain(step.step))
         finally:
             step.cells.discard(number)
@@ -291,13 +290,13 @@ class Bench:
             self._cancelled(number)
 
     def _give_up(self, number: int) -> None:
-        """End this worker: its memory is used up, and nobody knows by which of its cells."""
+        """End this worker: its memory is exhausted, and the responsible cell is unknown."""
         self._outbox.say((NO_MEMORY, number))
         self._end()
 
 
 def _more(
-    observation: Observation, leave: Leave, omissions: _Omissions, receipts: Receipts
+    observation: Observation, permits: Permits, omissions: _CollectedOmissions, receipts: Receipts
 ) -> Mapping[str, Any] | None:
     more: dict[str, Any] = {}
     if observation.headers is not None or observation.usage is not None:
@@ -306,7 +305,7 @@ def _more(
             more["headers"] = headers
         if usage is not None:
             more["usage"] = usage
-    if leave.makes_own:
+    if permits.makes_own:
         more["makes_own"] = True
     if omissions.said:
         more["omissions"] = omissions.said

@@ -1,20 +1,20 @@
 """How do many cells run on a few workers that may die at any time?
 
-The problem. A worker that dies takes with it all the cells that it was running, and mostly one of
-them is the reason: it crashes each process that runs it. If each death were charged to all of them,
-the neighbours would fail too; if none were, the guilty one would kill workers for ever.
+The problem. A worker that dies takes all its cells with it, and usually one of them is the cause:
+it crashes every process that runs it. If each death were charged to all cells, the neighbours would
+fail too; if it were charged to none, the guilty one would kill workers forever.
 
-What we do. A cell goes to the worker with the fewest cells; of plain functions, which would share
-one interpreter, a worker has one at a time. When a worker dies, its cells go to others, and nobody
-is charged. A cell whose worker died twice runs alone from then on, in a worker that has no other
-cell: if that dies too, the cell fails for good, and is named. A worker is also given up when it
-does not answer a cancellation, or shows no sign of life: it is killed, and replaced. If the thread
-of an abandoned call keeps running, its worker finishes what it has, and is replaced.
+What we do. A cell goes to the worker with the fewest cells. Plain functions would share one
+interpreter, so a worker runs one at a time. When a worker dies, its cells go to others, and no cell
+is charged. A cell whose workers died twice runs alone from then on; if that worker dies too, the
+cell fails for good, and the error names it. A worker that ignores a cancellation or shows no sign
+of life is killed and replaced. If the thread of an abandoned call keeps running, its worker
+finishes its cells and is replaced.
 
-What a worker said before it died counts. What it says after it was given up does not: its cells run
-elsewhere by then, and each has only one result.
+Messages that a worker sent before it died are used. Messages after it was given up are ignored: its
+cells run elsewhere by then, and each has only one result.
 
-`staffing` starts and replaces workers, `worker_news` hears their messages, and a `line` carries
+`staffing` starts and replaces workers, `worker_news` handles their messages, and a `line` carries
 the messages.
 """
 
@@ -29,15 +29,15 @@ from limpet.engines.sent_steps import SentStep
 from limpet.engines.staffing import OnEvent, Staffing
 from limpet.engines.worker_news import WorkerNews, give_up
 from limpet.errors import WorkerDiedError
-from limpet.pacing.leave import current_leave
+from limpet.pacing.permits import current_permits
 
 CANCEL_GRACE_S = 0.9
-"""How long a worker has to answer a cancellation: a little less than a cancelled call has."""
+"""How long a worker has to answer a cancellation: slightly less than a cancelled call has."""
 _DEATHS_TOGETHER = 2  # then a cell runs alone
 _MOST_NAMED = 100
 
 Taken = Callable[[str], None]
-"""Called with the name of a worker that takes a cell."""
+"""Called with the name of the worker that takes a cell."""
 
 
 class Crew:
@@ -46,7 +46,7 @@ class Crew:
     Args:
         size: How many workers there are.
         start: Starts one.
-        on_event: Told of workers that start and are lost.
+        on_event: Called when workers start or are lost.
         at_once: How many may be starting at a time; None: all.
     """
 
@@ -77,10 +77,10 @@ class Crew:
         return self._staffing.ready
 
     async def open(self, sent: SentStep) -> tuple[list[str], dict[str, str]]:
-        """Open a step in all workers; return when the first one has.
+        """Open a step in all workers; return when it is open in the first.
 
         Returns:
-            The secrets that the step declares there, and variables that it set.
+            The secrets the step declares in a worker, and the variables it set there.
 
         Raises:
             Exception: It cannot be opened in any worker.
@@ -89,7 +89,7 @@ class Crew:
         return await self._staffing.open(sent)
 
     async def close_step(self, name: str) -> None:
-        """Close a step in all workers, and end the workers with the last one."""
+        """Close a step in all workers. The last step ends the workers."""
         try:
             await self._staffing.close_step(name)
         finally:
@@ -106,15 +106,15 @@ class Crew:
         Args:
             step: The name of its step.
             who: The cell's name in messages.
-            argument: What the step is called with.
+            argument: The argument of the step's call, packed.
             taken: Called with the name of each worker that takes it.
 
         Raises:
             WorkerDiedError: Each worker that ran it died, the last one alone with it.
         """
         staffing = self._staffing
-        cell = CrewCell(step, who, current_leave(), contextvars.copy_context())
-        cell.leave.pause()
+        cell = CrewCell(step, who, current_permits(), contextvars.copy_context())
+        cell.permits.pause()
         try:
             while True:
                 alone = cell.deaths >= _DEATHS_TOGETHER
@@ -127,14 +127,14 @@ class Crew:
                     staffing.release(worker, step, alone=alone)
                 if isinstance(returned, Returned):
                     return returned
-                # A worker announces a suspect before it begins it: if not, another cell killed it.
+                # A worker announces a suspect before it starts. If not, another cell is guilty.
                 if cell.deaths and cell.begun_at is None:
                     continue
                 cell.deaths += 1
                 if alone and not returned.blames_nobody:
                     raise _died(who, returned)
         finally:
-            cell.leave.resume()
+            cell.permits.resume()
 
     async def _run(
         self, worker: CrewWorker, step: str, cell: CrewCell, argument: bytes
@@ -142,7 +142,7 @@ class Crew:
         number = next(self._numbers)
         cell.worker, cell.begun_at = worker, None
         cell.sent_at = self._loop.time()
-        cell.waited_s = cell.leave.waited_s(cell.sent_at)
+        cell.waited_s = cell.permits.waited_s(cell.sent_at)
         cell.done = self._loop.create_future()
         assert worker.line is not None
         worker.cells[number] = cell
@@ -150,7 +150,7 @@ class Crew:
         try:
             return await cell.done
         except asyncio.CancelledError:
-            if cell.done.cancelled():  # else it ended in the same turn: nobody would answer
+            if cell.done.cancelled():  # otherwise it ended in the same turn: no answer will come
                 await self._cancel(worker, number, cell)
             raise
         finally:
@@ -160,7 +160,7 @@ class Crew:
                 cell.desk = None
 
     async def _cancel(self, worker: CrewWorker, number: int, cell: CrewCell) -> None:
-        """Have a worker end a cell; one that does not answer is killed."""
+        """Have a worker cancel a cell; kill the worker if it does not answer."""
         if worker.is_lost or worker.line is None:
             return
         cell.done = self._loop.create_future()  # the other one was cancelled
@@ -174,10 +174,10 @@ class Crew:
                 kill.cancel()
 
     def _heard(self, worker: CrewWorker, message: Message) -> None:
-        self._news.hear(worker, message)
+        self._news.receive(worker, message)
 
     def _lost(self, worker: CrewWorker, lost: Lost) -> None:
-        """Take back the cells of a worker that is lost."""
+        """Take back the cells of a lost worker."""
         cells, worker.cells = worker.cells, {}
         facts = {"worker": worker.name, "why": lost.why, "cells": len(cells)}
         had = itertools.islice(cells.values(), _MOST_NAMED)
@@ -197,8 +197,8 @@ def _kill_deaf(worker: CrewWorker) -> None:
 
 def _died(who: str, lost: Lost) -> WorkerDiedError:
     error = WorkerDiedError(
-        f"{who}: the process that ran it {lost.why}; it ran alone there, after two others had "
-        "died with it",
+        f"{who}: the process that ran it {lost.why}; it ran alone there, after two other processes "
+        "had died while running it",
         hint="run this item alone to see why; no other item is affected",
     )
     error.details = lost.details

@@ -1,12 +1,12 @@
-"""What do a driver and its workers say to each other, and how is that written to a pipe?
+"""Which messages do a driver and its workers exchange, and how do they travel over a pipe?
 
-A message is a tuple of plain values that begins with its name. Several travel together in a frame:
-eight bytes of length, then each message with its own length before it.
+A message is a tuple of plain values that starts with its name. Several travel together in a frame:
+eight bytes of length, then each message preceded by its own length.
 
-What a worker says is not trusted. It may repeat what a model wrote, and code that a model wrote may
-have taken it over. So its messages hold strings, numbers, bytes, lists, tuples and dicts, and
-nothing else: pickle is only the encoding, and a message that names a class or a function is
-refused, by the sender and by the receiver. See `docs/decisions/0017-engines.md`.
+A worker's messages are not trusted: it may repeat a model's output, and code that a model wrote may
+have taken it over. So they hold only strings, numbers, bytes, lists, tuples and dicts. Pickle is
+just the encoding: sender and receiver refuse a message that names a class or a function. See
+`docs/decisions/0017-engines.md`.
 """
 
 import io
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 Message = tuple[Any, ...]
-"""A message: its name, and what it says."""
+"""A message: its name, then its values."""
 
 # To a worker.
 OPEN, CELL, CANCEL, ANSWER, CLOSE, END = "open", "cell", "cancel", "answer", "close", "end"
@@ -34,16 +34,15 @@ class NotPlainMessageError(ValueError):
 
 
 class Returned(NamedTuple):
-    """What a worker says of a cell that ended, after its number.
+    """How a cell ended; follows its number in a message.
 
-    One message tells of all cells that ended together.
+    One message reports all cells that ended together.
 
     Attributes:
-        value: What its function returned, read and packed; None if it failed.
-        error: What it raised, packed; None if it returned.
-        more: What else it observed, by name: `headers`, `usage`, `omissions`, `makes_own`,
-            `receipts`.
-        seconds: How long it ran, without waits for leave.
+        value: The value its function returned, read and packed; None if it failed.
+        error: The exception it raised, packed; None if it returned.
+        more: Other observations, by name: `headers`, `usage`, `omissions`, `makes_own`, `receipts`.
+        seconds: How long it ran, without waits for permits.
     """
 
     value: Any
@@ -69,7 +68,7 @@ def packed(message: Message) -> bytes:
     """Return a message as bytes.
 
     Raises:
-        NotPlainMessageError: It holds something that is not plain.
+        NotPlainMessageError: A value is not plain.
     """
     into = io.BytesIO()
     _PlainPickler(into, protocol=5).dump(message)
@@ -77,12 +76,12 @@ def packed(message: Message) -> bytes:
 
 
 def packed_for_worker(message: Message) -> bytes:
-    """Return a message of the driver as bytes; a worker trusts it, so nothing is checked."""
+    """Return the driver's message as bytes, unchecked: workers trust the driver."""
     return pickle.dumps(message, protocol=5)
 
 
 def unpacked_from_driver(data: bytes) -> Message:
-    """Return a message, in a worker. Only for what the driver sent."""
+    """Return a message, in a worker. Use it only for the driver's messages."""
     message: Message = pickle.loads(data)  # noqa: S301 - the driver's own
     return message
 
@@ -91,7 +90,7 @@ def unpacked(data: bytes) -> Message:
     """Return a message.
 
     Raises:
-        NotPlainMessageError: It holds something that is not plain, or is not a message.
+        NotPlainMessageError: A value is not plain, or it is not a message.
     """
     try:
         message = _PlainUnpickler(io.BytesIO(data)).load()
@@ -111,10 +110,10 @@ def frame(messages: Iterable[bytes]) -> bytes:
 
 
 class Frames:
-    """Cuts what arrives into messages.
+    """Splits incoming bytes into messages.
 
     Args:
-        read: Reads a message; `bytes` leaves it as it came.
+        read: Reads a message; `bytes` leaves it packed.
     """
 
     def __init__(self, read: Callable[[bytes], Any] = unpacked) -> None:
@@ -122,10 +121,10 @@ class Frames:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the messages that are complete.
+        """Yield the complete messages.
 
         Raises:
-            NotPlainMessageError: What arrived is not a message.
+            NotPlainMessageError: The bytes are not a message.
         """
         self._data += data
         while len(self._data) >= _LENGTH.size:
@@ -148,16 +147,16 @@ class Frames:
 
 # ---- What connects a driver to one worker? ------------------------------------------------------
 #
-# A crew gives cells to its workers by their lines, and does not know where they are: in processes
-# of this machine, or behind a gateway to others.
+# A crew reaches its workers through lines, and does not know where they run: in processes on this
+# machine, or on others behind a gateway.
 
 
 class Lost(NamedTuple):
     """How a worker was lost.
 
     Attributes:
-        why: In words that follow its name: "was killed by SIGSEGV".
-        details: More about it, in several lines: where the thread was that crashed.
+        why: A phrase that follows its name: "was killed by SIGSEGV".
+        details: Several lines about it: the stack of the thread that crashed.
         blames_nobody: Whether no cell is to blame: the node ran out of memory, or is gone.
     """
 
@@ -166,39 +165,39 @@ class Lost(NamedTuple):
     blames_nobody: bool = False
 
 
-class Line(Protocol):
-    """The way to one worker.
+class WorkerLine(Protocol):
+    """The connection to one worker.
 
     Attributes:
-        name: The worker's name: its host and the id of its process.
+        name: The worker's name: its host and process id.
     """
 
     name: str
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Send messages. Does not wait; a worker that is gone gets nothing."""
+        """Send messages without waiting. A worker that is gone gets nothing."""
         ...
 
     def is_working(self) -> bool:
-        """Return whether a silent worker uses its processor; False where that cannot be seen."""
+        """Return whether a silent worker is using processor time; False if unknown."""
         ...
 
     def last_begun(self) -> int:
-        """Return the number of the cell that a silent worker began last; 0 if that is unknown."""
+        """Return the number of the cell that a silent worker began last; 0 if unknown."""
         ...
 
     def kill(self, why: str) -> None:
-        """End the worker at once. It is lost, for the reason `why`, as in `Lost`."""
+        """End the worker at once. `why` becomes the `why` of its `Lost`."""
         ...
 
     async def close(self) -> None:
-        """End the worker in good order, and wait for its end."""
+        """End the worker in good order, and wait until it has ended."""
         ...
 
 
 OnMessage = Callable[[Message], None]
-"""Called with each message of a worker."""
+"""Called with each message from a worker."""
 OnLost = Callable[[Lost], None]
 """Called once when a worker is gone, after all its messages."""
-StartLine = Callable[[OnMessage, OnLost], Awaitable[Line]]
-"""Starts a worker, and returns the line to it."""
+StartLine = Callable[[OnMessage, OnLost], Awaitable[WorkerLine]]
+"""Starts a worker and returns its line."""

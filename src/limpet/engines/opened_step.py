@@ -1,8 +1,8 @@
-"""Opens and closes a step in a single task.
+"""How is a step opened and closed in a single task?
 
 A set-up may leave something open, for example a task group or an anyio cancel scope. It belongs to
-the task that entered it: only that task can leave it, and that task is cancelled when something in
-it fails.
+the task that entered it: only that task can exit it, and it is that task that is cancelled when
+something in it fails.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ logger = logging.getLogger("limpet.run")
 
 
 class Openable(Protocol):
-    """A workflow, an evaluator, or the place where one runs."""
+    """A workflow, an evaluator, or the engine that runs one."""
 
     name: str
 
@@ -33,7 +33,7 @@ class OpenedStep:
     Args:
         step: The workflow, or the evaluator.
         who: The step's name in messages.
-        on_broken: Called when something its set-up started has failed, before the step is closed.
+        on_broken: Called when a task its set-up started has failed, before the step is closed.
     """
 
     def __init__(self, step: Openable, who: str, on_broken: Callable[[], None]) -> None:
@@ -70,9 +70,9 @@ class OpenedStep:
             self._task.cancel()
 
     def give_up_closing(self) -> None:
-        """Cancel closing. It is logged: something may be left that the step opened."""
+        """Cancel closing, and log it: the step may leave resources open."""
         if self._closing.is_set() and self._task is not None and not self._task.done():
-            message = "%s: its tear-down was given up; finished results are kept"
+            message = "%s: tear-down was abandoned; finished results are kept"
             logger.warning(message, self._who)
             self._is_given_up = True
             self._task.cancel()
@@ -146,7 +146,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-# ---- Calls the function of one cell, and reads what it returns. ---------------------------------
+# ---- How is a cell's function called, and its value read? ---------------------------------------
 
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
@@ -158,9 +158,9 @@ async def run_cell(
     value: InputT,
     read: Callable[[Any], OutputT],
 ) -> OutputT:
-    """Call the function of a cell, and read what it returns.
+    """Call a cell's function and read the value it returns.
 
-    Every call of a workflow or an evaluator goes through this function, in whichever process.
+    Every call of a workflow or an evaluator goes through this function, in any process.
 
     Args:
         who: The step's name in messages.

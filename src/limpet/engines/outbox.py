@@ -1,7 +1,7 @@
-"""What waits in a worker to be sent to the driver, and when is it sent?
+"""Which messages wait in a worker, and when are they sent to the driver?
 
-Results wait a few milliseconds for others, and travel together. What was read is sent before them,
-as they may depend on it.
+Results wait briefly for others, and travel together. File reads are sent before them, because they
+may depend on them.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.shapes import Output
 
-# ---- Which files do the calls in this worker open? The driver is told, as what they read counts.
+# ---- Which files do the cells in this worker open? ----------------------------------------------
 #
-# A call may use what an earlier call read and kept. So what was read is sent before any result
-# that ends after it.
+# The driver is told, because results depend on them. A cell may use data that an earlier cell read
+# and kept, so a read is sent before any result that ends after it.
 
-_MOST_OF_A_CALL = 1_001  # the driver lists one less, and notes that there are more
+_MOST_OF_A_CELL = 1_001  # the driver lists one less, and records that there are more
 
 
 class FileReports:
-    """Collects which files are opened, by which cell."""
+    """Collects which cells open which files."""
 
     def __init__(self) -> None:
         self._project = Project([])
@@ -35,15 +35,15 @@ class FileReports:
         self._seen: dict[int | str, set[tuple[Any, ...]]] = {}
 
     def record(self, path: str, call: Any, *, writes: bool, by: Readers, is_module: bool) -> None:
-        """Note a file that is being opened; called by the audit hook, in any thread.
+        """Record a file that is being opened; called by the audit hook, in any thread.
 
         Args:
             path: The file.
-            call: The number of the cell, or the name of the step that is being opened; None: it
-                belongs to none, as at an import.
+            call: The number of the cell, or the name of the step that is being opened; None:
+                neither, for example an import.
             writes: Whether it is opened for writing.
             by: The functions that are running; None if unknown.
-            is_module: Whether a library imports it for a call.
+            is_module: Whether a library imports it for a cell.
         """
         if not is_users_file(path) or (is_module and call is None):
             return
@@ -56,7 +56,7 @@ class FileReports:
         kept = digest or (ABSENT if writes else digest)
         read = (path, kept, writes, running, thread, is_module)
         seen = self._seen.setdefault(number, set())
-        if read not in seen and len(seen) < _MOST_OF_A_CALL:
+        if read not in seen and len(seen) < _MOST_OF_A_CELL:
             seen.add(read)
             self._new.append((number, read))
 
@@ -65,7 +65,7 @@ class FileReports:
         self._seen.pop(number, None)
 
     def take(self) -> dict[int | str, list[tuple[Any, ...]]]:
-        """Return what is new, by the cell or the step."""
+        """Return the new reads, by cell or step."""
         taken: dict[int | str, list[tuple[Any, ...]]] = {}
         while self._new:
             number, read = self._new.popleft()
@@ -74,7 +74,7 @@ class FileReports:
 
     @staticmethod
     def missed() -> list[str]:
-        """Return the files that could not be noted, and why."""
+        """Return the files that could not be recorded, and why."""
         names: list[str] = []
         while missed:
             names.append(missed.popleft())
@@ -82,23 +82,23 @@ class FileReports:
 
 
 def as_reads(reported: list[Any]) -> list[ReadElsewhere]:
-    """Return what a worker reported, in the driver."""
+    """Return a worker's report as reads, in the driver."""
     return [ReadElsewhere(*read) for read in reported]
 
 
-# ---- What waits in a worker to be sent to the driver, and when is it sent? ----------------------
+# ---- Which messages wait in a worker, and when are they sent? -----------------------------------
 
 _LINGER_S = 0.0005
 _MOST_TOGETHER = 100
 
 
 class Outbox:
-    """Collects what a worker has to say.
+    """Collects a worker's messages.
 
     Args:
         send: Sends packed messages to the driver.
-        reports: Which files were read.
-        running: The numbers of the cells that run.
+        reports: The files that were read.
+        running: The numbers of the running cells.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class Outbox:
         self._timer: asyncio.TimerHandle | None = None
 
     def begun(self, number: int, *, at_once: bool) -> None:
-        """Put the news that a cell began."""
+        """Add that a cell began."""
         self._begun.append(number)
         self._flush_or_linger(at_once=at_once)
 
     def ended(self, *ended: Any, at_once: bool) -> None:
-        """Put how a cell ended: its number, its value, and the rest of `Returned`."""
+        """Add how a cell ended: its number, then the values of `Returned`."""
         self._ended.append(ended)
         self._flush_or_linger(at_once=at_once or len(self._ended) >= _MOST_TOGETHER)
 
@@ -132,11 +132,11 @@ class Outbox:
             self._timer = self._loop.call_later(_LINGER_S, self.flush)
 
     def say(self, message: Message) -> None:
-        """Send a message at once, after all that waits."""
+        """Send a message at once, after all that are waiting."""
         self.flush(packed(message))
 
     def flush(self, *last: bytes) -> None:
-        """Send what waits: what was read first, as the results after it may depend on it."""
+        """Send all waiting messages: reads first, because results may depend on them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -156,13 +156,13 @@ class Outbox:
             self._send(messages)
 
     def _packed_ended(self) -> list[bytes]:
-        """Return what ended as one message; if something of it is not plain, as one for each."""
+        """Return the ended cells as one message; if a value is not plain, as one for each."""
         ended, self._ended = self._ended, []
         if not ended:
             return []
         try:
             return [packed((DONE, [(cell[0], _plain(cell[1]), *cell[2:]) for cell in ended]))]
-        except Exception:  # noqa: BLE001 - it is one of them, and the others go on
+        except Exception:  # noqa: BLE001 - one of them is at fault; the others are sent
             return [_packed_alone(cell) for cell in ended]
 
 
@@ -176,5 +176,5 @@ def _packed_alone(ended: tuple[Any, ...]) -> bytes:
         return packed((DONE, [(number, _plain(value), *more)]))
     except (NotPlainMessageError, RecursionError):
         return packed((DONE, [(number, _plain(value, careful=True), *more)]))
-    except Exception as error:  # noqa: BLE001 - there is no memory for it, for example
+    except Exception as error:  # noqa: BLE001 - for example, out of memory
         return packed((DONE, [(number, None, packed_error(error), *more[1:])]))

@@ -19,21 +19,20 @@ from limpet.pacing.signals import recognised
 from limpet.shapes import Item, Output, Score, Usage
 from limpet.text import one_line, text_of
 
-# ---- How do an item, an answer and scores travel between driver and worker? ---------------------
+# ---- How do items, answers and scores travel? ---------------------------------------------------
 #
-# To a worker travels what it is called with, by pickle: rows may hold any object, and their
-# classes are those of the user's own modules. Back travels what was returned, in the form in which
-# it is kept, as plain values.
+# Arguments travel to a worker by pickle: rows may hold any object, of classes from the user's own
+# modules. Returned values travel back as plain values, in the form in which they are kept.
 
 _USAGE = tuple(field.name for field in fields(Usage))
 _OUTPUT, _SCORES, _UNKEPT = "output", "scores", "unkept"
 
 
 def packed_argument(value: Any) -> bytes:
-    """Return what a step is called with as bytes.
+    """Return the argument of a step's call as bytes.
 
     Raises:
-        PermanentError: It holds something that cannot be sent.
+        PermanentError: It cannot be pickled.
     """
     plain: Any = value
     if type(value) is Item:  # three times as fast as by its class
@@ -49,17 +48,17 @@ def packed_argument(value: Any) -> bytes:
 
 
 def unpacked_argument(data: bytes) -> Any:
-    """Return what a step is called with. Only for what the driver sent."""
+    """Return the argument of a step's call. Use it only for the driver's bytes."""
     value = pickle.loads(data)  # noqa: S301 - the driver's own
     return Item(*value) if type(value) is tuple else value
 
 
 def packed_output(output: Output, *, careful: bool = False) -> Any:
-    """Return what `returned_values` read as plain values.
+    """Return an output as plain values.
 
     Args:
-        output: What was read.
-        careful: Look at each part, as one of them is not plain.
+        output: The output that `returned_values` read.
+        careful: Check each part, because one of them is not plain.
     """
     usage, value = output.usage, output.value
     counts = None if usage is None else {name: getattr(usage, name) for name in _USAGE}
@@ -70,13 +69,13 @@ def packed_output(output: Output, *, careful: bool = False) -> Any:
     trace, metadata = output.trace, output.metadata
     if careful:
         counts, trace, metadata = _plain(counts, None), _plain(trace, []), _plain(metadata, None)
-        if not _is_plain(value):  # it could not be read: the record says why
+        if not _is_plain(value):  # recording it will fail, and say why
             kind, value = _UNKEPT, _why_unkept(value)
     return kind, value, counts, trace, metadata
 
 
 def unpacked_output(data: Any) -> Output:
-    """Return what a worker packed."""
+    """Return the output that a worker packed."""
     kind, value, counts, trace, metadata = data
     usage = None if counts is None else Usage(**counts)
     if kind == _SCORES:
@@ -87,13 +86,13 @@ def unpacked_output(data: Any) -> Output:
 
 
 class Unkept:
-    """Stands for a value in a worker that has no JSON form: recording it fails, and says why."""
+    """Replaces a worker's value that has no JSON form: recording it fails, and says why."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def model_dump(self) -> Any:
-        """Raise what encoding the value raised."""
+        """Raise the error that encoding the value raised."""
         raise NotPlainError(self._why)
 
 
@@ -132,11 +131,10 @@ def _why_unkept(value: Any) -> str:
 # ---- How does an exception travel from a worker to the driver? ----------------------------------
 #
 # As data. Most clients' exceptions cannot be pickled, and a pickle could run code in the driver.
-# So a worker sends the names of an exception's classes, its arguments and its attributes, as far
-# as they are plain, and its traceback as text. The driver builds an exception of the same class,
-# if it knows it, without calling its constructor. Where that one would not say the same, a stand-
-# in does: a class of the same names, with the text, the status, the headers and the codes of the
-# original.
+# So a worker sends the names of an exception's classes, its plain arguments and attributes, and its
+# traceback as text. If the driver has the class, it builds an exception of it without calling its
+# constructor. If that would read differently, it builds a stand-in: a class of the same name, with
+# the text, status, headers and codes of the original.
 #
 # The causes of an exception and the members of a group travel the same way.
 
@@ -218,7 +216,7 @@ def _says_the_same(error: BaseException, data: Packed) -> bool:
 
 
 def _state(error: BaseException) -> dict[str, Any]:
-    """Return the attributes of an exception, as far as they are plain."""
+    """Return the plain attributes of an exception."""
     own = BaseException.__dict__["__dict__"].__get__(error)
     state = {str(name): value for name, value in list(own.items())[:_MOST_ATTRIBUTES]}
     for name in _READ_FOR_PACING:
@@ -256,7 +254,7 @@ def _packed_response(response: Any) -> dict[str, Any]:
 
 
 def _plain_error(value: Any) -> Any:
-    """Return a value if it is plain and not large; a string instead of one that is not plain."""
+    """Return a value if it is plain and small; otherwise a plain or shortened form, or None."""
     if _is_small(value):
         return value
     if isinstance(value, Usage):
@@ -279,8 +277,8 @@ def _is_small(value: Any) -> bool:
 # ---- in the driver ------------------------------------------------------------------------------
 
 
-class Response:
-    """The answer of a server that an exception holds, as far as it is read."""
+class ResponseCopy:
+    """The parts we read of a server's response that an exception holds."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.__dict__.update(values)
@@ -301,7 +299,7 @@ def _unpacked(data: Packed) -> BaseException:
         error = _of_class(found, data["args"])
     state = dict(data["state"])
     if isinstance(response := state.get("response"), dict) and "_content" in response:
-        state["response"] = Response(response)
+        state["response"] = ResponseCopy(response)
     _set_all(error, state)
     for name in ("__cause__", "__context__"):
         if name in data:
@@ -311,7 +309,7 @@ def _unpacked(data: Packed) -> BaseException:
 
 
 def _found(module: str, qualified: str) -> type[BaseException] | None:
-    """Return an exception's class if this process has it. Nothing is imported for it."""
+    """Return an exception's class if this process already has it; imports nothing."""
     thing: Any = sys.modules.get(module)
     for name in qualified.split("."):
         thing = vars(thing).get(name) if thing is not None and hasattr(thing, "__dict__") else None
@@ -321,10 +319,10 @@ def _found(module: str, qualified: str) -> type[BaseException] | None:
 
 
 def _of_class(cls: type[BaseException], args: list[Any]) -> BaseException:
-    if isinstance(cls.__init__, WrapperDescriptorType):  # Python's own, which runs no user's code
+    if isinstance(cls.__init__, WrapperDescriptorType):  # Python's own: runs no user code
         try:
             return cls(*args)
-        except Exception:  # noqa: BLE001 - other arguments than it was made with
+        except Exception:  # noqa: BLE001 - not the arguments it was made with
             return cls.__new__(cls)
     error = cls.__new__(cls)
     error.args = tuple(args)

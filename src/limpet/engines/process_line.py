@@ -1,11 +1,11 @@
 """How does a local process become a worker, and what ends it?
 
-It leads a session and a process group of its own: no signal from the terminal reaches it, and what
-it started can be killed with it. If the driver itself is killed, a
-guard process kills the groups it leaves behind.
+It leads its own session and process group: no signal from the terminal reaches it, and its children
+can be killed with it. If the driver itself is killed, a guard process kills the groups it leaves
+behind.
 
-A worker is gone when it has exited, not when its pipe ends, which one of its children may hold
-open. What it said before is read to the end first: a result that was sent counts.
+A worker is gone when it has exited, not when its pipe ends: one of its children may hold the pipe
+open. Its messages are read to the end first, so no result that was sent is lost.
 """
 
 import asyncio
@@ -42,16 +42,16 @@ from limpet.errors import SetupError
 from limpet.text import text_of
 from limpet.workflows.process import ProcessGuard
 
-# ---- What is shown of the report that Python writes when a signal ends a process? ---------------
+# ---- Which part of Python's crash report is shown? ----------------------------------------------
 #
-# It has the stacks of all threads, in any order. A worker has many, and one of them crashed.
+# The report has the stacks of all threads, in any order. A worker has many, and one crashed.
 
 
 def crashed_thread(report: str) -> str:
-    """Return where the thread was that crashed, and how many others there were."""
+    """Return the stack of the thread that crashed, and how many others there were."""
     first, *parts = report.strip().split("\n\n")
     crashed = [part for part in parts if part.startswith("Current thread")]
-    if not crashed:  # it was none of Python's, or there was no room for it
+    if not crashed:  # not a Python thread, or the report was too long
         return report
     others = sum(part.startswith("Thread 0x") for part in parts)
     words = {0: [], 1: ["and 1 other thread"]}.get(others, [f"and {others} other threads"])
@@ -72,14 +72,14 @@ _MOST_CRASH_BYTES = 64 * 1024  # what a pipe holds
 
 
 class ProcessLines:
-    """Starts workers as processes of this machine.
+    """Starts workers as processes on this machine.
 
     Args:
         memory: How many bytes each may use; None: any number.
-        path: Their `sys.path`; None: that of this process.
-        argv: Their `sys.argv`; None: that of this process.
-        read: Reads what they say; `bytes` leaves it as it came.
-        serve: What serves them: the name of a class like `Bench`.
+        path: Their `sys.path`; None: this process's.
+        argv: Their `sys.argv`; None: this process's.
+        read: Reads their messages; `bytes` leaves them packed.
+        serve: The class that handles messages in a worker, such as `Bench`, by name.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ProcessLines:
         """Start a worker.
 
         Raises:
-            SetupError: The system starts no more processes.
+            SetupError: The system cannot start another process.
         """
         line = ProcessLine(self._memory, self._guard, on_message, on_lost)
         try:
@@ -121,7 +121,7 @@ class ProcessLines:
 
 
 class ProcessLine:
-    """The way to one local process."""
+    """The connection to one local process."""
 
     def __init__(
         self, memory: int | None, guard: ProcessGuard, on_message: OnMessage, on_lost: OnLost
@@ -201,8 +201,8 @@ class ProcessLine:
         self.pass_on([packed_for_worker(message) for message in messages])
 
     def pass_on(self, messages: Sequence[bytes]) -> None:
-        """Send messages that are packed already."""
-        # What is said in one turn of the loop travels together.
+        """Send messages that are already packed."""
+        # Messages sent in one turn of the loop travel together.
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting += messages
@@ -218,7 +218,7 @@ class ProcessLine:
         self._on_message(message)
 
     def is_working(self) -> bool:
-        # Code that holds the interpreter, like a long regular expression, silences a worker.
+        # Code that holds the interpreter, such as a long regular expression, silences a worker.
         used_s = _cpu_s(self._process)
         before_s, self._cpu_s = self._cpu_s, used_s
         return used_s - before_s > _WORKING_S
@@ -242,12 +242,12 @@ class ProcessLine:
             await asyncio.wait({self._gone}, timeout=_EXIT_S)
 
     def _wait(self) -> None:
-        """Wait until the process exited, on a thread; what is left of its group dies with it."""
+        """Wait on a thread until the process exits, then kill the rest of its group."""
         process = self._process
         assert process is not None
-        with contextlib.suppress(ChildProcessError):  # somebody else waited for it
+        with contextlib.suppress(ChildProcessError):  # other code waited for it
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        _signal_group(process)  # before it is reaped: its number could be somebody else's then
+        _signal_group(process)  # before it is reaped: afterwards its id may be reused
         process.wait()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._exited)
@@ -259,14 +259,14 @@ class ProcessLine:
         self._draining = self._loop.create_task(self._drain())  # the loop itself keeps no tasks
 
     async def _drain(self) -> None:
-        """Read what the worker said before it died, then say that it is lost."""
+        """Read the worker's last messages, then report that it is lost."""
         await asyncio.wait({self._read_all}, timeout=_DRAIN_S)
         for pipe in (self._up, self._down):
             if pipe is not None and not pipe.is_closing():
                 pipe.close() if pipe is self._up else pipe.abort()
         details = self._crash_report()
         if self._page is not None:
-            self._page.close()  # it holds a descriptor, until somebody collects it
+            self._page.close()  # it would hold a descriptor until garbage collection
             self._page = None
         if not self._gone.done():
             self._gone.set_result(None)
@@ -274,7 +274,7 @@ class ProcessLine:
             self._on_lost(Lost(self._words(), details))
 
     def _crash_report(self) -> str:
-        """Return where a process was that a signal ended."""
+        """Return the stack of a process that a signal ended."""
         os.set_blocking(self._crash, False)
         try:
             report = os.read(self._crash, _MOST_CRASH_BYTES).decode(errors="replace")
@@ -301,7 +301,7 @@ class ProcessLine:
 
 
 class _Up(asyncio.Protocol):
-    """Hears what a worker says."""
+    """Receives a worker's messages."""
 
     def __init__(
         self,
@@ -329,7 +329,7 @@ class _Up(asyncio.Protocol):
 
 
 def _import_path(path: Sequence[Any]) -> list[str]:
-    # Python skips what is not a string, such as a `Path` that somebody appended.
+    # Python skips entries that are not strings, such as an appended `Path`.
     entries = [entry for entry in path if isinstance(entry, str)]
     return [entry or os.getcwd() for entry in entries]  # noqa: PTH109 - strings
 
@@ -342,12 +342,12 @@ def _signal_group(process: "subprocess.Popen[bytes] | None") -> None:
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
-    """End a worker whose crew was dropped without being closed, also when the driver exits."""
+    """End a worker whose crew was dropped without being closed, or whose driver exits."""
     _signal_group(process)
 
 
 def _memory_page() -> int:
-    """Return the descriptor of a page of memory to share; -1 where the system has none."""
+    """Return the descriptor of a page of shared memory; -1 where the system has none."""
     if not hasattr(os, "memfd_create"):
         return -1
     fd = os.memfd_create("limpet")
@@ -356,7 +356,7 @@ def _memory_page() -> int:
 
 
 def _cpu_s(process: "subprocess.Popen[bytes] | None") -> float:
-    """Return the processor time of a process; 0 where the system does not tell."""
+    """Return the processor time of a process; 0 where the system does not report it."""
     try:
         assert process is not None
         stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")

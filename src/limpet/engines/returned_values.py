@@ -1,9 +1,9 @@
-"""What is recorded of the value that a workflow or an evaluator returned?
+"""How is the value that a workflow or an evaluator returned recorded?
 
-The answer is what was paid for. It is copied at once, in the form in which it will be read back, so
-that later changes to the object do not reach it. If usage, trace or metadata are unusable, that
-part is dropped with a warning, and the answer is kept. An exception in an answer is raised: a
-failure is never an answer.
+The answer was paid for. It is copied at once, in the form in which it will be read back: later
+changes to the object do not affect it. If usage, trace or metadata are unusable, that part is
+dropped with a warning, and the answer is kept. An exception in an answer is raised: a failure is
+never an answer.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ _DEEPEST = 8
 _MOST_NAMED = 3
 
 
-class Omissions(Protocol):
-    """Hears what was left out of results."""
+class OmissionSink(Protocol):
+    """Receives reports of parts left out of results."""
 
     def say(self, what: str, why: str) -> None:
-        """Report that something was left out, and why."""
+        """Report that a part was left out, and why."""
         ...
 
 
-def read_output(returned: Any, omissions: Omissions) -> Output:
+def read_output(returned: Any, omissions: OmissionSink) -> Output:
     """Return the answer with its usage, trace and metadata, in any supported form.
 
     Raises:
         BaseException: The answer is, or contains, this exception.
     """
     if type(returned) is Output and type(returned.value) in _ATOMS and _is_bare(returned):
-        return Output(returned.value, None, [])  # as most are, and three times as fast
+        return Output(returned.value, None, [])  # the common case, three times as fast
     usage: Any = None
     trace: Any = None
     metadata: Any = None
@@ -57,8 +57,8 @@ def read_output(returned: Any, omissions: Omissions) -> Output:
     )
 
 
-def read_scores(returned: Any, name: str, omissions: Omissions) -> Output:
-    """Return the scores and the usage of the call; parts without a JSON form become text.
+def read_scores(returned: Any, name: str, omissions: OmissionSink) -> Output:
+    """Return the scores and the call's usage; parts without a JSON form become text.
 
     Raises:
         PermanentError: The returned value is not a score.
@@ -81,7 +81,7 @@ def _is_bare(output: Output) -> bool:
     return output.usage is None and output.metadata is None and type(trace) is tuple and not trace
 
 
-def _attribute(output: Output, part: str, omissions: Omissions) -> Any:
+def _attribute(output: Output, part: str, omissions: OmissionSink) -> Any:
     try:
         return getattr(output, part)
     except BaseException as error:  # a property of a subclass may raise anything
@@ -106,7 +106,7 @@ def _read_value(value: Any) -> Any:
     return kept
 
 
-def _read_usage(value: Any, omissions: Omissions, what: str) -> Usage | None:
+def _read_usage(value: Any, omissions: OmissionSink, what: str) -> Usage | None:
     if value is None:
         return None
     try:
@@ -120,7 +120,7 @@ def _read_usage(value: Any, omissions: Omissions, what: str) -> Usage | None:
     return usage
 
 
-def _read_trace(trace: Any, omissions: Omissions) -> list[Any]:
+def _read_trace(trace: Any, omissions: OmissionSink) -> list[Any]:
     if _is_empty(trace):
         return []
     try:
@@ -137,11 +137,11 @@ def _read_trace(trace: Any, omissions: Omissions) -> list[Any]:
 
 
 def _is_empty(trace: Any) -> bool:
-    # Not `not trace`: the truth of an array raises.
+    # Not `not trace`: an array's truth value raises.
     return trace is None or (type(trace) in (list, tuple) and not trace)
 
 
-def _read_part(value: Any, what: str, omissions: Omissions) -> Any:
+def _read_part(value: Any, what: str, omissions: OmissionSink) -> Any:
     if type(value) in _ATOMS:
         return value
     kept, problem = _readable(value)
@@ -150,7 +150,7 @@ def _read_part(value: Any, what: str, omissions: Omissions) -> Any:
     return kept
 
 
-def _read_score(score: Score, name: str, omissions: Omissions) -> Score:
+def _read_score(score: Score, name: str, omissions: OmissionSink) -> Score:
     if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
         return score
     return replace(

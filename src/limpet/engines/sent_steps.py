@@ -1,19 +1,19 @@
 """How does a step reach another process, and if it cannot, why?
 
-By pickle: a function or a class travels as the name of its module and its own, and an object as its
-class and its attributes. A worker imports the modules, and gets the same code and arguments.
+By pickle: a function or a class travels as its module and its name, an object as its class and its
+attributes. A worker imports the modules, and gets the same code and arguments.
 
-What cannot be sent like that, because it holds a lock or has no name of its own, is looked for
-among the names of the user's modules: `AGENT = Agent()` at the top of a module is `AGENT` in a
-worker, too. What has no name at all is an error, which says what it is and where in the step.
+An object that pickle cannot send, because it holds a lock or has no name of its own, is looked up
+in the user's modules: `AGENT = Agent()` at the top of a module is `AGENT` in a worker, too. If it
+has no name at all, the error says what it is and where in the step.
 
-A worker imports what is on disk; the driver may have changed a module since it was imported, or its
-file may have changed. So a worker compares the identity of what it found with the driver's. What
-earlier runs of the driver left behind (a counter, a cache) does not count: a module has its first
-value in a worker, and an object that was sent has its last.
+A worker imports modules from disk; the driver may have changed one in memory since, or its file may
+have changed. So a worker compares the identity of the step it found with the driver's. State that
+earlier runs of the driver left behind (a counter, a cache) is ignored: in a worker, a module has
+its initial value, and an object that was sent has its latest.
 
 A script's own functions belong to its `__main__`. A worker runs the script again under another
-name, as `multiprocessing` does, so its `if __name__ == "__main__":` does not hold there.
+name, as `multiprocessing` does, so its `if __name__ == "__main__":` block does not run there.
 """
 
 import contextlib
@@ -39,26 +39,26 @@ from limpet.text import one_line, text_of
 _DEEPEST = 5
 _MOST_LOOKED_AT = 200
 _MOST_NAMED = 5
-_OF_PROCESS = re.compile(r"sys\b")  # its streams, for example: they are another process's
+_OF_PROCESS = re.compile(r"sys\b")  # its streams, for example, differ between processes
 _OF_SCRIPT = re.compile(r"(module )?__main__\b")
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes, list, dict, tuple, set})
 Names = Mapping[int, tuple[str, str]]
-"""The module and the name of objects, by their ids."""
+"""The module and name of each object, by its id."""
 _MOVE = (
-    "define it at the top level of a module; what it needs from outside, pass as arguments of a "
-    "class with __call__; or leave the engine out for this step"
+    "define it at the top level of a module, and pass its dependencies as arguments of a class "
+    "with __call__; or leave the engine out for this step"
 )
 
 
-AllowedDigests = Mapping[str, tuple[str | None, ...]]
-"""The digest of each part that counts, and as it is now; None: there is no such part."""
+AllowedFingerprints = Mapping[str, tuple[str | None, ...]]
+"""The fingerprints that each part may have in a worker; None: the part may be missing."""
 
 
 class MainModule(NamedTuple):
-    """The script that this process runs, and how to run it again.
+    """The script this process runs, and how to run it again.
 
     Attributes:
-        name: Its name as a module, if it was started as one (`python -m`).
+        name: Its module name, if it was started as a module (`python -m`).
         path: Its file otherwise.
     """
 
@@ -67,28 +67,28 @@ class MainModule(NamedTuple):
 
 
 class SentStep(NamedTuple):
-    """A step as it travels.
+    """A step as sent to a worker.
 
     Attributes:
-        name: Its name: `workflow`, or that of an evaluator.
+        name: Its name: `workflow`, or an evaluator's.
         who: Its name in messages.
         step: The workflow or the evaluator, pickled.
-        main: The script that it is defined in, or that did something on which its results may
-            depend; None: a worker needs no script.
-        identity: What its results depend on: the digests that each part may have.
-        is_plain: Whether its calls are plain functions, of which a worker runs one at a time.
+        main: The script that defines it, or whose effects its results may depend on; None: a
+            worker needs no script.
+        identity: The fingerprints that each part of its identity may have.
+        is_plain: Whether it calls a plain function, of which a worker runs one at a time.
     """
 
     name: str
     who: str
     step: bytes
     main: MainModule | None
-    identity: AllowedDigests
+    identity: AllowedFingerprints
     is_plain: bool = False
 
 
 def sent_step(name: str, who: str, step: Any, *, inherits: bool = False) -> SentStep:
-    """Return a step as it travels.
+    """Return a step in the form in which it is sent.
 
     Args:
         name: Its name.
@@ -97,32 +97,34 @@ def sent_step(name: str, who: str, step: Any, *, inherits: bool = False) -> Sent
         inherits: Whether a worker has the environment and the working directory of this process.
 
     Raises:
-        LimpetError: It cannot be sent. The message says what of it cannot, the hint what to do.
+        LimpetError: It cannot be sent. The message names the part that cannot, the hint what to do.
     """
     identity = Inspection(step).identity
-    counts, now = identity.parts, identity.found
-    there = now
-    if inherits and any(part.startswith(BEFORE_RUN) for part in now):
+    initial, found = identity.parts, identity.found
+    there = found
+    if inherits and any(part.startswith(BEFORE_RUN) for part in found):
         declared = declared_of(step)
         there = {**stated_by(step), **({} if declared is None else declared.identity().parts)}
         for prefix, thing in code_of(step).items():
             parts = parts_for_worker(thing)
-            there |= {prefix + name: digest for name, digest in parts.items()}
-    allowed = {part: (counts.get(part), now.get(part), there.get(part)) for part in {*counts, *now}}
+            there |= {prefix + name: fingerprint for name, fingerprint in parts.items()}
+    allowed = {
+        part: (initial.get(part), found.get(part), there.get(part)) for part in {*initial, *found}
+    }
     pickled, main = pickled_step(who, step)
-    if main is None and any(map(_OF_SCRIPT.match, allowed)):  # it has done something that counts
+    if main is None and any(map(_OF_SCRIPT.match, allowed)):  # the script affects the step
         with contextlib.suppress(_NoScriptError):
             main = _main_module("__main__")
     return SentStep(name, who, pickled, main, allowed, is_plain(step))
 
 
 def is_plain(step: Any) -> bool:
-    """Return whether the calls of a workflow or an evaluator are plain functions, in threads."""
+    """Return whether a workflow or an evaluator calls a plain function, in threads."""
     return getattr(step, "is_plain", False) is True
 
 
 def pickled_step(who: str, step: Any) -> tuple[bytes, MainModule | None]:
-    """Return a step as bytes, and the script that it is defined in, if any.
+    """Return a step as bytes, and the script that defines it, if any.
 
     Raises:
         LimpetError: As `sent_step`.
@@ -150,31 +152,30 @@ def _pickled(step: Any, names: Names) -> tuple[bytes, MainModule | None]:
 
 
 def check_same(sent: SentStep, step: Any) -> None:
-    """Raise if the step that a worker found is not the one that the driver has.
+    """Check that the step a worker found is the driver's.
 
     Raises:
-        SetupError: It is not. The message names what differs.
+        SetupError: It is not. The message names the parts that differ.
     """
     here, there = Inspection(step).identity.found, sent.identity
     names = {name for name in (*here, *there) if not _OF_PROCESS.match(name)}
     differs = sorted(name for name in names if here.get(name) not in there.get(name, (None,)))
     if done := [name for name in differs if name.startswith(BEFORE_RUN)]:
-        place = done[0].removeprefix(BEFORE_RUN).partition(":")[0]
+        location = done[0].removeprefix(BEFORE_RUN).partition(":")[0]
         used = ", ".join(one_line(name) for name in differs[:_MOST_NAMED] if name not in done)
         raise SetupError(
-            f"{sent.who} may not be the same in a worker: what the script does before the run"
-            f"{place} may change what it returns{f' ({used})' if used else ''}, and a worker does "
-            "not do that",
-            hint='do it at the top level of the script, outside of `if __name__ == "__main__":`, '
-            "and each worker does it too; or in `setup`; or leave the engine out for this step",
+            f"{sent.who} may differ in a worker: what the script does before the run{location} may "
+            f"change what it returns{f' ({used})' if used else ''}, and a worker does not do it",
+            hint='do it at the top level of the script, outside `if __name__ == "__main__":`, so '
+            "each worker does it too; or in `setup`; or leave the engine out for this step",
         )
     if differs:
         shown = ", ".join(map(one_line, differs[:_MOST_NAMED]))
         raise SetupError(
-            f"{sent.who} is not the same in a worker: {shown} differs from what is in this "
-            "process, which changed it after its import, or whose file changed since",
-            hint="a worker imports the module again: set the value there, in `setup`, or as an "
-            "argument; or leave the engine out for this step",
+            f"{sent.who} differs in a worker: {shown} changed in this process or on disk after the "
+            "import",
+            hint="a worker imports the module again: set the value in the module, in `setup`, or "
+            "as an argument; or leave the engine out for this step",
         )
 
 
@@ -183,8 +184,7 @@ def _not_here(who: str, step: Any) -> LimpetError:
     return LimpetError(
         f"{who}: {one_line(name)} is defined in a notebook or an interactive session, which "
         "another process cannot import",
-        hint="move it to a module, a file of its own, and import it from there; or leave the "
-        "engine out",
+        hint="move it to a module and import it from there; or leave the engine out",
     )
 
 
@@ -192,17 +192,17 @@ def received_step(sent: SentStep) -> Any:
     """Return the step that was sent, in a worker. Imports its modules.
 
     Raises:
-        SetupError: A module has no such name here.
+        SetupError: A module lacks a name in this process.
     """
     try:
         return pickle.loads(sent.step)  # noqa: S301 - the driver's own
     except _NotThereError as error:
         where = "the script" if error.module == "__main__" else error.module
         raise SetupError(
-            f"{sent.who} cannot be loaded in a worker: it goes there by its name, and "
-            f"{one_line(error.name)} is not there when a worker imports {where}",
-            hint='what is under `if __name__ == "__main__":`, or is set later, only your own '
-            f"process has. {_MOVE.capitalize()}",
+            f"{sent.who} cannot be loaded in a worker: it is sent by name, and "
+            f"{one_line(error.name)} is not defined when a worker imports {where}",
+            hint='names set under `if __name__ == "__main__":`, or later, exist only in your own '
+            f"process. {_MOVE.capitalize()}",
         ) from None
 
 
@@ -250,9 +250,10 @@ def _main_module(name: str) -> MainModule:
 
 
 def _holder(function: FunctionType) -> Any:
-    """Return how to find a function whose name a decorator gave to something else; None: it needs
-    no help, or there is none.
-    """  # noqa: D205 - one sentence
+    """Return how to find a function behind a decorator that took its name.
+
+    None: it can be found by its name, or not at all.
+    """
     found = _named(function.__module__, function.__qualname__)
     if found is None or found is function:
         return None
@@ -270,7 +271,7 @@ def _named(module: str, qualified: str) -> Any:
 
 
 def _within(thing: Any) -> Iterator[Any]:
-    """Yield what a decorated function holds, from the outside in."""
+    """Yield the functions inside a decorated one, from the outside in."""
     for _ in range(_DEEPEST):
         held = vars(thing).get("_function") if isinstance(thing, FunctionEvaluator) else None
         thing = held or getattr(thing, "__wrapped__", None) or getattr(thing, "func", None)
@@ -280,7 +281,7 @@ def _within(thing: Any) -> Iterator[Any]:
 
 
 def _names_in_modules() -> Names:
-    """Return under which name a user's module has each object that is not plain."""
+    """Return the module and name of each object in the user's modules that is not plain."""
     names: dict[int, tuple[str, str]] = {}
     for module_name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -298,7 +299,7 @@ def _has_own_name(value: Any) -> bool:
 
 
 def _attribute_of(module: str, name: str) -> Any:
-    """Return what a module has under a name, in a worker."""
+    """Return an attribute of a module, in a worker."""
     found = importlib.import_module(module)
     if not hasattr(found, name):
         raise _NotThereError(module, name)
@@ -306,16 +307,16 @@ def _attribute_of(module: str, name: str) -> Any:
 
 
 def _inside(module: str, qualified: str, depth: int) -> Any:
-    """Return the function that a decorated one holds, in a worker."""
+    """Return a function inside a decorated one, in a worker."""
     __import__(module)
     return list(_within(_named(module, qualified)))[depth]
 
 
-# ---- what cannot be sent ------------------------------------------------------------------------
+# ---- which part cannot be sent? -----------------------------------------------------------------
 
 
 def _culprit(thing: Any, path: tuple[str, ...], names: Names) -> str | None:
-    """Return which part of a step cannot be sent, in words; None if it is not found."""
+    """Return in words which part of a step cannot be sent; None if it is not found."""
     if len(path) >= _DEEPEST or _can_be_sent(thing, names):
         return None
     for name, part in list(_parts(thing))[:_MOST_LOOKED_AT]:
@@ -353,20 +354,20 @@ def _described(thing: Any, path: tuple[str, ...]) -> str:
         if "<locals>" in name:
             outer, _, inner = name.rpartition(".<locals>.")
             return f"{inner} is defined inside the function {outer.replace('.<locals>', '')}{where}"
-        return f"{thing.__module__}.{name} is not what this name stands for{where}"
+        return f"the name {thing.__module__}.{name} belongs to another object{where}"
     if isinstance(thing, type) and name is not None:
         return f"the class {name} cannot be found by its name{where}"
     return f"an object of type {type(thing).__module__}.{type(thing).__qualname__}{where}"
 
 
-# ---- Runs the user's script again in a worker, so that its functions can be found by their names.
+# ---- How are a script's functions found by name in a worker? It runs the script again. ----------
 
 _NAME = "__mp_main__"  # as multiprocessing calls it
 _importing: list[MainModule] = []
 
 
 def import_main(main: MainModule) -> None:
-    """Run the script, unless it was run before, and make its names those of `__main__`."""
+    """Run the script, unless it already ran, and install it as `__main__`."""
     if _NAME in sys.modules:
         return
     module = ModuleType(_NAME)
@@ -388,5 +389,5 @@ def refuse_while_importing() -> None:
     if _importing:
         raise LimpetError(
             "the script starts an evaluation when a worker imports it",
-            hint='put it under: if __name__ == "__main__":',
+            hint='start it under: if __name__ == "__main__":',
         )

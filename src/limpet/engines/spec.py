@@ -1,4 +1,4 @@
-"""Which engine does a user ask for?"""
+"""Which engine does the user request?"""
 
 import os
 import re
@@ -21,12 +21,12 @@ MOST_PROCESSES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where the functions of cells run: in processes of this machine, or on Ray.
+    """Where cells' functions run: in processes on this machine, or on Ray.
 
     Attributes:
-        processes: How many there are; None: as many as this process may use processors.
+        processes: How many processes; None: one per processor available to this process.
         memory: How many bytes each may use; None: any number.
-        ray: Which Ray; None: processes of this machine.
+        ray: Which Ray; None: processes on this machine.
     """
 
     processes: int | None = None
@@ -35,9 +35,9 @@ class Engine:
 
     @property
     def workers(self) -> int:
-        """How many workers there are, as far as that is known before a cluster is asked."""
-        asked = self.processes if self.ray is None else self.ray.workers
-        return asked or available_processors()
+        """How many workers there are, as far as is known before connecting to a cluster."""
+        requested = self.processes if self.ray is None else self.ray.workers
+        return requested or available_processors()
 
     @property
     def words(self) -> str:
@@ -47,17 +47,17 @@ class Engine:
         return self.words_for(self.workers)
 
     def words_for(self, number: int) -> str:
-        """Return the engine in words, with so many workers."""
+        """Return the engine in words, with this many workers."""
         noun = "worker" if self.ray is None else "Ray worker"
         return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def as_engine(value: Any) -> Engine | None:
-    """Return the engine that a value asks for; None: this process.
+    """Return the engine that a value requests; None: this process.
 
     Raises:
-        TypeError: It is of another type.
-        ValueError: It names an unknown engine, or has a wrong number.
+        TypeError: It has the wrong type.
+        ValueError: It names an unknown engine, or a number is out of range.
     """
     if value is None or isinstance(value, Engine):
         return value
@@ -81,7 +81,7 @@ def as_engine(value: Any) -> Engine | None:
 
 
 def _processes(settings: Any) -> Engine:
-    """Return the engine of local processes; a number is that of its workers."""
+    """Return the engine of local processes; a number means the number of workers."""
     given = settings if isinstance(settings, Mapping) else {"workers": settings}
     for key in given:
         if key not in _KEYS:
@@ -102,7 +102,7 @@ def as_bytes(size: Any) -> int:
     """Return a size as a number of bytes: `2GB`, `500 MB`, `1GiB`, or the number itself.
 
     Raises:
-        ValueError: It is not a size, or less than a worker itself needs.
+        ValueError: It is not a size, or is less than a worker itself needs.
     """
     must = "must be a size, like 2GB"
     if isinstance(size, bool) or not isinstance(size, (int, str)):
@@ -122,7 +122,7 @@ def as_bytes(size: Any) -> int:
 
 
 def words_of(engines: Mapping[str, Engine]) -> str:
-    """Return which steps run where, in words: "workflow and correct on 2 workers"."""
+    """Return in words which steps run where: "workflow and correct on 2 workers"."""
     steps: dict[Engine, list[str]] = {}
     for step, engine in engines.items():
         steps.setdefault(engine, []).append(step)
@@ -142,7 +142,7 @@ def available_processors() -> int:
 
 
 def runs_user_code(step: Any) -> bool:
-    """Return whether a step is the user's own Python, which an engine for all steps runs.
+    """Return whether a step is the user's own Python, and runs on an engine set for all steps.
 
     Built-in evaluators take microseconds, and judges and remote workflows only wait: they stay in
     the driver.

@@ -1,8 +1,8 @@
-"""How does a crew get its workers, and others for those that are lost?
+"""How does a crew start its workers, and replace those that are lost?
 
 Only a few workers start at a time, and a run begins with the first. Starting an interpreter and
-importing the user's modules takes a processor: of sixty workers started at once on two processors,
-none would be ready before minutes have passed.
+importing the user's modules takes a processor: if sixty workers started at once on two processors,
+none would be ready for minutes.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.crew_worker import CrewWorker
-from limpet.engines.messages import Line, Lost, Message, StartLine
+from limpet.engines.messages import Lost, Message, StartLine, WorkerLine
 from limpet.engines.packed_values import unpacked_error
 from limpet.engines.sent_steps import SentStep
 from limpet.errors import SetupError
 from limpet.text import one_line, text_of
 
-_FAILED_STARTS = 3  # in a row, then no more workers are started
+_FAILED_STARTS = 3  # in a row, after which no more workers are started
 _LONGEST_PAUSE_S = 5.0
-_SETTING_UP_S = 11.0  # a worker itself gives a set-up that nobody needs any more a second less
+_SETTING_UP_S = 11.0  # a second more than a worker allows a set-up that nobody needs
 _CLOSING_S = 10.0  # how long a retired worker has to close its steps
-_STARTING_S = 30.0  # a set-up that takes longer is mostly waiting: let the next worker start
+_STARTING_S = 30.0  # a longer set-up is mostly waiting: let the next worker start
 
 OnEvent = Callable[[str, dict[str, Any]], None]
-"""Called with an event of a worker: its name, and what there is to say."""
+"""Called with a worker's event: its name and its facts."""
 
 
 class Staffing:
@@ -34,13 +34,13 @@ class Staffing:
         size: How many there are.
         at_once: How many of them may be starting at a time.
         start: Starts one.
-        on_event: Told of workers that start or cannot be set up.
-        on_message: Called with each message of a worker.
+        on_event: Called when workers start, retire, or cannot be set up.
+        on_message: Called with each message from a worker.
         on_lost: Called when a worker is lost, to take back its cells.
 
     Attributes:
         workers: Those that run cells, or will.
-        is_closing: Whether the last step was closed, so that the workers end.
+        is_closing: Whether the last step is closed and the workers end.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class Staffing:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._starting = asyncio.Semaphore(at_once)
-        self._lines: set[Line] = set()  # also to workers that were given up, until they are gone
+        self._lines: set[WorkerLine] = (
+            set()
+        )  # also to workers that were given up, until they are gone
         self._steps: dict[str, SentStep] = {}
         self._plain: set[str] = set()  # steps of which a worker runs one cell at a time
         self._declared: dict[str, tuple[list[str], dict[str, str]]] = {}  # by steps that opened
@@ -81,10 +83,10 @@ class Staffing:
     # ---- steps ----------------------------------------------------------------------------------
 
     async def open(self, sent: SentStep) -> tuple[list[str], dict[str, str]]:
-        """Open a step in all workers; return when the first one has.
+        """Open a step in all workers; return when it is open in the first.
 
         Returns:
-            The secrets that the step declares there, and variables that it set.
+            The secrets the step declares in a worker, and the variables it set there.
 
         Raises:
             Exception: It cannot be opened in any worker.
@@ -110,7 +112,7 @@ class Staffing:
         secrets: list[str],
         variables: dict[str, str],
     ) -> None:
-        """Note that a step is open in a worker, or why it is not."""
+        """Record that a step is open in a worker, or why it is not."""
         if error is not None:
             self._failed(worker, unpacked_error(error))
             return
@@ -124,7 +126,7 @@ class Staffing:
         self._wake()
 
     async def close_step(self, name: str) -> None:
-        """Close a step in all workers, and end the workers with the last one."""
+        """Close a step in all workers. The last step ends the workers."""
         self._steps.pop(name, None)
         self.is_closing = not self._steps
         everyone = list(self.workers)
@@ -143,7 +145,7 @@ class Staffing:
                 await self._end()
 
     def closed(self, worker: CrewWorker, step: str) -> None:
-        """Note that a step is closed in a worker."""
+        """Record that a step is closed in a worker."""
         if (closing := worker.closing.pop(step, None)) is not None:
             closing.set_result(None)
 
@@ -159,7 +161,7 @@ class Staffing:
     # ---- starting -------------------------------------------------------------------------------
 
     async def _start(self, worker: CrewWorker, pause_s: float = 0.0) -> None:
-        """Start a worker, and open all steps in it."""
+        """Start a worker and open all steps in it."""
         if pause_s:
             await asyncio.sleep(pause_s)
         async with self._starting:
@@ -184,7 +186,7 @@ class Staffing:
         self._begin(self._start(worker, pause_s))
 
     def _failed(self, worker: CrewWorker, error: BaseException) -> None:
-        """Give up a worker in which a step cannot be opened; if it opens in none, that is an error.
+        """Give up a worker in which a step cannot be opened; fail the crew if it opens in none.
 
         One that works is enough: perhaps only one machine lacks something.
         """
@@ -202,7 +204,7 @@ class Staffing:
             self._break(error)
 
     def _tell_of_failures(self) -> None:
-        if self._declared:  # if it opens in none, the error of the run says so
+        if self._declared:  # if no step opens anywhere, the run raises the error instead
             while self._failures:
                 self._on_event("worker_failed", self._failures.pop(0))
 
@@ -213,11 +215,11 @@ class Staffing:
     # ---- workers for cells ----------------------------------------------------------------------
 
     async def worker_for(self, step: str, *, alone: bool = False) -> CrewWorker:
-        """Return the worker with the fewest cells, which has one more until `release`.
+        """Claim the worker with the fewest cells for one more, until `release`.
 
         Args:
             step: The step of the cell.
-            alone: Whether to wait until the worker has no other cell, and give it none meanwhile.
+            alone: Whether to reserve the worker, and wait until it has no other cell.
         """
         while True:
             worker = await self._claimed(step, alone=alone)
@@ -228,8 +230,8 @@ class Staffing:
             except BaseException:
                 self.release(worker, step, alone=True)
                 raise
-            # With the thread of an abandoned call beside it, it would not be alone.
-            if not (worker.is_lost or worker.is_leaving):
+            # Beside the thread of an abandoned call, the cell would not be alone.
+            if not (worker.is_lost or worker.is_retiring):
                 return worker
             self.release(worker, step, alone=True)
 
@@ -248,7 +250,7 @@ class Staffing:
             raise
 
     def release(self, worker: CrewWorker, step: str, *, alone: bool = False) -> None:
-        """Note that a worker has one cell less."""
+        """Record that a worker has one cell fewer."""
         worker.load -= 1
         worker.is_reserved &= not alone
         if step in self._plain:
@@ -270,7 +272,7 @@ class Staffing:
         return worker
 
     def _wake(self) -> None:
-        """Give workers to the cells that wait for one, the first come first."""
+        """Give workers to waiting cells, first come, first served."""
         served, self._waiting = self._waiting, deque()
         for step, alone, waiting in served:
             if waiting.done():  # it was cancelled
@@ -308,19 +310,19 @@ class Staffing:
         fresh = CrewWorker()
         self.workers.append(fresh)
         pause_s = 0.0
-        if not worker.completed:  # it did nothing: do not spin
+        if not worker.completed:  # it completed nothing: avoid a tight loop
             pause_s = min(_LONGEST_PAUSE_S, 0.1 * 2.0 ** min(self._failed_starts, 10))
         self._begin_start(fresh, pause_s)
 
     def retire(self, worker: CrewWorker, threads: int) -> None:
-        """Give no more cells to a worker in which threads of abandoned calls keep running.
+        """Replace a worker in which threads of abandoned calls keep running.
 
-        Nothing can end a thread. It may hold memory, locks and the interpreter for ever. So its
-        worker finishes the cells that it has, and is replaced.
+        Nothing can end a thread. It may hold memory, locks and the interpreter forever. So its
+        worker gets no more cells, finishes those it has, and is replaced.
         """
-        if worker.is_leaving or worker not in self.workers:
+        if worker.is_retiring or worker not in self.workers:
             return
-        worker.is_leaving = True
+        worker.is_retiring = True
         worker.wake()
         facts = {"worker": worker.name, "threads": int(threads), "cells": len(worker.cells)}
         self._on_event("worker_retired", facts)
@@ -333,7 +335,7 @@ class Staffing:
         if left := [future for future in closing if future is not None]:
             await asyncio.wait(left, timeout=_CLOSING_S)
         if worker.is_lost or worker.line is None:
-            return  # it is replaced already
+            return  # already replaced
         worker.is_lost = True
         worker.cancel_waits()
         if self.is_closing:
@@ -350,7 +352,7 @@ class Staffing:
 
 
 def _kill_late(workers: list[CrewWorker], step: str) -> None:
-    """End workers whose set-up goes on, and blocks their event loop, though nobody needs it."""
+    """End workers whose set-up blocks their event loop though nobody needs it."""
     for worker in workers:
         if step in worker.opening and worker.line is not None and not worker.is_lost:
             worker.line.kill("was killed because its set-up did not end")
@@ -358,8 +360,8 @@ def _kill_late(workers: list[CrewWorker], step: str) -> None:
 
 def _died_in_setup(worker: CrewWorker, lost: Lost) -> SetupError:
     error = SetupError(
-        f"the worker {worker.name} {lost.why} while it was being set up, the third in a row",
-        hint="run it without an engine to see why; finished results are kept",
+        f"the worker {worker.name} {lost.why} during set-up, the third in a row",
+        hint="run without an engine to see why; finished results are kept",
     )
     error.details = lost.details
     return error

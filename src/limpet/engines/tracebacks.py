@@ -1,12 +1,12 @@
 """Where in the user's code did it fail?
 
 A traceback as Python prints it, without the frames of limpet, the standard library and installed
-packages, unless there are no others: the reader looks for a line of their own.
+packages, unless there are no others: readers look for a line of their own.
 
 It is recorded for every failure, and exceptions are hostile: recursion gives thousands of frames, a
-message may be a whole response, attributes may be overridden. So everything is bounded, attributes
-are read past overrides, and formatting never raises. Source lines may contain hard-coded keys:
-literals that look like keys are left out. The caller masks secrets that are known by value.
+message may be an entire response, attributes may be overridden. So everything is bounded,
+attributes are read past overrides, and formatting never raises. Source lines may contain hard-coded
+keys: literals that look like keys are left out. The caller masks secrets known by value.
 """
 
 import itertools
@@ -48,7 +48,7 @@ logger = logging.getLogger("limpet.run")
 
 
 class logging_failure:  # noqa: N801 - used like a function; a generator would take three times as long
-    """Call a user's hook in this context: an exception in it is logged, and costs no result.
+    """Call a user's hook in this context: an exception is logged, and no result is lost.
 
     Args:
         hook: The hook, or its name in the log.
@@ -138,7 +138,7 @@ class _Formatter:
             yield f'  File "{file}", line {line}, in {name}'
             if source:
                 yield f"    {source}"
-        message = _cut(text_of(error), _MOST_MESSAGE)
+        message = _shortened(text_of(error), _MOST_MESSAGE)
         yield f"{type(error).__name__}: {message}" if message else type(error).__name__
         yield from _notes(error)
         if isinstance(error, BaseExceptionGroup):
@@ -171,7 +171,7 @@ def _notes(error: BaseException) -> Iterator[str]:
     if isinstance(notes, list):
         for note in notes[:_MOST_NOTES]:
             if isinstance(note, str):
-                yield _cut(note, _MOST_MESSAGE)
+                yield _shortened(note, _MOST_MESSAGE)
 
 
 # ---- frames --------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _source_line(frame: FrameType, line: int) -> tuple[str, int, str, str]:
         _relative_path(code.co_filename),
         line,
         code.co_qualname,
-        _without_secrets(_cut(source, _MOST_LINE)),
+        _without_secrets(_shortened(source, _MOST_LINE)),
     )
 
 
@@ -248,8 +248,8 @@ def _without_secrets(source: str) -> str:
 # ---- bounds --------------------------------------------------------------------------------------
 
 
-def _cut(text: str, most: int) -> str:
-    """Return the beginning of a text, cut between words: masking misses half a secret."""
+def _shortened(text: str, most: int) -> str:
+    """Return a text shortened between words: masking would miss half a secret."""
     if len(text) <= most:
         return text
     words = re.match(r".*\s", text[:most], re.DOTALL)
@@ -266,6 +266,6 @@ def _bounded(lines: list[str]) -> str:
 
 
 def _fitting(lines: list[str]) -> list[str]:
-    """Return as many of the first lines as fit into half the text."""
+    """Return the first lines that fit into half the text."""
     ends = itertools.accumulate(len(line) + 1 for line in lines)
     return lines[: sum(end <= _MOST_CHARACTERS // 2 for end in ends)]

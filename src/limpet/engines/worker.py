@@ -1,8 +1,8 @@
-"""A worker process: reads what the driver says from one pipe, and answers on another.
+"""What does a worker process do?
 
-It ends when the driver does, whatever its own code is doing: a thread looks at the pipe and at the
-parent's id. That thread also shows that the process is alive: the driver kills one that is stopped,
-or whose interpreter is stuck.
+It reads the driver's messages from one pipe and answers on another. It ends when the driver does,
+whatever its own code is doing: a thread watches the parent's id. That thread also shows that the
+process is alive: the driver kills a process that is stopped, or whose interpreter is stuck.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ from limpet.executors.loops import ending_forked_children
 
 ALIVE_EVERY_S = 0.5
 _PARENT_EVERY_S = 0.25
-_STACK_BYTES = 4 * 2**20  # the usual 8 MB would count as used; 2 MB overflow in 3.12 and 3.13
+_STACK_BYTES = 4 * 2**20  # the usual 8 MB count towards the limit; 2 MB overflow in 3.12, 3.13
 
 
 class Served(Protocol):
-    """What a worker process does: a bench, or a gateway to other machines."""
+    """Handles messages in a worker process: a bench, or a gateway to other machines."""
 
-    def hear(self, message: Message) -> None: ...
+    def receive(self, message: Message) -> None: ...
     def ping(self) -> Message | None: ...
     def flush(self) -> None: ...
 
@@ -57,7 +57,7 @@ class Pipe:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._pid = os.getpid()
-        # A finalizer may print while this thread is sending: its frame follows.
+        # A finalizer may print while this thread is sending: its frame goes next.
         self._lock = threading.RLock()
         self._frames: deque[bytes] = deque()
         self._is_sending = False
@@ -90,7 +90,7 @@ class Pipe:
 
 
 def end_at_once() -> NoReturn:
-    """End this process and what it started."""
+    """End this process and its children."""
     with contextlib.suppress(OSError):
         if os.getpgrp() == os.getpid():
             os.killpg(os.getpid(), signal.SIGKILL)
@@ -98,7 +98,7 @@ def end_at_once() -> NoReturn:
 
 
 class _Down(asyncio.Protocol):
-    """Hears what the driver says."""
+    """Receives the driver's messages."""
 
     def __init__(self, bench: Served, ended: asyncio.Event) -> None:
         self._frames = Frames(unpacked_from_driver)
@@ -110,20 +110,20 @@ class _Down(asyncio.Protocol):
             if message[0] == END:
                 self._ended.set()
             else:
-                self._bench.hear(message)
+                self._bench.receive(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         end_at_once()
 
 
-class Output(io.BufferedIOBase):
-    """What standard output or error of a worker writes to: the driver writes it where its own goes.
+class OutputStream(io.BufferedIOBase):
+    """Sends a worker's standard output or error to the driver, which prints it.
 
-    A process that the user's code forked has its own: only a worker itself may write to its pipe.
+    A fork of the worker writes to the file descriptor: only the worker itself may use its pipe.
 
-    It is no `io.BufferedWriter`, whose lock a fork inherits from a thread that is printing, and
-    which nobody then lets go of: Python helps only its own standard output and error.
+    This is no `io.BufferedWriter`: a fork would inherit its lock from a thread that is printing,
+    and nothing would release it. Python handles that only for its own standard streams.
     """
 
     def __init__(self, name: str, pipe: Pipe, fd: int) -> None:
@@ -145,21 +145,21 @@ class Output(io.BufferedIOBase):
         return os.isatty(self._fd)
 
     def write(self, data: Any) -> int:
-        whole = bytes(data)
+        written = bytes(data)
         if not self._pipe.is_ours():
-            rest = memoryview(whole)
+            rest = memoryview(written)
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
-            return len(whole)
+            return len(written)
         with self._lock:
-            if text := self._decoder.decode(whole):
+            if text := self._decoder.decode(written):
                 self._pipe.send([packed((TEXT, self._stream, text))])
-        return len(whole)
+        return len(written)
 
 
 def stream(name: str, pipe: Pipe, fd: int) -> io.TextIOWrapper:
-    """Return standard output or error of a worker."""
-    output = Output(name, pipe, fd)
+    """Return a worker's standard output or error."""
+    output = OutputStream(name, pipe, fd)
     return io.TextIOWrapper(output, "utf-8", "backslashreplace", line_buffering=True)
 
 
@@ -184,21 +184,21 @@ class LogHandler(logging.Handler):
 def main(
     serve: str, down: int, up: int, crash: int, begun: int, parent: int, memory: int, level: int
 ) -> None:
-    """Serve the driver until it says so, or is gone.
+    """Serve the driver until it ends this process, or is gone.
 
     Args:
-        serve: What hears the driver: the name of a class like `Bench`.
+        serve: The class that handles the driver's messages, such as `Bench`, by name.
         down: The pipe from the driver.
         up: The pipe to the driver.
-        crash: The pipe that tells where the code was when a signal ended this process.
-        begun: A page of memory that the driver sees, for the cell that began last; -1: none.
-        parent: The driver's process.
+        crash: The pipe for the stacks if a signal ends this process.
+        begun: A page of memory shared with the driver, for the cell that began last; -1: none.
+        parent: The driver's process id.
         memory: How many bytes this process may use; 0: any number.
-        level: The driver's level of logging.
+        level: The driver's logging level.
     """
     for fd in (down, up, crash, *([begun] if begun >= 0 else [])):
         os.set_inheritable(fd, False)  # noqa: FBT003 - its argument
-    # The driver decides when to stop. Not SIG_IGN: what the user's code starts would inherit that.
+    # The driver decides when to stop. Not SIG_IGN: child processes would inherit that.
     signal.signal(signal.SIGINT, lambda *_: None)
     os.set_blocking(crash, False)  # many threads fill the pipe, and nobody reads it yet
     faulthandler.enable(crash)
@@ -242,7 +242,7 @@ async def _serve(
 
 
 def _live(pipe: Pipe, parent: int, bench: Served) -> None:
-    """Show signs of life, tell what blocks the loop, and end with the driver."""
+    """Show signs of life, report what blocks the loop, and end with the driver."""
     shown = time.monotonic()
     while True:
         time.sleep(_PARENT_EVERY_S)
@@ -256,16 +256,16 @@ def _live(pipe: Pipe, parent: int, bench: Served) -> None:
 
 
 def _release_shared_memory() -> None:
-    """Have the tracker of `multiprocessing` remove what the user's code left.
+    """Have the tracker of `multiprocessing` remove shared memory that user code left.
 
-    It does so when this process has ended, but then it is killed with the rest of the group.
+    It would do so after this process has ended, but by then it is killed with the group.
     """
     if (trackers := sys.modules.get("multiprocessing.resource_tracker")) is not None:
         trackers._resource_tracker._stop()  # noqa: SLF001 - there is no other way
 
 
 def _limit_memory(memory: int) -> None:
-    """Let the system refuse this process more memory."""
+    """Limit this process's memory."""
     import resource  # noqa: PLC0415 - not everywhere
 
     threading.stack_size(_STACK_BYTES)

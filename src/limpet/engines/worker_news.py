@@ -1,8 +1,8 @@
-"""What does a crew do when a worker says something of its cells, or falls silent?
+"""What does a crew do when a worker sends a message, or falls silent?
 
-A cell's time runs only while the cell does. It stands still until its worker begins it, and while
-another cell blocks the worker; a silent worker may be blocked by the cell that it began last. A
-worker that shows no sign of life at all is killed.
+A cell's clock runs only while the cell does. It is stopped until its worker begins it, and while
+another cell blocks the worker; a silent worker may be blocked by the cell it began last. A worker
+that shows no sign of life at all is killed.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.engines.crew_worker import CrewCell, CrewWorker
-from limpet.engines.leave_elsewhere import Desk
 from limpet.engines.messages import (
     ANSWER,
     ASK,
@@ -31,19 +30,20 @@ from limpet.engines.messages import (
     Returned,
 )
 from limpet.engines.outbox import as_reads
+from limpet.engines.remote_permits import Desk
 from limpet.engines.staffing import Staffing
 from limpet.fingerprints.files.audit_hook import replay
 
 SILENCE_S = 15.0
 """How long a worker may show no sign of life."""
 _LOOK_EVERY_S = 0.5
-_QUIET_S = 1.0  # then the time of its cells stands still, but for the last
+_QUIET_S = 1.0  # then the clocks of its cells stop, except the last one's
 
 logger = logging.getLogger("limpet.engines")
 
 
 class WorkerNews:
-    """Hears the workers of a crew.
+    """Handles the messages of a crew's workers.
 
     Args:
         staffing: The workers.
@@ -55,13 +55,13 @@ class WorkerNews:
         self._loop = asyncio.get_running_loop()
         self._looked_at = self._loop.time()
         self._watch = self._loop.call_later(_LOOK_EVERY_S, self._look)
-        self._hearing: dict[str, Callable[..., None]] = {
+        self._handlers: dict[str, Callable[..., None]] = {
             DONE: self._done,
             BEGUN: self._begun,
             BLOCKED: self._blocked,
             FREE: self._free,
             HUNG: staffing.retire,
-            ASK: self._asked,
+            ASK: self._question,
             READS: self._replay,
             OPENED: staffing.opened,
             CLOSED: staffing.closed,
@@ -70,30 +70,28 @@ class WorkerNews:
         }
 
     def attribute(self, step: str) -> None:
-        """Attribute what the set-up of a step reads in a worker to this context."""
+        """Attribute files that a step's set-up reads in a worker to this context."""
         self._contexts[step] = contextvars.copy_context()
 
     def close(self) -> None:
         self._watch.cancel()
 
-    def hear(self, worker: CrewWorker, message: Message) -> None:
-        """Take a message of a worker."""
+    def receive(self, worker: CrewWorker, message: Message) -> None:
+        """Handle a message from a worker."""
         if worker.is_lost:
             return  # given up: its cells run elsewhere
         worker.heard_at = self._loop.time()
         if worker.is_quiet:
             worker.is_quiet = False
             self._free(worker)
-        if (hear := self._hearing.get(message[0])) is None:
+        if (handle := self._handlers.get(message[0])) is None:
             return
         try:
-            hear(worker, *message[1:])
-        except Exception as error:  # a worker that was taken over must not hold up the run
-            logger.warning(
-                "%s sent %r, which makes no sense", worker.name, message[0], exc_info=True
-            )
+            handle(worker, *message[1:])
+        except Exception as error:  # a worker that was taken over must not block the run
+            logger.warning("%s sent an invalid %r", worker.name, message[0], exc_info=True)
             if worker.line is not None:
-                worker.line.kill(f"was killed because its message makes no sense: {error}")
+                worker.line.kill(f"was killed because it sent an invalid message: {error}")
 
     # ---- cells ----------------------------------------------------------------------------------
 
@@ -101,7 +99,7 @@ class WorkerNews:
         for number in numbers:
             if (cell := worker.cells.get(number)) is not None and cell.begun_at is None:
                 cell.begun_at = self._loop.time()
-                cell.leave.resume()
+                cell.permits.resume()
 
     def _done(self, worker: CrewWorker, ended: list[Any]) -> None:
         now = self._loop.time()
@@ -112,51 +110,51 @@ class WorkerNews:
                 continue
             worker.completed += 1
             cell.done.set_result(returned)
-            # Its time is what the worker says: news of its beginning may come with its end.
-            waited_s = cell.leave.waited_s(now) - cell.waited_s
-            cell.leave.resume(now - cell.sent_at - waited_s - max(0.0, returned.seconds))
+            # The worker's time is used: the message that it began may arrive with its result.
+            waited_s = cell.permits.waited_s(now) - cell.waited_s
+            cell.permits.resume(now - cell.sent_at - waited_s - max(0.0, returned.seconds))
 
-    def _asked(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
+    def _question(self, worker: CrewWorker, number: int, question: int, *more: Any) -> None:
         cell = worker.cells.get(number)
         if cell is None:
             return
         if cell.desk is None:
             cell.desk = cell.context.run(Desk, lambda *answer: _answer(worker, *answer))
-        cell.context.run(cell.desk.hear, question, *more)
+        cell.context.run(cell.desk.receive, question, *more)
 
     def _replay(self, worker: CrewWorker, of: int | str, reported: list[Any]) -> None:
-        """Record what a cell read, or a step's set-up, or an import, as if it happened here."""
+        """Record files read by a cell, a step's set-up, or an import, as if read here."""
         reads = as_reads(reported)
         if isinstance(of, str):
             context = self._contexts.get(of) or contextvars.Context()
         elif (cell := worker.cells.get(of)) is not None:
             context = cell.context
-        else:  # a task that outlived its cell: it counts for all
+        else:  # a task that outlived its cell: attribute it to all
             context, reads = contextvars.Context(), [read._replace(by=None) for read in reads]
         context.copy().run(replay, reads)
 
     # ---- what blocks a worker -------------------------------------------------------------------
 
     def _blocked(self, worker: CrewWorker, number: int) -> None:
-        """Stop the time of the others while a cell blocks the loop of its worker."""
+        """Stop the clocks of the others while a cell blocks its worker's loop."""
         worker.paused = [cell for at, cell in worker.cells.items() if at != number != 0]
         for cell in worker.paused:
-            cell.leave.pause()
+            cell.permits.pause()
         self._begun(worker, [number])  # it could not say so itself
         if number in worker.cells:
-            worker.cells[number].leave.resume()
+            worker.cells[number].permits.resume()
 
     def _free(self, worker: CrewWorker) -> None:
         for cell in worker.paused:
             if cell.worker is worker and cell.begun_at is not None:
-                cell.leave.resume()
+                cell.permits.resume()
         worker.paused = []
 
     def _look(self) -> None:
         """Kill workers that show no sign of life."""
         self._watch = self._loop.call_later(_LOOK_EVERY_S, self._look)
         now = self._loop.time()
-        was_away = now - self._looked_at > 4 * _LOOK_EVERY_S  # what they said is not read yet
+        was_away = now - self._looked_at > 4 * _LOOK_EVERY_S  # their messages are still unread
         self._looked_at = now
         for worker in list(self._staffing.workers):
             if worker.line is None or worker.is_lost:
@@ -171,20 +169,20 @@ class WorkerNews:
                 )
 
     def _quiet(self, worker: CrewWorker, number: int) -> None:
-        """Stop the time of the others while a worker is silent: its last cell may be the reason."""
+        """Stop the clocks of the others while a worker is silent: its last cell may block it."""
         if not worker.is_quiet and number in worker.cells:
             worker.is_quiet = True
             self._blocked(worker, number)
 
 
 def give_up(cell: CrewCell, now: float) -> None:
-    """Stop the time of a cell whose worker is lost; its time there does not count."""
-    waited_s = cell.leave.waited_s(now) - cell.waited_s  # it may have stood still there before
-    cell.leave.resume(now - cell.sent_at - waited_s)
-    cell.leave.pause()
+    """Stop the clock of a cell whose worker is lost, and discard its time there."""
+    waited_s = cell.permits.waited_s(now) - cell.waited_s  # its clock may have been stopped there
+    cell.permits.resume(now - cell.sent_at - waited_s)
+    cell.permits.pause()
 
 
-def _answer(worker: CrewWorker, question: int, granted: bool) -> None:  # noqa: FBT001 - as asked
+def _answer(worker: CrewWorker, question: int, granted: bool) -> None:  # noqa: FBT001 - the answer
     if worker.line is not None and not worker.is_lost:
         worker.line.send([(ANSWER, question, granted)])
 
@@ -194,7 +192,7 @@ def _logged(_: CrewWorker, name: str, level: int, text: str) -> None:
 
 
 def _printed(_: CrewWorker, stream: str, text: str) -> None:
-    """Write what a worker printed where this process prints."""
+    """Print a worker's output in this process."""
     into = sys.stdout if stream == "stdout" else sys.stderr
     if into is None:
         return
@@ -202,4 +200,4 @@ def _printed(_: CrewWorker, stream: str, text: str) -> None:
         into.write(text)
         into.flush()
     except (OSError, ValueError):  # closed, or a full disk: not the cell's fault
-        logger.debug("could not write what a worker printed", exc_info=True)
+        logger.debug("could not print a worker's output", exc_info=True)

@@ -14,7 +14,7 @@ from limpet.evaluators.model_evaluator import models_of
 from limpet.evaluators.protocol import Evaluator, Scored, checked_name
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import model_name
-from limpet.pacing.leave import Leave, current_leave, take_leave
+from limpet.pacing.permits import Permits, current_permits, use_permits
 from limpet.shapes import Output, Scale, Score
 from limpet.usage import Plain, Receipts, current_receipts, plain_usage, receipts_in, total_usage
 
@@ -56,7 +56,7 @@ class _Call:
 
     texts: tuple[str, ...]
     done: asyncio.Future[Embedded]
-    leave: Leave
+    permits: Permits
     cell: Receipts
     lost: Receipts = field(default_factory=list)
 
@@ -73,7 +73,7 @@ class EmbeddingBatches:
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """Return the vectors of some texts."""
         loop = asyncio.get_running_loop()
-        call = _Call(tuple(texts), loop.create_future(), current_leave(), current_receipts())
+        call = _Call(tuple(texts), loop.create_future(), current_permits(), current_receipts())
         self._calls.append(call)
         if len(self._calls) >= _MOST_CALLS:
             self._flush()
@@ -102,9 +102,9 @@ class EmbeddingBatches:
             task.add_done_callback(self._sending.discard)
 
     async def _send(self, calls: Sequence[_Call]) -> None:
-        take_leave(leave := Leave())  # the request belongs to no single cell
+        use_permits(permits := Permits())  # the request belongs to no single cell
         for call in calls:
-            call.leave.share(leave)
+            call.permits.share(permits)
         with receipts_in([]) as receipts:  # nor does what it uses
             try:
                 await self._answer(calls)

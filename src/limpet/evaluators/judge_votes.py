@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from limpet.errors import EndpointDownError, PermanentError, QuotaExhaustedError, SetupError
-from limpet.pacing.leave import current_leave
+from limpet.pacing.permits import current_permits
 from limpet.shapes import Score
 
 # ---- How is each call of a judge kept, so that no vote is paid for twice? -----------------------
@@ -110,7 +110,7 @@ async def _to_its_end(vote: Awaitable[T]) -> T:
     except PermanentError:
         raise
     except Exception:
-        current_leave().give_up_waiting()
+        current_permits().give_up_waiting()
         raise
 
 

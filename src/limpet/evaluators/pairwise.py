@@ -18,7 +18,7 @@ from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, Qu
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Reply
-from limpet.pacing.leave import asks_for_each_call
+from limpet.pacing.permits import asks_for_each_call
 from limpet.shapes import Output, Scale, Score
 from limpet.templates import value_as_text
 

@@ -37,11 +37,11 @@ from limpet.arguments import (
 )
 from limpet.executors.details import UNSET, ExecutionDetails, Finished, InputT, OutputT, Unset
 from limpet.executors.dispatch import STOP_GRACE_S, Dispatch
-from limpet.executors.inputs import NO_SINK, Inputs, OrderedResults, Sink, open_inputs
+from limpet.executors.inputs import NO_SINK, InputSource, OrderedResults, Sink, open_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from limpet.executors.options import CostOf, Settings, SlowStart
-from limpet.executors.progress import Hooks, OnAttempt, OnComplete, Progress
+from limpet.executors.progress import Hooks, OnAttempt, OnComplete, ProgressReporter
 from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
@@ -159,7 +159,9 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.quiet = False  # a step of a run: the run reports failures, by their items
         self.mask: Mask | None = None  # further secrets that messages must not show
         self._settings = self._make_settings()
-        self._latest = Dispatch(self._settings, Inputs(()), NO_SINK, Progress(None, 0))  # idle
+        self._latest = Dispatch(
+            self._settings, InputSource(()), NO_SINK, ProgressReporter(None, 0)
+        )  # idle
 
     def _make_settings(self) -> Settings:
         limit = self.max_concurrency if self.concurrency == "auto" else self.concurrency
@@ -192,7 +194,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     # ---- running ------------------------------------------------------------------------
 
     async def execute(
-        self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT] | InputSource
     ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
         """Run the function over all inputs. Outputs and details are in input order.
 
@@ -209,7 +211,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         return results.in_order()
 
     def run(
-        self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT] | InputSource
     ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
         """Run `execute` and wait for it, even if an event loop is already running.
 
@@ -267,7 +269,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
                 await run.close()
         run.raise_input_error()
 
-    async def drain(self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs) -> None:
+    async def drain(self, inputs: Iterable[InputT] | AsyncIterable[InputT] | InputSource) -> None:
         """Run the function over all inputs, and keep no results: `on_complete` sees each."""
         await self._conduct(self._dispatch(open_inputs(inputs), NO_SINK))
 
@@ -279,9 +281,9 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     @property
     def in_progress(self) -> int:
-        """How many inputs of the latest run are begun and not done, their hooks included.
+        """How many inputs of the latest run are begun and not done, including their hooks.
 
-        Calls that wait for their last try at the end of the run are left out.
+        Inputs deferred to the end of the run are excluded.
         """
         return self._latest.in_progress()
 
@@ -297,11 +299,11 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         return self._latest.cancel(index)
 
     def start_slowly(self, most: int, retried: int, seconds: float) -> None:
-        """Start each run with a few calls, which show whether the function works at all.
+        """Start each run with a few calls, to see whether the function works at all.
 
         Until `full_speed`, at most `most` inputs are in progress (in flight, waiting for a retry,
-        or finished and in `on_complete`), and at most `retried` of those that failed are retried.
-        It also ends `seconds` after the first call, as long as fewer than `retried` inputs failed.
+        or finished and in `on_complete`), and at most `retried` failed inputs are retried. It also
+        ends `seconds` after the first call if fewer than `retried` inputs have failed.
         """
         self._settings = replace(self._settings, slow_start=SlowStart(most, retried, seconds))
 
@@ -341,8 +343,10 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     # ---- internals --------------------------------------------------------------------------
 
-    def _dispatch(self, inputs: Inputs, sink: Sink) -> Dispatch:
-        progress = Progress(self.tqdm_bar_format, inputs.total, quiet=self.quiet, mask=self.mask)
+    def _dispatch(self, inputs: InputSource, sink: Sink) -> Dispatch:
+        progress = ProgressReporter(
+            self.tqdm_bar_format, inputs.total, quiet=self.quiet, mask=self.mask
+        )
         self._latest = Dispatch(self._settings, inputs, sink, progress)
         return self._latest
 

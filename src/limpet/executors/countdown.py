@@ -5,8 +5,8 @@ timers are due at once, and they fire before the first socket is read. Answers t
 would be discarded as late, and paid for again.
 
 A timer that fires late shows that the loop was suspended. So a deadline is checked shortly before
-it and when it is reached; if the loop was suspended at that moment, the deadline is postponed so
-that answers already received are read first. It is not postponed twice in a row, or a loop that is
+it and when it is reached; if the loop was suspended at that moment, the deadline is postponed and
+answers already received are read first. It is not postponed twice in a row, or a loop that is
 always late would have no deadlines at all.
 """
 

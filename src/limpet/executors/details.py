@@ -1,4 +1,4 @@
-"""What happened to one input? Its call, its attempts, and how it ended."""
+"""What happened to one input: its attempts, and how it ended?"""
 
 import asyncio
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from limpet.executors.countdown import Countdown
 from limpet.pacing.aimd import now
-from limpet.pacing.leave import Leave
+from limpet.pacing.permits import Permits
 from limpet.pacing.signals import FailureKind
 
 InputT = TypeVar("InputT")
@@ -92,13 +92,13 @@ class Cancelled(Enum):
     STOP = "stop"
 
 
-class Call:
+class InputState:
     """One input on its way through the run, across all its attempts.
 
     Attributes:
         mistakes: Attempts that failed because of a mistake in the code.
-        refusals: Refusals that are the call's own fault.
-        seen_completed: How many calls the run had completed when this one first failed; -1: it
+        refusals: Refusals that are the input's own fault.
+        seen_completed: How many inputs the run had completed when this one first failed; -1: it
             has not failed.
         deferred: Whether it is in its second pass.
     """
@@ -143,24 +143,24 @@ class Attempt:
 
     __slots__ = (
         "begun",
-        "call",
         "cancelled",
         "error",
         "grace",
         "index",
         "kind",
-        "leave",
         "number",
+        "permits",
         "retry_in",
         "seconds",
         "started_at",
+        "state",
         "task",
     )
 
-    def __init__(self, call: Call, number: int, started_at: float, leave: Leave) -> None:
-        self.call = call
-        self.leave = leave
-        self.index = call.index
+    def __init__(self, state: InputState, number: int, started_at: float, permits: Permits) -> None:
+        self.state = state
+        self.permits = permits
+        self.index = state.index
         self.number = number
         self.started_at = started_at
         self.seconds: float | None = None
@@ -175,7 +175,7 @@ class Attempt:
     @property
     def input(self) -> Any:
         """The input this attempt is for."""
-        return self.call.input
+        return self.state.input
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,20 @@
-"""Which call starts next?
+"""Which attempt starts next?
 
-A Dispatch is one run of an AsyncExecutor. Any of these may let a call start: an attempt settles,
+A Dispatch is one run of an AsyncExecutor. Any of these may let an attempt start: another settles,
 an input arrives, a wait ends, the pacer issues a ticket, the target changes.
 
 What does not work. A loop that waits for whichever comes first needs a task and a wake-up for each
 of them, and polls for the rest.
 
-What we do. Every one of these events calls `pump`, which starts all calls that may start and ends
-the run when none are left. Nothing polls, and the run ends in the same turn of the event loop as
-its last call. User code (hooks, eager tasks) can call back into `pump`; it is re-entrant by noting
-the request and looping. This is one class because every part reads and writes that one state.
+What we do. Every one of these events calls `pump`, which starts all that may start and ends the run
+when nothing is left. Nothing polls, and the run ends in the same turn of the event loop as its last
+attempt. User code (hooks, eager tasks) can call back into `pump`: a nested call only sets a flag,
+and the outer one loops. This is one class because every part reads and writes the same state.
 
-What the run holds (ready, waiting, in flight, fetched ahead, finished but not handed over) stays
-within five times the concurrency: an input is taken only when there is room.
+The run holds at most five times the concurrency (ready, waiting, in flight, fetched ahead, finished
+but not handed over): an input is taken only when there is room.
 
-Still open. The bound counts calls, not bytes: large inputs can still fill the memory.
+Still open. The bound is in inputs, not bytes: large inputs can still fill the memory.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from typing import Any
 
 from limpet.executors import settlement
 from limpet.executors.countdown import Countdown
-from limpet.executors.details import Attempt, Call, Cancelled, Finished
+from limpet.executors.details import Attempt, Cancelled, Finished, InputState
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
-from limpet.executors.gate import CallQueue, Gate
-from limpet.executors.inputs import NO_SINK, NOTHING, Inputs, Sink
+from limpet.executors.gate import PacerGate, RetryQueue
+from limpet.executors.inputs import NO_SINK, NOTHING, InputSource, Sink
 from limpet.executors.options import FirstCalls, Settings
-from limpet.executors.progress import HookRunner, Progress
+from limpet.executors.progress import HookRunner, ProgressReporter
 from limpet.executors.settlement import Action, Decision, Settlement
 from limpet.pacing.pacer import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""
-_LOOK_AGAIN_S = 0.5  # at what waits for an endpoint that is down
+_LOOK_AGAIN_S = 0.5  # between two looks for attempts that wait for an endpoint that is down
 
 
 class Dispatch:
@@ -50,7 +50,9 @@ class Dispatch:
 
     ended: asyncio.Future[None]
 
-    def __init__(self, settings: Settings, inputs: Inputs, sink: Sink, progress: Progress) -> None:
+    def __init__(
+        self, settings: Settings, inputs: InputSource, sink: Sink, progress: ProgressReporter
+    ) -> None:
         self.stop_reason: Exception | None = None
         self.flight = Flight(
             settings.function, settings.timeout_s, self._settle, progress.say_abandoned
@@ -60,9 +62,9 @@ class Dispatch:
         self._sink = sink
         self._progress = progress
         self._hooks = HookRunner(progress, self._pump_next)
-        self._gate = Gate(settings, self._start, self.pump, progress)
+        self._gate = PacerGate(settings, self._start, self.pump, progress)
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
-        self._queue = CallQueue(self.pump)
+        self._queue = RetryQueue(self.pump)
         self._taken = 0
         self._most_held = 5 * settings.concurrency
         self._stopping = self._paused = False
@@ -132,15 +134,15 @@ class Dispatch:
             raise self._inputs.error
 
     def cancel(self, index: int) -> bool:
-        """Fail one call that is in flight, waiting or ready. Returns whether it was."""
+        """Fail one input that is in flight, waiting or ready. Returns whether it was."""
         if self.flight.cancel(index, Cancelled.REQUEST):
             return True
-        call = self._queue.remove(index) or self._gate.remove(index)
-        if call is None:
+        state = self._queue.remove(index) or self._gate.remove(index)
+        if state is None:
             return False
         error = settlement.cancelled_on_request(index)
-        call.details.log_exception(error)
-        self._carry_out(call, Decision(Action.FAIL, error, on_request=True))
+        state.details.log_exception(error)
+        self._carry_out(state, Decision(Action.FAIL, error, on_request=True))
         self.pump()
         return True
 
@@ -159,8 +161,8 @@ class Dispatch:
     # ---- starting -----------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Start all calls that may start; end the run when none are left."""
-        # Hooks and eager tasks can call this again. While an attempt is being settled, its call is
+        """Start all attempts that may start; end the run when nothing is left."""
+        # Hooks and eager tasks can call this again. While an attempt is being settled, its input is
         # neither in flight nor queued, so the run would look finished; and a nested pump recurses.
         if self._settling or self._pumping:
             self._pump_again = True
@@ -192,21 +194,21 @@ class Dispatch:
         while not (self._stopping or self._paused or self._gate.waiting):
             if len(self.flight.attempts) >= self._target():
                 return
-            # A retry, a new input, or a call that was put last.
-            call = self._queue.pop() or self._take() or self._queue.pop_last()
-            if call is None:
+            # A retry, a new input, or an input that was put last.
+            state = self._queue.pop() or self._take() or self._queue.pop_last()
+            if state is None:
                 return
             if self._settings.pacer is None:
-                self._start(call, None)
+                self._start(state, None)
             else:
-                self._gate.admit(call, self._settings.pacer)
+                self._gate.admit(state, self._settings.pacer)
 
     def _target(self) -> int:
         controller = self._settings.controller
         return self._settings.concurrency if controller is None else controller.target_concurrency
 
-    def _start(self, call: Call, ticket: Ticket | None) -> None:
-        attempt = self.flight.start(call, ticket)
+    def _start(self, state: InputState, ticket: Ticket | None) -> None:
+        attempt = self.flight.start(state, ticket)
         self._hooks.call(self._settings.hooks.on_attempt_start, attempt)
 
     def _pump_soon(self) -> None:
@@ -240,8 +242,8 @@ class Dispatch:
             self._queue.release_all()
             self.pump()
 
-    def _take(self) -> Call | None:
-        """Return a call for the next input, if there is one and there is room for it."""
+    def _take(self) -> InputState | None:
+        """Take the next input, if there is one and there is room for it."""
         if not self._inputs.fetched and not self._has_room():
             return None
         # While the pacer only probes, a new input may be the one that passes.
@@ -251,12 +253,12 @@ class Dispatch:
         taken = self._inputs.take()
         if taken is NOTHING:
             return None
-        call = Call(self._inputs.number(self._taken), taken)
+        state = InputState(self._inputs.number(self._taken), taken)
         self._taken += 1
         if limits:
             self._first_calls.took()
-        self._sink.take(call)
-        return call
+        self._sink.take(state)
+        return state
 
     # ---- settling -----------------------------------------------------------------------
 
@@ -268,16 +270,16 @@ class Dispatch:
                 attempt.retry_in = None
             self._hooks.call(self._settings.hooks.on_attempt_end, attempt)
             if decision.action is Action.COMPLETE:
-                self._finish(attempt.call, value, None)
+                self._finish(attempt.state, value, None)
             else:
-                self._carry_out(attempt.call, decision)
+                self._carry_out(attempt.state, decision)
         except BaseException as bug:  # noqa: BLE001 - the run raises it instead of hanging
             self._crash(bug)
         finally:
             self._settling = outer
         self.pump()
 
-    def _carry_out(self, call: Call, decision: Decision) -> None:
+    def _carry_out(self, state: InputState, decision: Decision) -> None:
         error = decision.error
         if decision.action is Action.CRASH:
             self._crash(error or AssertionError("a crash has a reason"))
@@ -286,43 +288,43 @@ class Dispatch:
         elif decision.action is Action.STOP:
             self._stop(error, grace_s=STOP_GRACE_S)
         elif decision.action is Action.FAIL:
-            self._fail(call, error, decision)
+            self._fail(state, error, decision)
         elif not self._stopping:
-            self._retry(call, error, decision)
+            self._retry(state, error, decision)
 
-    def _retry(self, call: Call, error: Exception, decision: Decision) -> None:
-        self._progress.say_retry(call, error, decision.wait_s)
-        self._first_calls.failed(call.index)
-        if decision.defer and self._queue.defer(call):
-            self._retry_another(call.index)
+    def _retry(self, state: InputState, error: Exception, decision: Decision) -> None:
+        self._progress.say_retry(state, error, decision.wait_s)
+        self._first_calls.failed(state.index)
+        if decision.defer and self._queue.defer(state):
+            self._retry_another(state.index)
         elif self._gate.blocked:
-            # Let another call probe: it may be only this one that cannot pass.
-            self._queue.put_last(call)
-        elif self._first_calls.may_retry(call.index):
-            self._queue.put_later(call, decision.wait_s)
+            # Let another input probe: perhaps only this one cannot pass.
+            self._queue.put_last(state)
+        elif self._first_calls.may_retry(state.index):
+            self._queue.put_later(state, decision.wait_s)
         else:
-            self._queue.hold(call, decision.wait_s)
+            self._queue.hold(state, decision.wait_s)
 
     def _retry_another(self, index: int) -> None:
-        """Let a call that was held back take the place of one that ended."""
+        """Retry an input that was held back, now that another has ended."""
         if self._first_calls.ended(index):
             self._queue.release()
 
     # ---- finishing ----------------------------------------------------------------------
 
-    def _fail(self, call: Call, error: Exception, decision: Decision) -> None:
-        call.details.fail()
-        self._first_calls.failed(call.index)
-        self._progress.say_failed(call, error)
-        self._finish(call, self._settings.fallback, error)
+    def _fail(self, state: InputState, error: Exception, decision: Decision) -> None:
+        state.details.fail()
+        self._first_calls.failed(state.index)
+        self._progress.say_failed(state, error)
+        self._finish(state, self._settings.fallback, error)
         # A stop already in progress keeps its own grace.
         if self._settings.exit_on_error and not decision.on_request and not self._stopping:
             self._stop(error, grace_s=0)
 
-    def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
-        finished = Finished(call.index, call.input, output, error, call.details)
+    def _finish(self, state: InputState, output: Any, error: Exception | None) -> None:
+        finished = Finished(state.index, state.input, output, error, state.details)
         self._sink.finish(finished)
-        done = partial(self._done, call.index)
+        done = partial(self._done, state.index)
         if not self._hooks.call(self._settings.hooks.on_complete, finished, done):
             done()
 
@@ -372,16 +374,16 @@ class Dispatch:
         self.pump()
 
     def _cancel_stranded(self) -> None:
-        """Cancel what waits for an endpoint that is down, now and as long as calls are in flight.
+        """Cancel attempts that wait for an endpoint that is down, until none are in flight.
 
-        A judge whose votes wait would otherwise hold up the stop until the endpoint is back.
+        Otherwise a judge whose votes wait would delay the stop until the endpoint is back.
         """
         self.flight.cancel_stranded()
         if self.flight.attempts and not self.ended.done():
             self._stop_timer = Countdown(_LOOK_AGAIN_S, self._cancel_stranded)
 
     def _crash(self, error: BaseException) -> None:
-        """Stop, and let the run raise an error that is not a call's failure."""
+        """Stop, and let the run raise an error that no input caused."""
         self._fatal = self._fatal or error
         self._stop(None, grace_s=0)
 

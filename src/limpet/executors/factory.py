@@ -15,9 +15,9 @@ from limpet.executors import settlement
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import (
     UNSET,
-    Call,
     ExecutionDetails,
     Finished,
+    InputState,
     InputT,
     OutputT,
     Unset,
@@ -25,7 +25,7 @@ from limpet.executors.details import (
 from limpet.executors.inputs import NOTHING, OrderedResults, open_plain_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, running_loop
-from limpet.executors.progress import Progress
+from limpet.executors.progress import ProgressReporter
 from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.aimd import now
 from limpet.pacing.signals import FailureKind
@@ -102,7 +102,7 @@ class _SyncRun(Generic[InputT, OutputT]):
     def __init__(self, executor: SyncExecutor[InputT, OutputT], inputs: Iterable[InputT]) -> None:
         self._executor = executor
         self._inputs = open_plain_inputs(inputs)
-        self._progress = Progress(executor.tqdm_bar_format, self._inputs.total)
+        self._progress = ProgressReporter(executor.tqdm_bar_format, self._inputs.total)
         # The signal handler runs in this thread, perhaps while a lock or stream is being used. It
         # may only set flags and release a bare lock; an Event takes a lock of its own.
         self._signals_received = 0
@@ -128,30 +128,30 @@ class _SyncRun(Generic[InputT, OutputT]):
         for index in count():
             if self._stopping() or (taken := self._inputs.take()) is NOTHING:
                 return
-            call = Call(index, taken)
-            self.results.sink.take(call)
-            while self._attempt(call):
-                call.retries += 1
+            state = InputState(index, taken)
+            self.results.sink.take(state)
+            while self._attempt(state):
+                state.retries += 1
 
     def _stopping(self) -> bool:
         if self._signals_received and self.stop_reason is None:
             self._stop(settlement.interrupted())
         return self.stop_reason is not None
 
-    def _attempt(self, call: Call) -> bool:
+    def _attempt(self, state: InputState) -> bool:
         """Make one attempt. Returns whether to make another; the wait is already over."""
         started_at = now()
         try:
-            output = self._call(call.input)
+            output = self._call(state.input)
         except Exception as error:
-            if isinstance(error, _AsyncFunctionError) and call.index == 0:
+            if isinstance(error, _AsyncFunctionError) and state.index == 0:
                 raise
-            call.details.log_exception(error)
-            return self._should_retry(call, error)
+            state.details.log_exception(error)
+            return self._should_retry(state, error)
         finally:
-            call.details.log_runtime(started_at)
-        call.details.complete()
-        self.results.sink.finish(Finished(call.index, call.input, output, None, call.details))
+            state.details.log_runtime(started_at)
+        state.details.complete()
+        self.results.sink.finish(Finished(state.index, state.input, output, None, state.details))
         self._progress.advance()
         return False
 
@@ -166,21 +166,21 @@ class _SyncRun(Generic[InputT, OutputT]):
             )
         return value
 
-    def _should_retry(self, call: Call, error: Exception) -> bool:
+    def _should_retry(self, state: InputState, error: Exception) -> bool:
         rules = self._executor.rules
-        signal, wait_s = rules.decide(error, call.retries, self._progress, call.mistakes)
-        call.mistakes += signal.kind is FailureKind.MISTAKE
+        signal, wait_s = rules.decide(error, state.retries, self._progress, state.mistakes)
+        state.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.QUOTA:
             self._stop(settlement.quota_exhausted(error, signal.retry_after_s))
             return False
         if wait_s is None:
-            call.details.fail()
-            self._progress.say_failed(call, error)
+            state.details.fail()
+            self._progress.say_failed(state, error)
             self._progress.advance()
             if self._executor.exit_on_error:
                 self._stop(error)
             return False
-        self._progress.say_retry(call, error, wait_s)
+        self._progress.say_retry(state, error, wait_s)
         self._sleep(wait_s)
         return not self._stopping()
 

@@ -4,8 +4,8 @@ Each attempt is a task that settles itself as its last act. One that does not en
 abandoned after a grace, and settled on its behalf.
 
 All attempts have the same time limit, so the oldest reaches it first, unless its calls waited for
-the pacer: one timer watches the oldest, instead of a timer for each. Answers that arrived while the
-loop was suspended are read before anything is overdue (`countdown`).
+the pacer. So one timer for the oldest suffices. Answers that arrived while the loop was suspended
+are read before anything is overdue (`countdown`).
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.executors.countdown import Countdown
-from limpet.executors.details import Attempt, Call, Cancelled
+from limpet.executors.details import Attempt, Cancelled, InputState
 from limpet.executors.loops import end_if_forked, silence
 from limpet.foreign import readable
-from limpet.pacing.leave import Leave, take_leave
 from limpet.pacing.pacer import Ticket
+from limpet.pacing.permits import Permits, use_permits
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""
-_LOOK_AGAIN_S = 1.0  # at an attempt whose time is up and whose call waits for the pacer
+_LOOK_AGAIN_S = 1.0  # between looks at an attempt whose time is up while its call waits
 
 Settle = Callable[[Attempt, Any, BaseException | None], None]
 
@@ -83,11 +83,11 @@ class Flight:
         now = self._loop.time()
         return {index: now - attempt.started_at for index, attempt in self.attempts.items()}
 
-    def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
-        """Start the call's next attempt, with the pacer's ticket if there is a pacer."""
-        number = len(call.details.exceptions) + 1
-        attempt = Attempt(call, number, self._loop.time(), Leave(ticket))
-        self.attempts[call.index] = attempt
+    def start(self, state: InputState, ticket: Ticket | None = None) -> Attempt:
+        """Start the input's next attempt, with the pacer's ticket if there is a pacer."""
+        number = len(state.details.exceptions) + 1
+        attempt = Attempt(state, number, self._loop.time(), Permits(ticket))
+        self.attempts[state.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
             attempt.task.cancel()  # an eager task was cancelled by its own code
@@ -97,10 +97,10 @@ class Flight:
 
     async def _fly(self, attempt: Attempt) -> None:
         attempt.begun = True
-        take_leave(attempt.leave)
+        use_permits(attempt.permits)
         value, error = None, None
         try:
-            awaitable = self._function(attempt.call.input)
+            awaitable = self._function(attempt.state.input)
             if type(awaitable) is not CoroutineType and not isawaitable(awaitable):
                 raise _not_awaitable(self._function, awaitable)  # noqa: TRY301 - fails this attempt
             value = await awaitable
@@ -116,8 +116,8 @@ class Flight:
         if attempt.grace is not None:
             attempt.grace.cancel()
         now = self._loop.time()
-        attempt.seconds = seconds = now - attempt.started_at - attempt.leave.waited_s(now)
-        attempt.call.details.execution_seconds += seconds
+        attempt.seconds = seconds = now - attempt.started_at - attempt.permits.waited_s(now)
+        attempt.state.details.execution_seconds += seconds
         self._settle(attempt, value, error)
 
     def cancel(self, index: int, why: Cancelled) -> bool:
@@ -126,7 +126,7 @@ class Flight:
         if attempt is None:
             return False
         attempt.cancelled = why
-        attempt.leave.overdue = why is Cancelled.TIMEOUT
+        attempt.permits.overdue = why is Cancelled.TIMEOUT
         if attempt.task is not None:
             attempt.task.cancel()
         if not attempt.begun:
@@ -144,7 +144,7 @@ class Flight:
     def cancel_stranded(self) -> None:
         """Cancel the attempts that only wait for an endpoint that is down: nothing is lost."""
         for index, attempt in list(self.attempts.items()):
-            if attempt.cancelled is None and attempt.leave.is_stranded:
+            if attempt.cancelled is None and attempt.permits.is_stranded:
                 self.cancel(index, Cancelled.STOP)
 
     def drop_all(self) -> None:
@@ -180,11 +180,11 @@ class Flight:
             if remaining_s > 0:  # so have all that started later
                 soonest_s = min(soonest_s, remaining_s)
                 break
-            # The time that its calls waited for the pacer is not its own.
-            remaining_s += attempt.leave.waited_s(now)
-            if attempt.leave.is_waiting:
-                # A call that hangs may hold what the cell's other calls wait for.
-                call_s = attempt.leave.oldest_call_s(now)
+            # Time that its calls spent waiting for the pacer is not its own.
+            remaining_s += attempt.permits.waited_s(now)
+            if attempt.permits.is_waiting:
+                # A hanging call may hold the permit that the cell's other calls wait for.
+                call_s = attempt.permits.oldest_call_s(now)
                 own_s = max(remaining_s, _LOOK_AGAIN_S)
                 remaining_s = self._timeout_s - call_s if call_s else own_s
             if remaining_s > 0:

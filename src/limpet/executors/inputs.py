@@ -1,7 +1,7 @@
 """Where do the inputs come from, and how many are there?
 
-The run takes one input at a time, when it has room for it, so that a generator of a million inputs
-is never held in memory.
+The run takes one input at a time, when it has room for it: a generator of a million inputs is never
+held in memory.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from itertools import islice
 from typing import Any, Generic
 
 from limpet.errors import LimpetError
-from limpet.executors.details import Call, ExecutionDetails, Finished, OutputT, Unset
+from limpet.executors.details import ExecutionDetails, Finished, InputState, OutputT, Unset
 from limpet.text import one_line
 
 NOTHING = object()
 """Returned by `take` when no input is available."""
 
 
-class Inputs:
+class InputSource:
     """Inputs from an iterable, taken one at a time.
 
     Attributes:
@@ -59,7 +59,7 @@ class Inputs:
         return NOTHING
 
     def refill(self) -> None:
-        """Note that there may be room again."""
+        """Fetch more if there is room again."""
 
     def close(self) -> None:
         """Take no more inputs and release the source."""
@@ -75,7 +75,7 @@ class Inputs:
         return 0
 
 
-class NumberedInputs(Inputs):
+class NumberedInputs(InputSource):
     """Inputs with given indices: a selection from a longer list."""
 
     def __init__(self, inputs: Mapping[int, Any]) -> None:
@@ -86,7 +86,7 @@ class NumberedInputs(Inputs):
         return self._numbers[taken]
 
 
-class AsyncInputs(Inputs):
+class AsyncInputs(InputSource):
     """Inputs from an async iterable, fetched ahead while there is room."""
 
     def __init__(self, inputs: AsyncIterable[Any]) -> None:
@@ -150,18 +150,18 @@ class AsyncInputs(Inputs):
         return len(self._arrived)
 
 
-def open_inputs(inputs: Iterable[Any] | AsyncIterable[Any] | Inputs) -> Inputs:
+def open_inputs(inputs: Iterable[Any] | AsyncIterable[Any] | InputSource) -> InputSource:
     """Wrap an iterable or an async iterable.
 
     Raises:
         TypeError: `inputs` is neither.
     """
-    if isinstance(inputs, Inputs):
+    if isinstance(inputs, InputSource):
         return inputs
     return AsyncInputs(inputs) if isinstance(inputs, AsyncIterable) else open_plain_inputs(inputs)
 
 
-def open_plain_inputs(inputs: Iterable[Any]) -> Inputs:
+def open_plain_inputs(inputs: Iterable[Any]) -> InputSource:
     """Wrap an iterable.
 
     Raises:
@@ -173,7 +173,7 @@ def open_plain_inputs(inputs: Iterable[Any]) -> Inputs:
             "use AsyncExecutor for it"
         )
     try:
-        return Inputs(inputs)
+        return InputSource(inputs)
     except TypeError as error:
         raise TypeError(
             f"inputs={one_line(inputs)}: must be an iterable or an async iterable of inputs"
@@ -206,17 +206,17 @@ class Sink:
     """Where a run's results go.
 
     Attributes:
-        take: Called with each call when its input is taken, in input order.
+        take: Called with the state of each input when it is taken, in input order.
         finish: Called with each input that is done.
         backlog: Returns how many finished inputs have not been read yet.
     """
 
-    take: Callable[[Call], None]
+    take: Callable[[InputState], None]
     finish: Callable[[Finished[Any, Any]], None]
     backlog: Callable[[], int]
 
 
-NO_SINK = Sink(lambda _call: None, lambda _finished: None, lambda: 0)
+NO_SINK = Sink(lambda _state: None, lambda _finished: None, lambda: 0)
 """For a run that is over, or whose results only its hooks see."""
 
 
@@ -228,27 +228,29 @@ class OrderedResults(Generic[OutputT]):
         fallback: The output of inputs without a result.
     """
 
-    def __init__(self, inputs: Inputs, fallback: OutputT | Unset) -> None:
+    def __init__(self, inputs: InputSource, fallback: OutputT | Unset) -> None:
         self._total = inputs.total or 0
         self._fallback = fallback
         self._outputs: list[OutputT | Unset] = []
         self._details: list[ExecutionDetails] = []
         # Only if an input's index differs from its position in the output.
-        self._places: dict[int, int] | None = {} if isinstance(inputs, NumberedInputs) else None
+        self._positions: dict[int, int] | None = {} if isinstance(inputs, NumberedInputs) else None
         self.sink = Sink(self._take, self._finish, NO_SINK.backlog)
 
-    def _take(self, call: Call) -> None:
-        if self._places is not None:
-            self._places[call.index] = len(self._outputs)
+    def _take(self, state: InputState) -> None:
+        if self._positions is not None:
+            self._positions[state.index] = len(self._outputs)
         self._outputs.append(self._fallback)
-        self._details.append(call.details)
+        self._details.append(state.details)
 
     def _finish(self, finished: Finished[Any, OutputT]) -> None:
         index = finished.index
-        self._outputs[index if self._places is None else self._places[index]] = finished.output
+        self._outputs[index if self._positions is None else self._positions[index]] = (
+            finished.output
+        )
 
     def in_order(self) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
-        """Return them, including those of inputs that were never taken."""
+        """Return outputs and details, including those of inputs that were never taken."""
         for _ in range(len(self._outputs), self._total):
             self._outputs.append(self._fallback)
             self._details.append(ExecutionDetails())

@@ -72,14 +72,14 @@ def on_signal(signum: int | None, listener: Callable[[], None]) -> Iterator[None
 
 # ---- children that user code forks --------------------------------------------------------------
 #
-# A signal that stops the run must do to a child what it did before the run: otherwise
+# In a child, a signal that stops the run must act as it did before the run. Otherwise
 # `multiprocessing.Pool.terminate()` in a workflow waits forever for children that SIGTERM does not
-# end. Ctrl-C stays ours: a terminal sends it to the children as well, and the first one is meant to
-# let calls in flight end. Python forgets signals that reach a child before it is set up, so they
-# are held back until then.
+# end. We keep Ctrl-C: a terminal also sends it to the children, and the first one should let calls
+# in flight end. Python forgets signals that reach a child before it is set up, so they are held
+# back until then.
 
 
-_mask = threading.local()  # the signals that the thread that forks held back itself
+_mask = threading.local()  # signals that the forking thread had blocked itself
 
 
 def _theirs() -> list[_Handler]:

@@ -26,7 +26,7 @@ from limpet.errors import LimpetError
 # the exit status its own code gave it. It closes and removes nothing: that is up to the parent.
 
 _loops: list[asyncio.AbstractEventLoop] = []
-_pid = os.getpid()  # this process: asking the system takes longer, and every call asks
+_pid = os.getpid()  # cached: every call compares it, and a system call takes longer
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from limpet.pacing.pacer import Cost, Pacer
 
 # ---- Does the function work at all? Until that is known, few calls are made. --------------------
 #
-# A function that always fails would cost as many calls as fit into the time of its retries:
-# thousands. A slow provider must not be mistaken for it: its first answers may take minutes. So a
-# slow start ends with the first success, and it also ends after some seconds, unless several
-# inputs have failed by then or fail later. Of the inputs that fail, only a few are retried; the
-# others are held back, in case they fail for the same reason.
+# A function that always fails would make thousands of calls while its first inputs are retried. A
+# slow provider must not be mistaken for one: its first answers may take minutes. So a slow start
+# ends with the first success, or after some seconds unless several inputs have failed by then or
+# fail later. Only a few failed inputs are retried; the others are held back, in case they fail for
+# the same reason.
 
 
 class SlowStart(NamedTuple):
@@ -68,12 +68,12 @@ class FirstCalls:
             self._timer = loop.call_later(self.limits.seconds, self._time_is_up)
 
     def failed(self, index: int) -> None:
-        """An attempt of a call failed."""
+        """An attempt at this input failed."""
         if self.limits is not None and len(self._failed) < self.limits.retried:
             self._failed.add(index)
 
     def may_retry(self, index: int) -> bool:
-        """Return whether a failed call may be retried; then it keeps that right."""
+        """Return whether a failed input may be retried; once allowed, it stays allowed."""
         limits = self._limits_now()
         if limits is None or index in self._retried:
             return True
@@ -83,7 +83,7 @@ class FirstCalls:
         return True
 
     def ended(self, index: int) -> bool:
-        """A call ended. Returns whether another may be retried in its place."""
+        """An input ended. Returns whether another may be retried instead."""
         if index not in self._retried:
             return False
         self._retried.remove(index)

@@ -1,8 +1,8 @@
 """What does the user see while a run is in progress?
 
-With a bar, messages are written through the bar so that they do not garble it. Without one, they go
-to the log, where retries are at level INFO. A bar that breaks, because the terminal is gone, is
-dropped; the run continues.
+With a bar, messages are written through it, so they do not garble it. Without one, they go to the
+log, with retries at level INFO. If the bar breaks, because the terminal is gone, it is dropped and
+the run continues.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from typing import Any
 from limpet.arguments import function
 from limpet.errors import InterruptedRunError, LimpetError
 from limpet.executors import countdown
-from limpet.executors.details import Attempt, Call, Finished
+from limpet.executors.details import Attempt, Finished, InputState
 from limpet.secrets.masking import Mask, by_environment
 
 logger = logging.getLogger("limpet.executors")
 
 
-class Progress:
+class ProgressReporter:
     """A tqdm bar, or log messages only if `bar_format` is None.
 
     Args:
@@ -57,20 +57,20 @@ class Progress:
         if self._bar is not None:
             self._with_bar(lambda bar: bar.close())
 
-    def say_retry(self, call: Call, error: Exception, wait_s: float) -> None:
+    def say_retry(self, state: InputState, error: Exception, wait_s: float) -> None:
         self._say(
             logging.INFO,
             "input %s failed (attempt %s): %s; retrying in %s s",
-            call.index,
-            len(call.details.exceptions),
+            state.index,
+            len(state.details.exceptions),
             error,
             f"{wait_s:.2f}",
         )
 
-    def say_failed(self, call: Call, error: Exception) -> None:
-        count = len(call.details.exceptions)
+    def say_failed(self, state: InputState, error: Exception) -> None:
+        count = len(state.details.exceptions)
         attempts = "1 attempt" if count == 1 else f"{count} attempts"
-        self._say(logging.WARNING, "input %s failed after %s: %s", call.index, attempts, error)
+        self._say(logging.WARNING, "input %s failed after %s: %s", state.index, attempts, error)
 
     def say_second_pass(self, count: int) -> None:
         """Everything else is done: deferred inputs get their last retry."""
@@ -113,7 +113,7 @@ class Progress:
         self._with_bar(lambda bar: bar.write(text, file=sys.stderr))
 
     def _shown(self, values: Sequence[object]) -> tuple[str, ...]:
-        """Return what others say for a message: an exception may quote a whole request."""
+        """Return values for a message, shortened and masked: an error may quote a full request."""
         mask = by_environment().ours if self._mask is None else self._mask
         return tuple(map(mask.shown, values))
 
@@ -142,8 +142,8 @@ def _beside(bar: Any, act: Callable[[], None]) -> None:
 
 # ---- How are hooks called, and what if they fail? -----------------------------------------------
 #
-# A hook may be sync or async. If it fails, the error is logged with its traceback and affects no
-# call.
+# A hook may be sync or async. If it fails, the error is logged with its traceback, and the run
+# continues.
 
 OnComplete = Callable[[Finished[Any, Any]], Awaitable[None] | None]
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
@@ -166,7 +166,7 @@ class Hooks:
 class HookRunner:
     """Calls the hooks of one run and keeps track of the async ones still running."""
 
-    def __init__(self, progress: Progress, on_done: Callable[[], None]) -> None:
+    def __init__(self, progress: ProgressReporter, on_done: Callable[[], None]) -> None:
         self._progress = progress
         self._on_done = on_done
         self.running: set[asyncio.Future[None]] = set()

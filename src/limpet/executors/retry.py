@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from limpet.arguments import function, number_from, whole_number_from
-from limpet.executors.progress import Progress
+from limpet.executors.progress import ProgressReporter
 from limpet.pacing import signals
 from limpet.pacing.limits import number
 from limpet.pacing.signals import FailureKind, Signal
@@ -18,8 +18,7 @@ Classify = Callable[[BaseException], Signal | FailureKind | str | None]
 class Backoff:
     """Exponential backoff: the n-th wait is drawn from 0 to `base_s` × 2ⁿ, at most `cap_s`.
 
-    The draw covers the whole range (full jitter), so that calls which failed together are not
-    retried together.
+    Full jitter: calls that failed together are not retried together.
     """
 
     base_s: float = 0.1
@@ -47,15 +46,15 @@ class RetryRules:
         self.backoff = backoff
 
     def decide(
-        self, error: BaseException, retries: int, progress: Progress, mistakes: int = 0
+        self, error: BaseException, retries: int, progress: ProgressReporter, mistakes: int = 0
     ) -> tuple[Signal, float | None]:
         """Return what an error means, and the seconds until a retry; None: no retry.
 
         Args:
             error: The exception the attempt raised.
-            retries: How often the call was retried before.
+            retries: How often the input was retried before.
             progress: Logs failures of the user's `classify`.
-            mistakes: How many attempts of the call failed by a mistake before.
+            mistakes: How many earlier attempts failed because of a mistake.
         """
         signal = self._signal(error, progress)
         retry = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
@@ -66,7 +65,7 @@ class RetryRules:
             return signal, signal.retry_after_s
         return signal, self.backoff.wait_s(retries)
 
-    def _signal(self, error: BaseException, progress: Progress) -> Signal:
+    def _signal(self, error: BaseException, progress: ProgressReporter) -> Signal:
         ours = signals.classify(error)
         if self._classify is None:
             return ours

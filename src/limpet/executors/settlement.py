@@ -1,4 +1,4 @@
-"""An attempt has ended: complete the call, retry it, fail it, or stop the run?
+"""An attempt has ended: complete its input, retry it, fail it, or stop the run?
 
 The decision is made here, and reported to the pacer or the controller; `dispatch` carries it out.
 """
@@ -18,19 +18,19 @@ from limpet.errors import (
     QuotaExhaustedError,
     TransientError,
 )
-from limpet.executors.details import Attempt, Call, Cancelled
+from limpet.executors.details import Attempt, Cancelled, InputState
 from limpet.executors.flight import NotAwaitableError
 from limpet.executors.options import Settings
-from limpet.executors.progress import Progress
+from limpet.executors.progress import ProgressReporter
 from limpet.pacing.pacer import Pacer
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind
 from limpet.text import one_line
 
 
 def is_timeout(error: BaseException) -> bool:
-    """Return whether a reply did not come in time: the server may have worked on it, for money.
+    """Return whether a reply timed out: the server may have produced one and charged for it.
 
-    The clients' own exceptions say so by their names. Without a connection, nothing was asked.
+    Clients' exceptions are recognised by name. Without a connection, nothing was requested.
     """
     names = [base.__name__ for base in type(error).__mro__]
     return any("Timeout" in name for name in names) and "Connect" not in names[0]
@@ -40,7 +40,7 @@ def is_timeout(error: BaseException) -> bool:
 
 
 def overdue(index: int, number: int, timeout_s: float, *, last: bool = False) -> TimeoutError:
-    """Return the error of an attempt that took too long, and the last one's with what to do."""
+    """Return the error of an attempt that took too long; for the last one, with advice."""
     what = f"input {index}: no answer within {timeout_s:g} s (attempt {number})"
     more = "; a higher timeout gives it more time, a higher max_timeouts more attempts"
     return TimeoutError(what + (more if last else ""))
@@ -97,39 +97,38 @@ def interrupted() -> InterruptedRunError:
     )
 
 
-# ---- An attempt has ended: complete the call, retry it, fail it, or stop the run? ---------------
+# ---- An attempt has ended: complete its input, retry it, fail it, or stop the run? --------------
 
 OUTAGE_PATIENCE_S = 600.0
 """When no call has succeeded for this long, the run stops, to be resumed."""
 MOST_REFUSALS = 10
-"""Maximum refusals of a call while others pass: it may be too large, for example."""
+"""Maximum refusals of an input while others pass: it may be too large, for example."""
 
 
 class Action(Enum):
-    """What to do with the call."""
+    """What to do with the input."""
 
     COMPLETE = auto()
     RETRY = auto()
     FAIL = auto()
     SKIP = auto()
-    """The run is stopping: the call did not run."""
+    """The run is stopping: the input did not run."""
     STOP = auto()
-    """The call did not run, and its error stops the run."""
+    """The input did not run, and its error stops the run."""
     CRASH = auto()
     """The run raises the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do with the call, and why.
+    """What to do with the input, and why.
 
     Attributes:
         action: What to do.
         error: Why, unless it completed.
         wait_s: Seconds until the next attempt, if there is one.
-        defer: Only one attempt is left, and the failure may pass: it is best made at the end of
-            the run.
-        on_request: The user cancelled the call, so its failure does not stop the run.
+        defer: Only one attempt is left, and the failure may pass: make it at the end of the run.
+        on_request: The user cancelled the input, so its failure does not stop the run.
     """
 
     action: Action
@@ -144,16 +143,16 @@ _PUSHBACK = (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
 
 
 class Settlement:
-    """Decides what happens to a call after an attempt, by the executor's settings.
+    """Decides what happens to an input after an attempt, by the executor's settings.
 
     `more_to_come` returns whether there are inputs that have not been taken.
 
     Attributes:
-        completed: How many calls have completed.
+        completed: How many inputs have completed.
     """
 
     def __init__(
-        self, settings: Settings, progress: Progress, more_to_come: Callable[[], bool]
+        self, settings: Settings, progress: ProgressReporter, more_to_come: Callable[[], bool]
     ) -> None:
         self._settings = settings
         self._progress = progress
@@ -161,7 +160,7 @@ class Settlement:
         self.completed = 0
 
     def decide(self, attempt: Attempt, error: BaseException | None) -> Decision:
-        """Decide what happens to the call, and record it in the attempt and the call's details.
+        """Decide what happens to the input, and record it in the attempt and the details.
 
         Args:
             attempt: The attempt that ended.
@@ -169,17 +168,17 @@ class Settlement:
         """
         if error is None and attempt.cancelled is None:
             return self._completed(attempt)
-        call, decision = attempt.call, self._without_result(attempt, error)
+        state, decision = attempt.state, self._without_result(attempt, error)
         attempt.error = raised = decision.error
         if decision.action is Action.RETRY:
             attempt.retry_in = decision.wait_s
-            if call.seen_completed < 0:
-                call.seen_completed = self.completed
+            if state.seen_completed < 0:
+                state.seen_completed = self.completed
         elif decision.action is Action.STOP and raised is not None:
-            # The call keeps the original error, not the reason for the stop.
+            # The input keeps the original error, not the reason for the stop.
             raised = raised.__cause__ or raised
         if isinstance(raised, Exception):
-            call.details.log_exception(raised)
+            state.details.log_exception(raised)
         return decision
 
     def _without_result(self, attempt: Attempt, error: BaseException | None) -> Decision:
@@ -189,58 +188,58 @@ class Settlement:
             case Cancelled.TIMEOUT:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
-                attempt.leave.void()
+                attempt.permits.void()
                 error = cancelled_on_request(attempt.index)
                 return Decision(Action.FAIL, error, on_request=True)
             case Cancelled.STOP:
-                attempt.leave.void()
+                attempt.permits.void()
                 return Decision(Action.SKIP)
         if isinstance(error, asyncio.CancelledError):
             return self._failed(attempt, cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
             return self._failed(attempt, error)
-        attempt.leave.void()
+        attempt.permits.void()
         return Decision(Action.CRASH, error)
 
     def _completed(self, attempt: Attempt) -> Decision:
         if self._settings.controller is not None:
             self._settings.controller.record_success(attempt.seconds or 0.0)
-        attempt.leave.ok()
-        attempt.call.details.complete()
+        attempt.permits.ok()
+        attempt.state.details.complete()
         self.completed += 1
         return COMPLETE
 
     def _timed_out(self, attempt: Attempt) -> Decision:
-        settings, call = self._settings, attempt.call
-        error = overdue(call.index, attempt.number, settings.timeout_s)
+        settings, state = self._settings, attempt.state
+        error = overdue(state.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
-        charged = attempt.leave.timed_out() or self._is_at_fault(call)
+        charged = attempt.permits.timed_out() or self._is_at_fault(state)
         most = settings.max_timeouts
-        spent, most = (call.timeouts, most) if most is not None else self._retries(call)
+        spent, most = (state.timeouts, most) if most is not None else self._retries(state)
         if charged and spent >= most:
             if settings.max_timeouts is not None:
-                error = overdue(call.index, attempt.number, settings.timeout_s, last=True)
+                error = overdue(state.index, attempt.number, settings.timeout_s, last=True)
             return Decision(Action.FAIL, error)
-        call.timeouts += charged
+        state.timeouts += charged
         # If nothing has worked so far, the failure should show soon.
-        may_defer = self.completed > 0 and self._may_defer(call)
+        may_defer = self.completed > 0 and self._may_defer(state)
         defer = charged and spent + 1 == most and may_defer
         return self._unless_blocked(attempt, Decision(Action.RETRY, error, defer=defer))
 
     def _failed(self, attempt: Attempt, error: Exception) -> Decision:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
-            attempt.leave.void()
+            attempt.permits.void()
             return Decision(Action.CRASH, error)
-        settings, call = self._settings, attempt.call
-        spent, most = self._retries(call)
-        signal, wait_s = settings.rules.decide(error, spent, self._progress, call.mistakes)
+        settings, state = self._settings, attempt.state
+        spent, most = self._retries(state)
+        signal, wait_s = settings.rules.decide(error, spent, self._progress, state.mistakes)
         attempt.kind = signal.kind
-        call.mistakes += signal.kind is FailureKind.MISTAKE
+        state.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
-        charged = attempt.leave.settle(signal)
-        at_fault = self._is_at_fault(call)
+        charged = attempt.permits.settle(signal)
+        at_fault = self._is_at_fault(state)
         # Without a pacer, a wait named by the server is honoured exactly, however long.
         endless = self._pacer(attempt) is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
         if signal.kind is FailureKind.SETUP:
@@ -249,51 +248,51 @@ class Settlement:
             return Decision(Action.STOP, quota_exhausted(error, signal.retry_after_s))
         if not charged and at_fault and signal.pushback:
             # Others pass and this one is refused: a few refusals are bad luck, many are not.
-            call.refusals += 1
-            action = Action.FAIL if call.refusals > MOST_REFUSALS else Action.RETRY
+            state.refusals += 1
+            action = Action.FAIL if state.refusals > MOST_REFUSALS else Action.RETRY
             return Decision(action, error, self._own_wait_s(attempt))
         if not charged and not at_fault:
             retry = Decision(Action.RETRY, error, self._own_wait_s(attempt))
             return self._unless_blocked(attempt, retry)
         if settings.max_timeouts is not None and is_timeout(error):
-            call.timeouts += 1
-            if call.timeouts > settings.max_timeouts:
+            state.timeouts += 1
+            if state.timeouts > settings.max_timeouts:
                 return Decision(Action.FAIL, error)
         if wait_s is None:
             return Decision(Action.FAIL, error)
-        # A mistake in the call's own code does not go away: it should show soon. So should a
-        # server that never worked, but one call alone cannot show that: with inputs that arrive
-        # one by one, an outage would use up all attempts of each before it is recognised.
-        may_defer = (self.completed > 0 or self._more_to_come()) and self._may_defer(call)
+        # A mistake in user code does not go away: it should show soon. So should a server that
+        # never worked, but one input alone cannot show that: with inputs that arrive one by one,
+        # an outage would use up all attempts of each before it is recognised.
+        may_defer = (self.completed > 0 or self._more_to_come()) and self._may_defer(state)
         defer = signal.outage and spent + 1 == most and may_defer
-        call.retries += 1
+        state.retries += 1
         return Decision(Action.RETRY, error, wait_s, defer=defer)
 
     def _own_wait_s(self, attempt: Attempt) -> float:
-        """Return how long this call alone must wait; the pacer makes all of them wait."""
-        own_wait_s = attempt.leave.own_wait_s
+        """Return how long this input alone must wait, beyond what the pacer imposes on all."""
+        own_wait_s = attempt.permits.own_wait_s
         if own_wait_s is None:
             return 0.0
-        return own_wait_s or self._settings.rules.backoff.wait_s(attempt.call.refusals)
+        return own_wait_s or self._settings.rules.backoff.wait_s(attempt.state.refusals)
 
-    def _retries(self, call: Call) -> tuple[int, int]:
-        """Return how many retries a call has used, and how many it has in all."""
+    def _retries(self, state: InputState) -> tuple[int, int]:
+        """Return how many retries an input has used, and how many it has in all."""
         timeouts_count = self._settings.max_timeouts is None
-        spent = call.retries + (call.timeouts if timeouts_count else 0)
+        spent = state.retries + (state.timeouts if timeouts_count else 0)
         return spent, self._settings.rules.max_retries
 
-    def _is_at_fault(self, call: Call) -> bool:
-        """Return whether a call fails on its own: others completed since it first failed."""
-        return 0 <= call.seen_completed < self.completed
+    def _is_at_fault(self, state: InputState) -> bool:
+        """Return whether only this input fails: others completed since it first failed."""
+        return 0 <= state.seen_completed < self.completed
 
-    def _may_defer(self, call: Call) -> bool:
-        """Return whether a call's last retry can wait until the end of the run."""
+    def _may_defer(self, state: InputState) -> bool:
+        """Return whether an input's last retry can wait until the end of the run."""
         settings = self._settings
-        return settings.pacer is not None and not settings.exit_on_error and not call.deferred
+        return settings.pacer is not None and not settings.exit_on_error and not state.deferred
 
     def _pacer(self, attempt: Attempt) -> Pacer | None:
-        """Return the pacer of the call that failed, or of all calls."""
-        return attempt.leave.pacer or self._settings.pacer
+        """Return the pacer of the call that failed, or else the executor's."""
+        return attempt.permits.pacer or self._settings.pacer
 
     def _unless_blocked(self, attempt: Attempt, decision: Decision) -> Decision:
         """Stop instead if no call has succeeded for too long."""

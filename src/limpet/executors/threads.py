@@ -24,20 +24,20 @@ from limpet.text import one_line
 # ---- Is this process busy computing? ------------------------------------------------------------
 #
 # Python lets one thread compute at a time. A process is full if some thread computed for most of
-# the time, or was ready to: on a machine with much to do, others have the processors meanwhile.
-# One that uses several processors at once is not full: its functions let other threads run.
+# the time, or was ready to: on a busy machine, other processes have the processors meanwhile. A
+# process that uses several processors at once is not full: its functions let other threads run.
 
 THREADS = Path("/proc/self/task")
-"""Where the system says what each thread does, if it does."""
+"""Where the system reports what each thread does, if it does."""
 _FULL, _SEVERAL = 0.8, 1.2  # processors
-_LEAST = 0.3  # with less, threads that only wait seem to compute on a machine with much to do
+_LEAST = 0.3  # below this, threads that only wait seem to compute on a busy machine
 
 
 class ProcessorUse:
-    """What this process uses, from look to look.
+    """This process's use of the processors between two looks.
 
     Args:
-        but: A thread that does not count, by its native id.
+        but: The native id of a thread to ignore.
     """
 
     def __init__(self, but: int | None = None) -> None:
@@ -49,8 +49,8 @@ class ProcessorUse:
         """Return whether it was full since the last look.
 
         Args:
-            exactly: Whether to look at each thread. If not, being ready counts neither now nor in
-                the next look, and nothing is read.
+            exactly: Whether to read each thread's times. If not, time spent ready to run is ignored
+                now and in the next look.
         """
         now, cpu_s = time.monotonic(), self._computed_s()
         waited_s = _waited_s() if exactly else {}
@@ -75,7 +75,7 @@ def waited_for_processor_s(thread: int | str) -> float:
         thread: Its native id.
 
     Returns:
-        0 where the system does not say.
+        0 where the system does not report it.
     """
     return _times_s(thread)[1]
 
@@ -101,7 +101,7 @@ def _waited_s() -> dict[str, float]:
 
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
-"""The jobs of one thread; None ends it."""
+"""The functions that one thread will run; None ends it."""
 _begun: dict[Work, float] = {}  # threads that run a function, and since when
 _abandoned: dict[Work, float] = {}  # those whose callers were cancelled, and when
 
@@ -125,13 +125,13 @@ def is_awaitable(value: Any) -> bool:
 
 
 def abandoned(since_s: float) -> int:
-    """Return how many threads still run a function whose call was cancelled so long ago."""
+    """Return how many threads still run a function cancelled at least this long ago."""
     now = time.monotonic()
     return sum(now - at >= since_s for at in list(_abandoned.values()))
 
 
 def begun_at() -> list[float]:
-    """Return when each function began that runs in a thread, by `time.monotonic`."""
+    """Return the start time of each function running in a thread, by `time.monotonic`."""
     return list(_begun.values())
 
 
@@ -164,7 +164,7 @@ class Threads:
         context, parent = contextvars.copy_context(), os.getpid()
         work = self._idle.pop() if self._idle else _new_thread()
 
-        def job() -> None:
+        def invoke() -> None:
             value: Any = None
             error: BaseException | None = None
             try:
@@ -179,7 +179,7 @@ class Threads:
                 work.put(None)
 
         _begun[work] = time.monotonic()
-        work.put(job)
+        work.put(invoke)
         try:
             return await done
         finally:
@@ -219,8 +219,8 @@ def _new_thread() -> Work:
     work: Work = SimpleQueue()
 
     def serve() -> None:
-        while (job := work.get()) is not None:
-            job()
+        while (invoke := work.get()) is not None:
+            invoke()
 
     threading.Thread(target=serve, name="limpet-call", daemon=True).start()
     return work

@@ -18,9 +18,9 @@ limits of one shape (`ceiling`): cost per second, calls in flight, and cost per 
 Some refusals are random and say nothing about a limit (`chance`). Then only the refused call waits.
 An isolated refusal at a measured rate is tested by calling faster for a moment (`speed_test`).
 
-Around these: slow start while more concurrency increases throughput (`rounds`); one cut per
-episode, since calls sent before a cut bring no news; a breaker that sends one probe at a time when
-no calls succeed (`breaker`); and a copy of the provider's buckets if its headers describe them
+Around these: slow start while more concurrency increases throughput (`rounds`); one decrease per
+episode, since calls sent before it bring no news; a breaker that sends one probe at a time when no
+calls succeed (`breaker`); and a copy of the provider's buckets if its headers describe them
 (`mirrors`), which also learns what a call costs.
 
 Still open. Two pacers on one limit are unfair to the later one: use one per endpoint. With a cap
@@ -37,13 +37,13 @@ from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
-from limpet.pacing.traffic import MINUTE_S, LargeCalls, Sent, Usage
+from limpet.pacing.traffic import MINUTE_S, LargeCalls, MeanUsage, Sent
 
 CHECK_AGAIN_S = 1.0
 """Longest wait computed ahead: the ceilings rise meanwhile."""
 LEAST_LATENCY_S = 0.001
 CATCH_UP_S = 0.02
-"""How much of a timer's delay is made up for."""
+"""How much of a timer's delay to make up for."""
 LONGEST_PACE_S = 120.0
 """Longest wait of a single call for its turn, however large its estimated cost."""
 LARGE = 1.2
@@ -51,7 +51,7 @@ LARGE = 1.2
 MANY_EXPLAINED, OF_CALLS = 3, 100
 """Refusals that headers may explain, of about this many calls."""
 OUTAGE = 10
-"""Different calls failing in a row that count as an outage."""
+"""Different calls failing in a row that make an outage."""
 
 
 class AdaptiveLimits(KnownLimits):
@@ -71,7 +71,7 @@ class AdaptiveLimits(KnownLimits):
         super().__init__(clock, max_in_flight)
         self.in_flight = 0
         self.large_calls = LargeCalls()
-        self.usage = Usage()
+        self.usage = MeanUsage()
         self.mirrors = Mirrors(self.usage.mean)
         self.steady_latency_s = 1.0
         self.steady_rate = 0.0
@@ -81,15 +81,15 @@ class AdaptiveLimits(KnownLimits):
         self._explained_at = -math.inf  # the last refusal that a bucket's copy explains
         self._explained = 0.0  # how many of them lately
         self._failing: set[object] = set()  # owners of failures since the last success
-        self._cut_short = False  # the last wait was shorter than the server asked
+        self._wait_shortened = False  # the last wait was shorter than the server requested
         self._window_before = 0.0  # the window before refusals that may be random
 
     # ---- may a call start? ----------------------------------------------------------------
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
-        """Return the seconds until it is worth asking again.
+        """Return the seconds until it is worth checking again.
 
-        0: a call may start now. None: ask again when another call has ended.
+        0: a call may start now. None: check again when another call has ended.
         """
         now = self.clock()
         if now < self.hold_until:
@@ -124,8 +124,8 @@ class AdaptiveLimits(KnownLimits):
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
         self._explained *= 1 - 1 / OF_CALLS
-        # A real loop's timers are a millisecond late or more. At thousands of calls per second
-        # that would be the limit if the delay were not made up for.
+        # A real loop's timers are a millisecond late or more. Uncorrected, that delay would be the
+        # limit at thousands of calls per second.
         self._sent_at = now - min(self.timer_late_s, CATCH_UP_S)
         self.timer_late_s = 0.0
         self.steady_latency_s = self.latency_s
@@ -135,7 +135,7 @@ class AdaptiveLimits(KnownLimits):
         return sent
 
     def binding(self) -> str:
-        """Return what limits the pace now, in a word."""
+        """Return what limits the pace now, as a key of `pacer.WORDS`."""
         now = self.clock()
         if self.blocked:
             return self.blocked
@@ -180,12 +180,12 @@ class AdaptiveLimits(KnownLimits):
         self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
         self.usage.add(used or {})
         self.mirrors.correct(limits, sent.number, sent.predictions, now)
-        if self.blocked and sent.at > self._cut_at:
+        if self.blocked and sent.at > self._decreased_at:
             self._resume(now)
         if self._speed_test.passes_with(sent) and not self.chance.share and not self.blocked:
             refused = 1 + self._speed_test.refused
-            self.chance.believe(refused, self._traffic.count - self._cut_number)
-            self._undo_cuts(now)
+            self.chance.believe(refused, self._traffic.count - self._decreased_number)
+            self._undo_decreases(now)
         self.rounds.answered(now - sent.at)
         if self.rounds.complete(now):
             self._close_round(now)
@@ -213,31 +213,31 @@ class AdaptiveLimits(KnownLimits):
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
         if at_once:
-            self._cut_cap(sent, now)
+            self._decrease_cap(sent, now)
             return False
         if named and self._is_explained(sent, now):
             self._hold(now, retry_after_s)
             return False
-        if sent.at > self._cut_at:  # otherwise it was sent before the last cut and is no news
+        if sent.at > self._decreased_at:  # otherwise sent before the last decrease: no news
             doubtful = self.chance.doubtful
             if self._is_chance(sent, now, retry_after_s):
                 return True
-            # In doubt, all wait only for a moment, and the next refusal will show.
+            # In doubt, all calls wait only briefly, and the next refusal decides.
             doubtful = doubtful and self.chance.doubtful
             pause_s = min(retry_after_s, PAUSE_S) if doubtful else retry_after_s
-            self._cut_short = pause_s < retry_after_s
+            self._wait_shortened = pause_s < retry_after_s
             self._hold(now, pause_s)
-            self._cut(sent, now, pause_s)
+            self._decrease(sent, now, pause_s)
             return doubtful
         self._hold(now, min(retry_after_s, PAUSE_S) if self.chance.doubtful else retry_after_s)
         return False
 
     def _is_explained(self, sent: Sent, now: float) -> bool:
-        """Return whether a bucket in the headers says enough about a refusal.
+        """Return whether a bucket in the headers explains a refusal.
 
-        Then its copy keeps us from the next one, and the refusal measures nothing: it only shows
-        that calls are larger than expected. Not if nothing passed since the last such refusal, or
-        if there are many of them: then the headers miss something.
+        If so, its copy prevents the next one, and the refusal measures nothing: it only shows that
+        calls are larger than expected. If no call passed since the last such refusal, or there are
+        many of them, the headers miss something.
         """
         if self.blocked or self._explained > MANY_EXPLAINED:
             return False
@@ -262,30 +262,30 @@ class AdaptiveLimits(KnownLimits):
         self._failing.add(sent.owner)
         self.rounds.timeouts += timeout
         if self.blocked or len(self._failing) >= OUTAGE:
-            if not self.blocked or sent.at > self._cut_at:
+            if not self.blocked or sent.at > self._decreased_at:
                 self._probe(sent, now, "down")
             return False
-        if timeout and self.rounds.many_timeouts and sent.at > self._cut_at:
+        if timeout and self.rounds.many_timeouts and sent.at > self._decreased_at:
             self.in_flight_cap.lower_to(max(1, 0.7 * sent.in_flight), now, self._requests_per_s())
-            self._mark_cut(now)
+            self._mark_decrease(now)
         return True
 
     # ---- was the refusal random? ----------------------------------------------------------
 
     def _is_chance(self, sent: Sent, now: float, retry_after_s: float) -> bool:
-        """Return whether a refusal is random, and so no sign of a limit."""
+        """Return whether a refusal is random, not a sign of a limit."""
         believed = self.chance.share > 0
         if not believed and not self.rate.known:
             self._window_before = max(self._window_before, self.rounds.window)
-        soon = sent.at - self._cut_at < self._silence_s
+        soon = sent.at - self._decreased_at < self._silence_s
         failed = self._speed_test.fails_with(sent)
         refusal = Refusal(
             sent.number,
-            sent.number - self._cut_number,
+            sent.number - self._decreased_number,
             failed or self._tried_more(sent),
             early=self.rate.is_fresh(sent.at),
             named=retry_after_s > SILENCE_S[0],
-            cut_short=self._cut_short,
+            wait_shortened=self._wait_shortened,
             tells=not soon and not self.blocked and sent.cost <= LARGE * self.mean_cost,
         )
         if self._is_tested(sent, refusal, now, retry_after_s) and not failed:
@@ -294,7 +294,7 @@ class AdaptiveLimits(KnownLimits):
         if not self.chance.explains(refusal) or self.blocked:
             return False
         if self.chance.share and not believed:
-            self._undo_cuts(now)
+            self._undo_decreases(now)
         return True
 
     def _is_tested(self, sent: Sent, refusal: Refusal, now: float, retry_after_s: float) -> bool:
@@ -308,7 +308,7 @@ class AdaptiveLimits(KnownLimits):
             or self.in_flight >= self.limit()
             or self.chance.share
             or not refusal.tells
-            or refusal.calls_since_cut <= SOON
+            or refusal.calls_since_decrease <= SOON
             or retry_after_s > LONG_BLOCK_S
             or not self.chance.is_alone(refusal)
             or not self._speed_test.may_begin(sent)
@@ -319,12 +319,12 @@ class AdaptiveLimits(KnownLimits):
         self._speed_test.begin(self._traffic.count, pace, now, expected=expected)
         return True
 
-    def _undo_cuts(self, now: float) -> None:
-        """Return to the speed before the cuts: there was no limit."""
+    def _undo_decreases(self, now: float) -> None:
+        """Return to the speed before the decreases: there was no limit."""
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self._suspicion.forget()
         self._refusals.clear()
-        self._bucket.empty_at, self._quota_cut = None, False
+        self._bucket.empty_at, self._quota_decreased = None, False
         self.hold_until = -math.inf
         self.rounds.window = max(self.rounds.window, self._window_before)
         self.rounds.open(now, self.limit())
@@ -350,7 +350,7 @@ class AdaptiveLimits(KnownLimits):
             self.in_flight_cap.lower_to(breaker.least_refused, now, self._requests_per_s())
             self.rate = Ceiling()
         elif breaker.long and breaker.first and self._looks_like_quota(breaker.first):
-            self._cut_quota(breaker.first, now)
+            self._decrease_quota(breaker.first, now)
         elif breaker.refused_at is not None:
             # The bucket was still empty when the last probe was refused: that bounds its rate,
             # unless something else was the cause.
@@ -364,7 +364,9 @@ class AdaptiveLimits(KnownLimits):
         self.rounds.open(now, self.limit())
 
     def _close_round(self, now: float) -> None:
-        quiet = max(self.hold_until, self._cut_at) < self.rounds.opened_at and not self.blocked
+        quiet = (
+            max(self.hold_until, self._decreased_at) < self.rounds.opened_at and not self.blocked
+        )
         if quiet and self.rounds.full:
             cap = self.rounds.adjust(
                 now, cap_known=self.in_flight_cap.known, latency_s=self.latency_s

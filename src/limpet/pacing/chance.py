@@ -9,10 +9,10 @@ What does not work. Waiting for a second refusal before believing in a limit tur
 real limit into four. Looking at how refusals are spread does not help either: at a limit that is
 barely exceeded, they are as isolated as random ones.
 
-What we do. At a limit, refusals stop when we slow down. So what counts is where a refusal comes.
-Above the known limit, it is expected. After we slowed down and made only a few calls, it is not: a
+What we do. At a limit, refusals stop when we slow down. So we look at when a refusal comes. Above
+the known limit, it is expected. After we slowed down and made only a few calls, it is not: a
 measured bucket is not empty again so soon. When that happens repeatedly, refusals are random, their
-share can be counted, and we go back to the speed before.
+share can be measured, and we return to the previous speed.
 
 From then on, a refusal matters only if there are clearly more of them than the share explains. We
 use Page's cumulative sum of the log-likelihood ratio between a limit and chance. The share is
@@ -22,7 +22,7 @@ refusals although we slow down.
 If a limit far below was mistaken for chance, most calls are refused as soon as we speed up again:
 the first dozen calls are a probation that shows this.
 
-Refusals rarer than one in forty calls do not come soon after a cut. For isolated ones, a short
+Refusals rarer than one in forty calls do not come soon after a decrease. For isolated ones, a short
 burst at a higher speed shows what they are (`speed_test`).
 
 While no limit is known, a single refusal proves nothing.
@@ -35,9 +35,9 @@ import math
 from dataclasses import dataclass
 
 SOON = 40
-"""Calls after a cut within which a measured limit does not refuse again."""
+"""Calls after a decrease within which a measured limit does not refuse again."""
 AT_ONCE, FEWEST = 2, 3
-"""Calls after a cut below which none has succeeded since, and below which there is no evidence."""
+"""Calls since a decrease: below the first, none succeeded; below the second, no evidence."""
 COMPANY = 12
 """Calls among which an exceeded limit refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
@@ -57,7 +57,7 @@ ALARM = 12.0
 ALARMS = 3
 """Unexpected alarms in a row after which the share is estimated anew."""
 SHARES = (0.005, 0.4)
-"""Range of shares that count as chance: less does no harm, more is a limit."""
+"""Range of shares taken for chance: less does no harm, more is a limit."""
 FRESH, ROUGH, MEMORY = 50, 300, 2000
 """Weight of the share in calls after an alarm; calls until it is known well; averaging window."""
 CLEAN = 8.0
@@ -70,20 +70,20 @@ class Refusal:
 
     Attributes:
         number: The call's number among all calls.
-        calls_since_cut: How many calls were made since we last slowed down.
+        calls_since_decrease: How many calls were made since we last slowed down.
         tried_more: Whether we were above the known limit; None: no limit is known.
         early: Whether we slowed down very recently, however many calls were made since.
         named: Whether it named a wait.
-        cut_short: Whether the last named wait was not observed in full.
+        wait_shortened: Whether we waited less than the last refusal requested.
         tells: Whether it is evidence; not if it came too soon or its call is unusually large.
     """
 
     number: int
-    calls_since_cut: int
+    calls_since_decrease: int
     tried_more: bool | None
     early: bool
     named: bool
-    cut_short: bool
+    wait_shortened: bool
     tells: bool
 
 
@@ -150,7 +150,7 @@ class Chance:
         self._weigh(BELIEVED)
 
     def explains(self, refusal: Refusal) -> bool:
-        """Record a refusal. Returns whether it is random, and so no sign of a limit."""
+        """Record a refusal. Returns whether it is random, not a sign of a limit."""
         alone = refusal.number - self._last > COMPANY and not refusal.named
         self._last = refusal.number
         self._since = 0
@@ -163,13 +163,13 @@ class Chance:
                 self._forget()
                 self._evidence = -BELIEVED
                 return False
-            at_once = refusal.calls_since_cut < AT_ONCE
+            at_once = refusal.calls_since_decrease < AT_ONCE
             return at_once or not refusal.tells or self._is_chance(refusal)
         if alone and refusal.tried_more is None:
             return True
-        if refusal.cut_short and refusal.calls_since_cut < AT_ONCE:
+        if refusal.wait_shortened and refusal.calls_since_decrease < AT_ONCE:
             self._refute()
-        elif refusal.calls_since_cut >= FEWEST and refusal.tells:
+        elif refusal.calls_since_decrease >= FEWEST and refusal.tells:
             self._refuted = False
             self._weigh(_weight_of(refusal))
         return self.share > 0
@@ -223,6 +223,6 @@ class Chance:
 def _weight_of(refusal: Refusal) -> float:
     if refusal.tried_more is not False:
         return EXPECTED
-    if refusal.calls_since_cut <= SOON:
+    if refusal.calls_since_decrease <= SOON:
         return UNEXPECTED
     return DOUBTFUL if refusal.early else EXPECTED

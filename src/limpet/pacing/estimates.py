@@ -1,4 +1,4 @@
-"""What is known of one limit of an endpoint, and is the endpoint up?"""
+"""What is known about one limit of an endpoint, and is the endpoint up?"""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ QUICK = 8.0
 """How many times shorter both are when the top is only a guess."""
 AGREES = 0.1
 GUESSED = 1.25
-"""Up to this multiple of a guess counts as the guess."""
+"""A ceiling up to this multiple of a guess does not exceed it."""
 
 
 class Ceiling:

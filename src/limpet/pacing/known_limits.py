@@ -55,7 +55,7 @@ BELOW = 0.94
 LONG_WAIT_S = 10.0
 """A named wait above this is taken for the rest of a quota's minute at once."""
 DOUBTED = 0.35
-"""Lowest share of the last rate to cut to at once, if the refusal may be random."""
+"""Lowest share of the last rate to decrease to at once, if the refusal may be random."""
 PAUSE_S = 1.0
 """How long all calls wait if one was told to wait longer, but the refusal may be random."""
 
@@ -116,9 +116,9 @@ class KnownLimits:
         self._speed_test = SpeedTest()
         self._suspicion = Suspicion()
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first refusal of each episode
-        self._cut_at = -math.inf
-        self._cut_number = 0
-        self._quota_cut = False  # the last cut was one of the quota
+        self._decreased_at = -math.inf
+        self._decreased_number = 0
+        self._quota_decreased = False  # the last decrease was the quota's
         self._measured = False  # the rate was measured between two refusals
 
     @property
@@ -134,39 +134,42 @@ class KnownLimits:
 
     def pace(self) -> float:
         """Return the cost per second at which calls may start now."""
-        # While no limit is known, a window is spread over a round trip, so that the first calls
-        # are answered before the last are sent; later over half of one, so that it never binds.
-        # Over a long round trip this may be too fast: then a refusal shows it, and measures.
+        # While no limit is known, a window is spread over a round trip: the first calls are
+        # answered before the last are sent. Later it is spread over half of one, and never binds.
+        # Over a long round trip this may be too fast: then a refusal measures the limit.
         unknown = not self.rate.known and not self.in_flight_cap.known
         round_trip_s = min(self.latency_s, LONGEST_SPREAD_S)
         spread = (1.25 if unknown else 2) * self.limit() / round_trip_s * self.mean_cost
         rate = self.rate.at(self.clock()) * self._speed_test.factor(self._traffic.count)
         return min(rate, 2 * self.quota.top / MINUTE_S, spread)
 
-    def _cut(self, refusal: Sent, now: float, retry_after_s: float) -> None:
+    def _decrease(self, refusal: Sent, now: float, retry_after_s: float) -> None:
         accepted = self._bucket.accepted(refusal.at)
-        # After a cut of the quota no bucket is known to be empty: no accepted call is the sign.
-        silent = self._quota_cut and not self._traffic.accepted(self._cut_at, refusal.at)
+        # After the quota was lowered, no bucket is known to be empty: having no accepted call is
+        # the sign.
+        silent = self._quota_decreased and not self._traffic.accepted(
+            self._decreased_at, refusal.at
+        )
         if self.blocked or (self._bucket.empty_at is not None and not accepted) or silent:
             self._probe(refusal, now, "refused")
             return
         if self._is_quota(refusal, retry_after_s):
-            self._cut_quota(refusal, now)
+            self._decrease_quota(refusal, now)
             return
-        self.quota, self._quota_cut = Ceiling(), False
-        if refusal.at - self._cut_at >= 2 * self._refusal_s:  # otherwise it is the same climb
+        self.quota, self._quota_decreased = Ceiling(), False
+        if refusal.at - self._decreased_at >= 2 * self._refusal_s:  # otherwise it is the same climb
             self._refusals.append(refusal)
-        self._mark_cut(now)
+        self._mark_decrease(now)
         if self._is_cap():
             # Among random refusals, a cap that is one too high goes unnoticed.
             cap = max(1.0, (BELOW if self.chance.share else 1.0) * refusal.in_flight)
             self.in_flight_cap.lower_to(cap, now, self._requests_per_s())
             self.rate = Ceiling()
         else:
-            self._cut_rate(refusal, accepted, now, named=retry_after_s > LONG_BLOCK_S)
+            self._decrease_rate(refusal, accepted, now, named=retry_after_s > LONG_BLOCK_S)
 
-    def _mark_cut(self, now: float) -> None:
-        self._cut_at, self._cut_number = now, self._traffic.count
+    def _mark_decrease(self, now: float) -> None:
+        self._decreased_at, self._decreased_number = now, self._traffic.count
 
     def _is_quota(self, refusal: Sent, retry_after_s: float) -> bool:
         """Return whether a minute's quota, known or suspected, is used up."""
@@ -179,7 +182,7 @@ class KnownLimits:
         return self._suspicion.fits(self._traffic.minute_cost)
 
     def _looks_like_quota(self, refusal: Sent, *, long: bool = True) -> bool:
-        """Suspect a quota. Returns whether to believe it: at once, after a long wait and many."""
+        """Suspect a quota. Returns whether to believe it: many calls and a long wait suffice."""
         costs = self._traffic.minute_before(refusal.at)
         top = max(math.fsum(costs), refusal.cost)
         return self._suspicion.confirmed_by(len(costs) if long else 0, top, refusal.at)
@@ -198,16 +201,18 @@ class KnownLimits:
         on_the_way = lowest * min(self._refusal_s / self.latency_s, MOST_ON_THE_WAY)
         return max(passed) <= lowest - 1 + 2 * on_the_way
 
-    def _cut_cap(self, refusal: Sent, now: float) -> None:
+    def _decrease_cap(self, refusal: Sent, now: float) -> None:
         """Hold the number in flight at which the provider complained."""
         if not refusal.in_flight:  # another client's calls
             self.hold_until = max(self.hold_until, now + SILENCE_S[0])
-        if refusal.at > self._cut_at:
+        if refusal.at > self._decreased_at:
             least = max(1, refusal.in_flight)
             self.in_flight_cap.lower_to(least, now, self._requests_per_s())
-            self._mark_cut(now)
+            self._mark_decrease(now)
 
-    def _cut_rate(self, refusal: Sent, accepted: list[Sent], now: float, *, named: bool) -> None:
+    def _decrease_rate(
+        self, refusal: Sent, accepted: list[Sent], now: float, *, named: bool
+    ) -> None:
         first = self._bucket.empty_at is None
         cost = sum(sent.cost for sent in accepted)
         bound = self._bucket.most(refusal.at, cost + self.mean_cost)
@@ -238,7 +243,7 @@ class KnownLimits:
 
     @property
     def _least_rate(self) -> float:
-        """How far to cut at once: not to the bottom if the refusal may be random."""
+        """How far to decrease at once: not to the bottom if the refusal may be random."""
         return DOUBTED * self.rate.top if self.chance.doubtful and self.rate.known else 0.0
 
     @property
@@ -255,8 +260,7 @@ class KnownLimits:
         """Return the current cost per second: by Little's law, or as recently sent.
 
         The law does not hold while long calls are starting and none has ended. The recent period
-        begins with the first call at the earliest, so that the first calls are not averaged over
-        seconds before them.
+        begins with the first call at the earliest, so the seconds before it are not averaged in.
         """
         by_law = max(1, refusal.in_flight) / self.latency_s * self.mean_cost
         recent = self._traffic.cost_of_the_last(RECENT_S, refusal.at)
@@ -264,7 +268,7 @@ class KnownLimits:
         sent = recent / span_s if span_s > 0 else math.inf
         return max(by_law, min(sent, self.pace()))
 
-    def _cut_quota(self, refusal: Sent, now: float) -> None:
+    def _decrease_quota(self, refusal: Sent, now: float) -> None:
         costs = self._traffic.minute_before(refusal.at)
         top = max(math.fsum(costs), refusal.cost)
         # The fewer calls fit into a minute, the more it costs to try for more: one refusal per
@@ -274,13 +278,13 @@ class KnownLimits:
             requests_per_s = math.inf
         self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * MINUTE_S)
         self.rate, self._bucket.empty_at = Ceiling(), None
-        self._mark_cut(now)
-        self._quota_cut = True
+        self._mark_decrease(now)
+        self._quota_decreased = True
 
     def _requests_per_s(self) -> float:
         return self._traffic.requests_per_s(self.clock())
 
     def _probe(self, sent: Sent, now: float, why: str) -> None:
         """Send one request at a time, each after twice the pause of the last."""
-        self._mark_cut(now)
+        self._mark_decrease(now)
         self.hold_until = max(self.hold_until, now + self.breaker.block(sent, now, why))

@@ -4,21 +4,21 @@ The problem. Headers name a bucket of tokens and what is left of it, but they ar
 answer: seconds after the bucket was charged, with other calls sent since. And what a call costs is
 known only when it has been answered, unless the caller estimates it.
 
-What does not work. A mean of what each response says that its own call cost: responses arrive out
-of order, so the figures scatter far below zero and far above, and a mean of them, cut off at zero,
+What does not work. Averaging the cost that each response implies for its own call: responses arrive
+out of order, so the figures scatter far below zero and far above, and their mean, clipped at zero,
 grew to a hundred times the truth. Reserving the mean alone: with the bucket nearly empty, each call
 larger than the rest is refused, again and again.
 
-What we do. Each mirror is a copy of a bucket that predicts what the provider will say. A response
-is compared with the prediction of its own request, and covers all requests sent before: one that is
-overtaken by the response to a later request is old news. The difference is what the calls since the
-last comparison cost more than expected. So we learn how much is charged for what a call uses,
-whether the provider counts tokens used, `max_tokens` or only the prompt. What a call uses is the
-mean of what answers told; if they tell nothing, every call counts as one.
+What we do. Each mirror is a copy of a bucket that predicts what the provider will report. A
+response is compared with the prediction for its own request, and covers all requests sent before: a
+response overtaken by that of a later request is old news. The difference is the cost of the calls
+since the last comparison beyond what we expected. So we learn how much a call's usage is charged,
+whether the provider counts tokens used, `max_tokens` or only the prompt. A call's usage is the mean
+that answers reported; if they report none, every call counts as one.
 
-And how far the copy was off, at worst and lately, is what we keep in reserve: it holds the sizes of
-calls, those in flight, late headers and other clients, without a model of any of them. It costs a
-part of the bucket once, not a part of its rate.
+We keep in reserve the worst recent error of the copy: it covers the sizes of calls, those in
+flight, late headers and other clients, without modelling any of them. It costs a part of the bucket
+once, not a part of its rate.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,15 +27,15 @@ from dataclasses import dataclass, replace
 from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
 
 LONGEST_MIRRORED_WAIT_S = 60.0
-"""After this a call is made whatever the headers say: even a refusal is informative."""
+"""After this wait a call is made regardless of the headers: even a refusal is informative."""
 RESERVE = (0.01, 0.25)
 """Least and greatest share of a bucket that is kept in reserve."""
 MEMORY, PRIOR = 200, 10
-"""Calls over which charges are averaged; as many at first count as charged what they used."""
+"""Calls over which charges are averaged; calls assumed at first to be charged what they used."""
 FORGET = 0.003
-"""Share by which the reserve shrinks with each answer. About as many calls are refused."""
+"""Share by which the reserve shrinks with each answer; about the share of calls refused."""
 SURPRISE = 3.0
-"""Multiple of the reserve that a large call may take: above it, the bucket was not the cause."""
+"""Multiple of the reserve a large call may take; with more left, the bucket was not the cause."""
 GROW = 1.5
 """Growth of the reserve after a refusal."""
 
@@ -58,7 +58,7 @@ class Prediction:
 
 
 class Charge:
-    """How much is charged for what calls use.
+    """How much the provider charges for a call's usage.
 
     Attributes:
         known: Whether it is known at all.
@@ -70,14 +70,14 @@ class Charge:
         self._charged = self._used = 0.0
 
     def of(self, used: float | None) -> float:
-        """Return what a call is charged that uses as much; None or 0: not told."""
+        """Return the charge for a call with this usage; None or 0: not reported."""
         self._follow(used)
         if not self.known:
             return 1.0
         return max(0.0, self._charged / self._used) * (used or 1.0)
 
     def add(self, charged: float, calls: int, used: float | None) -> None:
-        """Record what `calls` calls were charged that used this much each."""
+        """Record the charge for `calls` calls with this usage each."""
         self._follow(used)
         kept = (1 - 1 / MEMORY) ** calls
         self._charged = kept * self._charged + charged
@@ -85,7 +85,7 @@ class Charge:
         self.known = True
 
     def _follow(self, used: float | None) -> None:
-        """Begin anew when answers begin to tell what calls use."""
+        """Start over when answers begin to report usage."""
         if used and not self._told:
             self.known = self._told = True
             self._charged = self._used = PRIOR * used
@@ -95,13 +95,13 @@ class Mirror:
     """A local copy of one of the provider's buckets.
 
     Args:
-        limit: What the first response says about it.
+        limit: The bucket as the first response describes it.
         number: The number of that response's request.
         now: The time.
 
     Attributes:
         limit: Its size.
-        charge: What it is charged for a call.
+        charge: What a call takes from it.
     """
 
     def __init__(self, limit: Limit, number: int, now: float) -> None:
@@ -169,7 +169,7 @@ class Mirror:
         return min(max(self._off, least * self.limit), most * self.limit)
 
     def _compare(self, limit: Limit, number: int, predicted: Prediction) -> float:
-        """Move to the level that the response names. Returns how much higher that is."""
+        """Move to the level the response names. Returns how much higher it is."""
         error = limit.remaining - (predicted.level + self._corrected - predicted.corrected)
         self._shift(error)
         self._newest = number
@@ -194,7 +194,7 @@ class Mirrors(dict[str, Mirror]):
     """A mirror of each bucket that the headers describe, by name.
 
     Args:
-        used: What a call uses, by dimension, as far as answers told; may change.
+        used: A call's usage by dimension, as far as answers report it; may change.
     """
 
     def __init__(self, used: Mapping[str, float]) -> None:
@@ -268,11 +268,11 @@ class Mirrors(dict[str, Mirror]):
             self[limit.name] = Mirror(limit, number, now)
 
     def _cost(self, name: str, costs: Mapping[str, float]) -> float:
-        """Return what a request takes from a bucket: as told, or as learned."""
+        """Return what a request takes from a bucket: as estimated by the caller, or as learned."""
         told = _of(name, costs)
         return self[name].charge.of(_of(name, self._used)) if told is None else told
 
 
 def _of(name: str, amounts: Mapping[str, float]) -> float | None:
-    """Return an amount by a bucket's name; a scoped one has that of its dimension."""
+    """Return the amount for a bucket; a scoped bucket uses its dimension's amount."""
     return amounts.get(name, amounts.get(name.rpartition(SCOPE)[2]))

@@ -1,4 +1,4 @@
-"""How does a call tell its pacer what its response said?
+"""How does a call pass its response's headers and usage to its pacer?
 
 The code that settles a ticket rarely sees a successful response: the user's function returns an
 answer, not headers. `observe` lets the function pass on the headers and usage.
@@ -23,7 +23,7 @@ _current: ContextVar[Observation | None] = ContextVar("limpet_observation", defa
 
 
 def observe(*, headers: Any = None, usage: Mapping[str, float] | None = None) -> None:
-    """Pass what the current call's response said to its pacer.
+    """Pass the headers and usage of the current call's response to its pacer.
 
     Call it inside a function that an executor runs, or in a thread that function starts with
     `asyncio.to_thread`. Anywhere else it does nothing.

@@ -33,7 +33,7 @@ WORDS = {
     "headers": "at the limit the provider names",
     "refused": "the provider refuses everything: probing",
     "down": "the provider is down: probing",
-    "hold": "waiting as the provider asked",
+    "hold": "waiting as the provider requested",
     "start": "finding the limit",
     "most": "at max_concurrency",
     "nothing": "as fast as calls come",
@@ -123,7 +123,7 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
     limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
     limits.steady_rate = number(learned.get("steady_rate")) or 0.0
     tops = dict(learned)
-    # If no limit on the rate was met, the rate reached is the best place to start.
+    # If no limit on the rate was met, the rate reached is the best start.
     tops.setdefault("rate", learned.get("steady_rate"))
     for name, ceiling in _ceilings(limits).items():
         top = number(tops.get(name))
@@ -149,9 +149,9 @@ def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
 
 
 class Ticket:
-    """Permission for one call. Settle it once, by how the call ended.
+    """The permit for one call. Settle it once, by how the call ended.
 
-    A ticket that is dropped unsettled counts as failed, so that its slot is not lost.
+    A ticket that is dropped unsettled counts as failed, so its slot is not lost.
 
     Attributes:
         pacer: The pacer that issued it.
@@ -170,7 +170,7 @@ class Ticket:
 
     @property
     def owner(self) -> object:
-        """Who asked for it."""
+        """Who requested it."""
         return None if self._sent is None else self._sent.owner
 
     def ok(self, *, headers: object = None, usage: object = None) -> None:
@@ -204,14 +204,14 @@ class Ticket:
         return not self.pacer.blocked
 
     def failed(self, *, timeout: bool = False) -> bool:
-        """The call failed. Returns whether it counts against the call: not in an outage."""
+        """The call failed. Returns whether the call is charged for it: not in an outage."""
         sent = self._take()
         if not self._is_current():
             return True
         return self.pacer._settle_failed(sent, timeout=timeout)  # noqa: SLF001
 
     def settle(self, signal: Signal) -> bool:
-        """The call ended with an error. Returns whether that counts against the call."""
+        """The call ended with an error. Returns whether the call is charged for it."""
         if signal.pushback:
             wait_s, limits = signal.retry_after_s, signal.limits
             self.refused(retry_after=wait_s, limits=limits, at_once=signal.at_once)
@@ -509,7 +509,7 @@ class Pacer:
 
 
 def _priced(cost: object) -> tuple[float, Mapping[str, float]]:
-    """Return the cost that the rate is paced by, and the cost of each dimension.
+    """Return the cost that paces the rate, and the cost of each dimension.
 
     Estimates come from user code: an invalid one counts as one request.
     """

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.observation import observing
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
+from limpet.pacing.permits import Permits, current_permits
 
 
 class PacerRegistry:
@@ -56,10 +56,10 @@ _accounts: dict[str, list[int]] = {}  # the hashes of the keys of each endpoint
 
 
 def endpoint_for(endpoint: str, key: str) -> str:
-    """Return what calls to an endpoint with this key are paced by: each account has its own limit.
+    """Return the pacer's key for calls to an endpoint with this API key.
 
-    The first key has the plain name, which callers share whose key is unknown. A further one has a
-    number, for the rest of the process: the name says nothing about the key.
+    Each account has its own limit. The first API key gets the plain name, shared with callers whose
+    API key is unknown. Each further one gets a number that reveals nothing about it.
     """
     keys = _accounts.setdefault(endpoint, [])
     if (hashed := hash(key)) not in keys:
@@ -72,7 +72,7 @@ _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default
 
 
 def current_pacers() -> PacerRegistry | None:
-    """Return the pacers of the run; None outside of one."""
+    """Return the run's pacers; None outside a run."""
     return _current.get()
 
 
@@ -90,17 +90,17 @@ class endpoint:  # noqa: N801 - used like a function; a generator would take sev
     """Pace one call: wait until it may start, then make it within the block.
 
     For a workflow or evaluator that makes several calls, to one endpoint or to several: each call
-    is paced, instead of the cell. All callers of an endpoint in a run share its pacer. An exception
-    raised in the block is reported to the pacer and propagates, so that the run retries the cell.
-    The wait does not count as the cell's time. `observe` in the block is about this call. Outside a
-    run this does nothing.
+    is paced, not the cell. All callers of an endpoint in a run share its pacer. An exception raised
+    in the block is reported to the pacer and propagates, so the run retries the cell. The cell's
+    time excludes the wait. `observe` in the block applies to this call. Outside a run this does
+    nothing.
 
     Args:
         key: The endpoint: a provider, an account and a model.
         cost: Estimated cost of the call: a number of tokens, or a mapping by dimension.
     """
 
-    __slots__ = ("_cost", "_key", "_leave", "_observing", "_ticket")
+    __slots__ = ("_cost", "_key", "_observing", "_permits", "_ticket")
 
     def __init__(self, key: str, *, cost: Cost = 1) -> None:
         self._key = key
@@ -111,8 +111,8 @@ class endpoint:  # noqa: N801 - used like a function; a generator would take sev
         registry = _current.get()
         if registry is None:
             return
-        self._leave: Leave = current_leave()
-        self._ticket = await self._leave.acquire(registry.get(self._key), self._cost)
+        self._permits: Permits = current_permits()
+        self._ticket = await self._permits.acquire(registry.get(self._key), self._cost)
         self._observing = observing(self._ticket.observation)
         self._observing.__enter__()
 
@@ -121,6 +121,6 @@ class endpoint:  # noqa: N801 - used like a function; a generator would take sev
             return
         ticket, self._ticket = self._ticket, None
         try:
-            self._leave.end(ticket, error)
+            self._permits.end(ticket, error)
         finally:
             self._observing.__exit__()

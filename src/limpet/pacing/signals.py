@@ -149,7 +149,7 @@ def decoded(value: Any) -> str:
 
 
 def rate_limit_types_of(exc: BaseException, headers: Mapping[str, str]) -> set[str]:
-    """Return which kind of limit a proxy says was exceeded: in a header, the body or the error."""
+    """Return the kinds of limit that a proxy reports as exceeded, in headers, body or error."""
     body = get(exc, "body")
     holders = (headers, exc, body, get(body, "error"))
     types = (get(holder, "rate_limit_type") for holder in holders)
@@ -237,7 +237,7 @@ class FailureKind(StrEnum):
     PERMANENT = "permanent"
     """Fail at once: a retry cannot help."""
     INVALID_REPLY = "invalid_reply"
-    """Fail at once: a model's reply cannot be used, and was asked for again already."""
+    """Fail at once: a model's reply is unusable, and was already requested again."""
     WORKER_DIED = "worker_died"
     """Fail at once: the process that ran the call died, alone with it."""
     QUOTA = "quota"
@@ -269,7 +269,7 @@ class Signal:
 
     Attributes:
         kind: What to do about it.
-        retry_after_s: Seconds the server asks to wait, if it does.
+        retry_after_s: Seconds the server requests to wait, if it does.
         overloaded: The server is overloaded, though it does not call it a rate limit.
         outage: The server seems to be down: 5xx, a broken connection, a timeout.
         limits: The provider's limits, from the response.
@@ -317,7 +317,7 @@ def recognised(
 
 
 def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:
-    """Return the wait that a response's headers ask for, in seconds, or None.
+    """Return the wait that a response's headers request, in seconds, or None.
 
     Headers in milliseconds are preferred. `retry-after` is a number of seconds or an HTTP date,
     relative to the response's `Date`. Header names must be lower case.
@@ -362,7 +362,7 @@ def _first_recognised(
 def _with_details(
     signal: Signal, cause: BaseException | None, wall_clock: Callable[[], float]
 ) -> Signal:
-    """Return a refusal with the wait and the limits that only its cause tells.
+    """Return a refusal with the wait and limits that only its cause contains.
 
     Wrappers often keep the status and drop the headers.
     """

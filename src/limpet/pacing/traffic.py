@@ -109,12 +109,12 @@ class Traffic:
 
 # ---- Is this call larger than others? -----------------------------------------------------------
 #
-# A bucket that is kept nearly empty refuses a large call again and again while small ones pass,
-# and nobody may know how large it is. But we see how often it was refused. So such a call waits
-# until twice as much has come in as for another, then four times as much, and so on.
+# A bucket that is kept nearly empty refuses a large call again and again while small ones pass.
+# Its size may be unknown, but we see how often it was refused. So such a call waits until the
+# bucket has refilled twice as much as for another, then four times as much, and so on.
 
 OFTEN, LARGEST = 3, 64.0
-"""Refusals of a call from which it may be larger than others; how many times at most."""
+"""Refusals after which a call is assumed to be larger; the largest factor assumed."""
 MOST_OWNERS = 1000
 
 
@@ -142,12 +142,12 @@ class LargeCalls:
         return 1.0 if refusals < OFTEN else min(2.0 ** (refusals - OFTEN + 1), LARGEST)
 
 
-# ---- How many tokens did calls use, whatever their client calls them? ---------------------------
+# ---- How many tokens did calls use, under any client's names? -----------------------------------
 
 LEARN = 0.05
 """Weight of a call in the mean."""
 MOST_TOKENS = 1e9
-"""More than this in a call is not believed."""
+"""Most tokens in a call that are believed."""
 
 # Lower case, without separators: promptTokenCount and prompt_token_count are the same.
 _NAMES = {
@@ -158,9 +158,9 @@ _NAMES = {
 
 
 def tokens_in(usage: object) -> dict[str, float]:
-    """Return the tokens that a call used, under the names that rate-limit headers use.
+    """Return the tokens a call used, under the names in rate-limit headers.
 
-    Understands the usage of OpenAI, Anthropic, Gemini, Bedrock, Ollama and those that follow them.
+    Reads the usage of OpenAI, Anthropic, Gemini, Bedrock, Ollama and compatible ones.
     """
     if not isinstance(usage, Mapping):
         return {}
@@ -182,8 +182,8 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-class Usage:
-    """The mean of what calls used, by dimension.
+class MeanUsage:
+    """The mean usage of a call, by dimension.
 
     Attributes:
         mean: The tokens of a call; a dimension without any usage is missing.

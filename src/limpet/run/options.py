@@ -237,7 +237,8 @@ def as_options(given: Mapping[str, Any]) -> Options:
         raise TypeError(f"version={version!r}: must be a string or None")
     depends_on = as_declared(given.get("depends_on"))
     secrets = _checked_secrets(given.get("secrets", ()))
-    true_or_false(mask=given.get("mask", True), retry_failed=given.get("retry_failed", True))
+    true_or_false(mask=given.get("mask", True))
+    true_or_false(retry_failed=given.get("retry_failed", True))
     redo = as_redo(given.get("redo"))
     if given.get("prices") is not None:
         check_prices(given["prices"])

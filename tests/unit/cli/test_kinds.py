@@ -34,7 +34,7 @@ class Third(Configuration):
         say("it begins")
 
     def finish(self, result, say, *, stopped):
-        say(f"it ends with {result.items[0].output.value.value}")
+        say(f"it ends with {result.items[0].output.value}")
         return True
 
     def next_steps(self, file, run):

@@ -58,7 +58,7 @@ def prepared(workflow, dataset="questions.jsonl"):
 def outputs(workflow):
     ready = prepared(workflow)
     result = limpet.evaluate(ready.dataset, ready.workflow, save=False)
-    return [item.output.value.value for item in result.items]
+    return [item.output.value for item in result.items]
 
 
 def refusal(workflow):

@@ -24,7 +24,7 @@ from limpet.engines.packed_values import packed_error
 from limpet.engines.sent_steps import SentStep
 from limpet.engines.worker_news import SILENCE_S
 from limpet.errors import WorkerDiedError
-from limpet.pacing.leave import Leave, take_leave
+from limpet.pacing.permits import Permits, use_permits
 
 
 class FakeLine:
@@ -114,7 +114,7 @@ async def test_the_guilty_one_is_found_in_three_deaths_and_its_neighbours_comple
     guilty, *others = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(guilty, WorkerDiedError)
     assert "item 0" in str(guilty)
-    assert "; it ran alone there, after two others had died with it" in str(guilty)
+    assert "; it ran alone there, after two other processes had died" in str(guilty)
     assert [other.value for other in others] == ["ok"] * 9
     lost = [facts for event, facts in events if event == "worker_lost"]
     assert len(lost) == 3
@@ -201,11 +201,11 @@ async def test_time_that_stood_still_in_a_worker_that_died_is_not_taken_off_twic
             loop.call_later(1, line.done, number)
 
     crew, _, _ = await opened(act, size=1)
-    leave, loop = Leave(), asyncio.get_running_loop()
-    take_leave(leave)
+    permits, loop = Permits(), asyncio.get_running_loop()
+    use_permits(permits)
     begun = loop.time()
     await crew.call("workflow", "an item", b"")
-    assert loop.time() - begun - leave.waited_s(loop.time()) == pytest.approx(0.1)  # as it says
+    assert loop.time() - begun - permits.waited_s(loop.time()) == pytest.approx(0.1)  # as it says
     await crew.close_step("workflow")
 
 
@@ -220,7 +220,7 @@ async def test_a_worker_whose_message_makes_no_sense_is_killed_and_its_cells_run
 
     crew, lines, _ = await opened(act, size=1)
     assert (await crew.call("workflow", "an item", b"")).value == "ok"
-    assert "makes no sense" in lines[0].killed
+    assert "sent an invalid message" in lines[0].killed
     await crew.close_step("workflow")
 
 
@@ -406,15 +406,15 @@ async def test_the_time_of_a_plain_function_that_waits_for_a_worker_stands_still
     crew, lines, _ = await opened(lambda line, number, _: None, size=1, is_plain=True)
     (line,) = lines
     calls = begins(crew, 1)
-    leave = Leave()
-    take_leave(leave)
+    permits = Permits()
+    use_permits(permits)
     calls += begins(crew, 1)
     await asyncio.sleep(10)
     line.done(line.cells[0])
     await asyncio.sleep(1)
     line.hear((BEGUN, line.cells[1:]))
     await asyncio.sleep(5)
-    assert leave.waited_s(asyncio.get_running_loop().time()) == 11
+    assert permits.waited_s(asyncio.get_running_loop().time()) == 11
     line.done(line.cells[1])
     await asyncio.gather(*calls)
     await crew.close_step("workflow")

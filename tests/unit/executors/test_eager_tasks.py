@@ -87,5 +87,5 @@ def test_a_run_without_a_single_wait_is_kept_whole(tmp_path):
         return output >= 0
 
     result = asyncio.run(run())
-    assert [item.output.value.value for item in result.items] == [*range(300)]
+    assert [item.output.value for item in result.items] == [*range(300)]
     assert all(item.scores["good"].value is True for item in result.items)

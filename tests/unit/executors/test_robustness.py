@@ -435,7 +435,9 @@ def test_the_signal_handler_of_the_sync_executor_neither_prints_nor_locks(monkey
     def fn(x):
         if x == 1:
             with monkeypatch.context() as patch:
-                patch.setattr(progress.Progress, "say_stop", None)  # would raise if called here
+                patch.setattr(
+                    progress.ProgressReporter, "say_stop", None
+                )  # would raise if called here
                 os.kill(os.getpid(), signal.SIGINT)
         return x
 

@@ -288,7 +288,7 @@ def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_pa
     assert toolkit.configs == [{"llms": {"a": {"t": 0.5}}}]
     assert len(set(toolkit.users)) == 2
     assert toolkit.closed == [True]
-    assert result.items[0].output.value.value == '{\n  "said": "q0"\n}'  # as in `nat eval`
+    assert result.items[0].output.value == '{\n  "said": "q0"\n}'  # as in `nat eval`
     assert result.items[0].trace[0]["type"] == "TOOL_END"
 
 

@@ -87,7 +87,7 @@ def test_a_flipped_bit_in_an_answer_of_a_finished_run_runs_that_cell_again(finis
     assert (result.plan.workflow.kept, result.plan.workflow.calls) == (5, 1)
     assert len(finished.calls) == 1
     assert finished.scored == []  # the same answer has its score
-    assert [one.output.value.value for one in result.items] == read(home) == WANTED
+    assert [one.output.value for one in result.items] == read(home) == WANTED
     assert verify(home).is_sound
     assert [one.read_bytes() for one in (home / "torn").iterdir()] == [damaged]
     finished.forget()
@@ -120,7 +120,7 @@ def test_a_flipped_bit_in_a_score_is_found_in_a_run_that_goes_on(finished):
 def test_a_lost_line_end_joins_two_lines_and_both_run_again(finished):
     column = finished.home / "workflow_output.jsonl"
     flip(column, column.read_bytes().index(b"\n"))
-    assert [one.output.value.value for one in finished.evaluate().items] == WANTED
+    assert [one.output.value for one in finished.evaluate().items] == WANTED
     assert len(finished.calls) == 2
     assert verify(finished.home).is_sound
 
@@ -209,7 +209,7 @@ def test_a_damaged_run_json_is_taken_from_its_copy(finished, caplog):
     whole = json.loads(about.read_bytes())
     about.write_bytes(about.read_bytes()[:100])
     with caplog.at_level(logging.WARNING):
-        assert [one.output.value.value for one in finished.evaluate().items] == WANTED
+        assert [one.output.value for one in finished.evaluate().items] == WANTED
     assert finished.calls == []
     assert "run.json: cannot be read, using its copy" in caplog.text
     assert json.loads(about.read_bytes())["functions"] == whole["functions"]
@@ -223,7 +223,7 @@ def test_a_run_json_that_is_lost_is_named_with_what_to_do_and_no_result_is_lost(
         finished.evaluate()
     assert "delete it: the results are in the columns" in refused.value.hint
     about.unlink()
-    assert [one.output.value.value for one in finished.evaluate().items] == WANTED
+    assert [one.output.value for one in finished.evaluate().items] == WANTED
     assert finished.calls == []
 
 
@@ -302,7 +302,7 @@ def test_damage_anywhere_crashes_no_reader_and_the_next_run_makes_it_good(tmp_pa
         except JournalError:
             assert path.name == "run.json"  # no other file may be refused
             continue
-        assert [one.output.value.value for one in result.items] == WANTED
+        assert [one.output.value for one in result.items] == WANTED
         assert result.summary["evaluators"]["correct"]["completed"] == 6
         assert sorted(read(project.home)) == WANTED
         states = {one.path.name: one.is_sound for one in verify(project.home).states}

@@ -164,10 +164,10 @@ def test_a_byte_order_mark_and_another_charset_are_read(tmp_path, encoded, conte
     with model_server(raw(encoded, headers={"Content-Type": content_type})) as server:
         workflow = limpet.workflows.openai(server.url, model="m", key=None, prompt="{{question}}")
         result = limpet.evaluate(ROWS[:1], workflow, run=tmp_path / "model")
-        assert result.items[0].output.value.value == "Ça va ?"
+        assert result.items[0].output.value == "Ça va ?"
         ask = http(server.url, answer="$.choices[0].message.content")
         result = limpet.evaluate(ROWS[:1], ask, run=tmp_path / "http")
-        assert result.items[0].output.value.value == "Ça va ?"
+        assert result.items[0].output.value == "Ça va ?"
 
 
 def test_bytes_that_are_not_in_their_charset_are_a_failure(tmp_path):

@@ -18,7 +18,7 @@ class Bench:
     def send(self, owner=None):
         return self.limits.send(1.0, {}, owner or object())
 
-    def cut(self):
+    def decrease(self):
         """Have calls refused until that is no accident: twice."""
         for sent in [self.send(), self.send()]:
             self.limits.refused(sent, 0.0)
@@ -105,14 +105,14 @@ def test_long_calls_take_larger_steps():
     assert rounds.window == 64
 
 
-# ---- cuts ----------------------------------------------------------------------------------------
+# ---- decreases -----------------------------------------------------------------------------------
 
 
 def test_what_was_accepted_between_two_first_refusals_is_the_rate():
     bench = Bench()
     bench.answer(40)
     bench.now += 0.1
-    bench.cut()
+    bench.decrease()
     first = bench.now
     bench.answer(100, every=0.1)  # 10 a second are accepted
     bench.now = first + 10.0
@@ -120,7 +120,7 @@ def test_what_was_accepted_between_two_first_refusals_is_the_rate():
     assert bench.limits.rate.top == pytest.approx(10, rel=0.02)
 
 
-def test_one_cut_for_each_episode():
+def test_one_decrease_for_each_episode():
     bench = Bench()
     bench.answer(40)
     storm = [bench.send() for _ in range(6)]
@@ -131,7 +131,7 @@ def test_one_cut_for_each_episode():
     top = bench.limits.rate.top
     assert bench.limits.rate.known
     for sent in storm[2:]:
-        bench.limits.refused(sent, 0.0)  # sent before the cut: late news
+        bench.limits.refused(sent, 0.0)  # sent before the decrease: late news
     assert bench.limits.rate.top == top
 
 
@@ -203,7 +203,7 @@ def test_an_outage_is_probed_one_at_a_time_ever_more_rarely_until_one_passes():
 def test_a_probe_that_is_not_refused_has_passed_long_before_it_is_answered():
     bench = Bench()
     bench.answer(20)
-    bench.cut()
+    bench.decrease()
     bench.now += 0.6
     bench.limits.refused(bench.send(), 0.0)
     assert bench.limits.blocked == "refused"

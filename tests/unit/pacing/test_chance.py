@@ -149,7 +149,13 @@ def test_a_limit_alone_is_not_taken_for_chance():
 
 
 def refusal(number, taken, **more):
-    facts = {"tried_more": False, "early": True, "named": False, "cut_short": False, "tells": True}
+    facts = {
+        "tried_more": False,
+        "early": True,
+        "named": False,
+        "wait_shortened": False,
+        "tells": True,
+    }
     return Refusal(number, taken, **{**facts, **more})
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirror, Mirrors
-from limpet.pacing.traffic import Usage, tokens_in
+from limpet.pacing.traffic import MeanUsage, tokens_in
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 import pacing
@@ -63,7 +63,7 @@ def test_a_refusal_is_explained_only_by_a_bucket_that_was_nearly_empty():
 
 def charged(charges, used=None):
     """Send a call for each charge, and return what the next is expected to cost."""
-    usage = Usage()
+    usage = MeanUsage()
     mirrors = Mirrors(usage.mean)
     left = 1e6
     for number, charge in enumerate(charges):
@@ -86,7 +86,7 @@ def test_what_the_provider_counts_is_learned(charge, used):
 
 
 def test_calls_without_a_response_in_between_are_counted():
-    usage = Usage()
+    usage = MeanUsage()
     mirrors = Mirrors(usage.mean)
     mirrors.correct([Limit("tokens", 1e6, 1e6, 0.0)], 0, {}, 0.0)
     sent = [mirrors.take({}, 0.0) for _ in range(10)]

@@ -158,7 +158,7 @@ def test_a_ballot_that_cannot_be_kept_is_a_failure_and_no_score(tmp_path):
 
 
 @pytest.mark.parametrize("pace", ["auto", 2])
-def test_ballots_on_disk_take_no_leave(tmp_path, pace):
+def test_ballots_on_disk_take_no_permit(tmp_path, pace):
     from limpet.pacing import registry
 
     pacers = []

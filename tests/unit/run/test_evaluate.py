@@ -71,7 +71,7 @@ def test_no_evaluation_of_a_process_stays_in_its_memory(tmp_path):
 
 def test_the_face_is_one_call(tmp_path):
     result = Answering().evaluate(ROWS, tmp_path / "run", [exact_match()])
-    assert [one.output.value.value for one in result.items] == [str(n) for n in range(6)]
+    assert [one.output.value for one in result.items] == [str(n) for n in range(6)]
     assert result.summary["scores"]["exact_match"]["mean"] == 1.0
     assert result.failed == []
     frame = result.to_dataframe()
@@ -384,7 +384,7 @@ def test_secrets_are_never_written(tmp_path, monkeypatch):
         return Score(1, explanation=f"because {secret}")
 
     result = Answering(leak).evaluate(ROWS, tmp_path / "run", [judge])
-    assert "[redacted]" in result.items[0].output.value.value
+    assert "[redacted]" in result.items[0].output.value
     for file in (tmp_path / "run").rglob("*"):
         if file.is_file():
             assert b"planted" not in file.read_bytes(), file
@@ -613,7 +613,7 @@ def test_a_run_with_nothing_left_looks_nothing_up_and_still_knows_everything(tmp
         patch.setattr(evaluation, "Lookup", lambda *_: pytest.fail("looked up"))
         again = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     assert again.summary == first.summary
-    assert [one.output.value.value for one in again.items] == [one.output.value.value for one in first.items]
+    assert [one.output.value for one in again.items] == [one.output.value for one in first.items]
     assert [one.scores for one in again.items] == [one.scores for one in first.items]
 
 
@@ -647,7 +647,7 @@ def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
         (run / "index" / "workflow_output.idx").unlink()
     result = answering.evaluate(ROWS, run, [exact_match()])
     assert len(answering.calls) == 6 + {"cut": 1, "deleted": 6, "summary": 0, "edited": 1}[damage]
-    assert [one.output.value.value for one in result.items] == [str(n) for n in range(6)]
+    assert [one.output.value for one in result.items] == [str(n) for n in range(6)]
     assert (run / "summary.json").exists()
 
 
@@ -696,11 +696,11 @@ def test_another_input_column_is_another_question(tmp_path):
     rows = [{"id": "a", "x": "1", "y": "2"}]
     run = tmp_path / "run"
     assert (
-        limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output.value.value
+        limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output.value
         == "1"
     )
     assert (
-        limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output.value.value
+        limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output.value
         == "2"
     )
 

@@ -119,7 +119,7 @@ def test_an_edit_between_two_runs_is_none_of_it(tmp_path, module):
     app.MODEL = "b"
     assert changed(app.answer, at) == "MODEL"
     done = run(ROWS, app.answer, at)
-    assert [one.output.value.value for one in done.items] == ["bq0", "bq1", "bq2", "bq3"]
+    assert [one.output.value for one in done.items] == ["bq0", "bq1", "bq2", "bq3"]
     app.MODEL = "a"
     assert run(ROWS, app.answer, at).plan.workflow.kept == 4
 
@@ -409,7 +409,7 @@ def test_a_forced_run_after_an_edit_needs_no_answer_and_the_next_keeps_it(tmp_pa
     run(ROWS, app.answer, at)
     app.MODEL = "b"
     forced = run(ROWS, app.answer, at, redo=True)
-    assert [one.output.value.value for one in forced.items] == ["b"] * 4
+    assert [one.output.value for one in forced.items] == ["b"] * 4
     assert run(ROWS, app.answer, at).plan.calls == 0
 
 

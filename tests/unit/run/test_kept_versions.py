@@ -42,7 +42,7 @@ class Project:
         except limpet.FunctionChangedError:
             assert not calls
             return None
-        made_by = Counter(item.output.value.value for item in result.items)
+        made_by = Counter(item.output.value for item in result.items)
         return "".join(f"{number}{made}" for made, number in sorted(made_by.items())), len(calls)
 
 
@@ -183,7 +183,7 @@ def prompt(tmp_path, monkeypatch):
             result = limpet.evaluate(dataset, "prompted_app:answer", (), "run", **options)
         except limpet.FunctionChangedError:
             return None
-        return Counter(item.output.value.value for item in result.items)
+        return Counter(item.output.value for item in result.items)
 
     return run
 

@@ -57,7 +57,7 @@ def test_a_running_run_is_loaded_and_refreshed(tmp_path):
     assert [item.status.value for item in loaded.items] == ["completed"] * 2 + ["not_run"] * 2
     loaded.refresh()
     assert (loaded.state, loaded.summary["workflow"]["completed"]) == ("finished", 4)
-    assert [item.output.value.value for item in loaded.items] == ["0", "1", "2", "3"]
+    assert [item.output.value for item in loaded.items] == ["0", "1", "2", "3"]
 
 
 def test_a_stopped_run_says_why(tmp_path):
@@ -77,7 +77,7 @@ def test_the_journal_of_a_map_is_a_run(tmp_path):
     journal = tmp_path / "squares.jsonl"
     limpet.map(lambda number: number**2, [1, 2, 3], journal=journal, pace=1)
     loaded = limpet.load_run(journal)
-    assert [item.output.value.value for item in loaded.items] == [1, 4, 9]
+    assert [item.output.value for item in loaded.items] == [1, 4, 9]
     assert list(loaded.to_dataframe()["input"]) == [1, 2, 3]
     assert loaded.summary["workflow"]["completed"] == 3
     assert repr(loaded) == "<EvaluationResult: 3 of 3 completed>"

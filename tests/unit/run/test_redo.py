@@ -117,7 +117,7 @@ def test_a_redo_runs_all_of_the_workflow_and_the_new_answers_count(bench):
     bench.answer = lambda question: f"new {question.split()[1]}"
     result = bench.evaluate(redo=True)
     assert bench.counts() == (6, 6)
-    assert result.items[0].output.value.value == "new 0"
+    assert result.items[0].output.value == "new 0"
     assert result.summary["scores"]["correct"]["mean"] == 0.0
     assert bench.outputs() == [f"new {n}" for n in range(6)]
     assert "redo" not in bench.about
@@ -130,7 +130,7 @@ def test_after_a_redo_nothing_is_left_to_do(bench):
     bench.counts()
     again = bench.evaluate()
     assert bench.counts() == (0, 0)
-    assert [one.output.value.value for one in again.items] == [f"new {n}" for n in range(6)]
+    assert [one.output.value for one in again.items] == [f"new {n}" for n in range(6)]
 
 
 def test_each_redo_wins_over_the_one_before_with_and_without_an_index(bench):
@@ -141,7 +141,7 @@ def test_each_redo_wins_over_the_one_before_with_and_without_an_index(bench):
     for index in (bench.path / "index").iterdir():
         index.unlink()
     result = bench.evaluate(evaluators={"same": exact_match()})
-    assert [one.output.value.value for one in result.items] == [f"2 {n}" for n in range(6)]
+    assert [one.output.value for one in result.items] == [f"2 {n}" for n in range(6)]
 
 
 def test_an_output_that_comes_out_the_same_keeps_its_score(bench):
@@ -348,7 +348,7 @@ def fail_on(*numbers):
 def test_where_a_redo_fails_the_earlier_result_stands_and_the_failure_is_said(bench):
     bench.answer = fail_on("2")
     result = bench.evaluate(redo=True)
-    assert result.items[2].output.value.value == "2"
+    assert result.items[2].output.value == "2"
     assert result.items[2].scores["correct"].value is True
     assert result.items[2].redo["workflow"]["message"] == "cannot"
     assert bench.summary["workflow"]["redo"] == {"permanent": 1}
@@ -384,7 +384,7 @@ def test_what_failed_in_a_redo_can_be_left(bench):
     left = bench.evaluate(retry=0, retry_failed=False)
     assert bench.counts() == (0, 0)
     assert left.plan.workflow.failed == 1
-    assert left.items[2].output.value.value == "2"
+    assert left.items[2].output.value == "2"
 
 
 def test_an_answer_that_stands_is_scored_by_an_evaluator_that_is_new(bench):
@@ -403,7 +403,7 @@ def test_a_record_that_was_damaged_and_made_again_counts_from_then_on(bench):
         bench.counts()
         result = bench.evaluate(evaluators={f"same{turn}": exact_match()})
         assert bench.asked == []
-        assert result.items[2].output.value.value == "2"
+        assert result.items[2].output.value == "2"
 
 
 # ---- versions -----------------------------------------------------------------------------------
@@ -530,7 +530,7 @@ def test_a_damaged_record_of_a_redo_does_not_bring_the_earlier_one_back(tmp_path
     column.write_bytes(b"".join(lines if damage == "flipped" else lines[:-1]))
     said[0] = "third"
     healed = run()
-    assert sorted(one.output.value.value.split()[1] for one in healed.items) == ["second", "third"]
+    assert sorted(one.output.value.split()[1] for one in healed.items) == ["second", "third"]
     assert run().plan.calls == 0
 
 
@@ -580,7 +580,7 @@ def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_
     limpet.evaluate(rows, first, version="1", **run)
     stop_after_two(rows, run)
     forced = limpet.evaluate(rows, lambda question: "third", version="3", redo=True, **run)
-    assert {one.output.value.value for one in forced.items} == {"third"}
+    assert {one.output.value for one in forced.items} == {"third"}
 
 
 def stop_after_two(rows, run):

@@ -73,14 +73,14 @@ def test_an_answer_with_an_exception_is_a_failure_of_its_class(tmp_path, shape):
     assert "raise ConnectionError" in result.items[0].error["traceback"]
     assert not (tmp_path / "workflow_output.jsonl").read_bytes()
     again = limpet.evaluate(ROWS, answer, {"yes": lambda output: True}, **options)
-    assert [item.output.value.value for item in again.items] == ["yes"] * 3
+    assert [item.output.value for item in again.items] == ["yes"] * 3
 
 
 def test_it_is_retried_as_if_it_had_been_raised(tmp_path):
     retry = limpet.Retry(1, limpet.executors.Backoff(base_s=0, cap_s=0))
     calls = []
     result = limpet.evaluate(ROWS, returning("a list", calls), run=tmp_path, retry=retry)
-    assert [(item.output.value.value, item.attempts) for item in result.items] == [("yes", 2)] * 3
+    assert [(item.output.value, item.attempts) for item in result.items] == [("yes", 2)] * 3
 
 
 @pytest.mark.parametrize("journal", [None, "out.jsonl"])
@@ -109,7 +109,7 @@ def test_an_exception_in_a_trace_or_in_metadata_is_data(tmp_path):
         return limpet.Output("yes", trace=[{"error": OSError("x")}], metadata={"e": OSError("y")})
 
     result = limpet.evaluate(ROWS[:1], answer, run=tmp_path)
-    assert result.items[0].output.value.value == "yes"
+    assert result.items[0].output.value == "yes"
     assert result.items[0].metadata == {"e": {"type": "OSError", "message": "y"}}
 
 

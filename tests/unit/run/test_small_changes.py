@@ -162,7 +162,7 @@ def test_a_file_that_answers_were_made_of_is_part_of_the_workflow(tmp_path, monk
     limpet.evaluate(rows(2), "small_app:answer", (), "run")
     (tmp_path / "prompt.txt").write_text("rude")
     again = limpet.evaluate(rows(2), "small_app:answer", (), "run")
-    assert [item.output.value.value for item in again.items] == ["rude", "rude"]
+    assert [item.output.value for item in again.items] == ["rude", "rude"]
     assert again.plan.workflow.made_again.answers == 2
     assert limpet.evaluate(rows(2), "small_app:answer", (), "run").plan.calls == 0
 

@@ -80,7 +80,7 @@ async def test_the_bar_counts_an_input_when_its_hook_has_heard(monkeypatch):
     from limpet.executors import progress
 
     counted = []
-    monkeypatch.setattr(progress.Progress, "advance", lambda self: counted.append(now()))
+    monkeypatch.setattr(progress.ProgressReporter, "advance", lambda self: counted.append(now()))
     now = asyncio.get_running_loop().time
 
     async def slow_disk(finished):

@@ -88,7 +88,7 @@ def test_a_filter_on_a_column_called_token_declares_no_secret(folder):
     Path("eval.yml").write_text(
         "dataset: {path: rows.json, filter: {token: some-word-1}}\nworkflow: app:answer\nrun: run\n"
     )
-    assert evaluated(load_config("eval.yml")).items[0].output.value.value == "some-word-1"
+    assert evaluated(load_config("eval.yml")).items[0].output.value == "some-word-1"
 
 
 def test_the_keys_of_a_configuration_of_the_toolkit_are_masked_in_answers(
@@ -111,7 +111,7 @@ def test_the_keys_of_a_configuration_of_the_toolkit_are_masked_in_answers(
         return "pl4nted-x lit3ral-y"
 
     result = limpet.evaluate([ROW], answer, [], "mine", secrets=known)
-    assert result.items[0].output.value.value == "[redacted] [redacted]"
+    assert result.items[0].output.value == "[redacted] [redacted]"
     assert "h3ader-z-1" in config.prepare().workflow.secrets
 
 
@@ -136,9 +136,9 @@ def test_a_users_own_workflow_may_have_anything_called_secrets(folder):
 
     for number, secrets in enumerate([None, 7, {"a": "b"}, [None, 7], "own-key-17"]):
         result = limpet.evaluate([ROW], Flow(secrets), [], f"run{number}")
-        assert result.items[0].output.value.value == "it is own-key-17"
+        assert result.items[0].output.value == "it is own-key-17"
     result = limpet.evaluate([ROW], Flow(["own-key-17"]), [], "masked")
-    assert result.items[0].output.value.value == "it is [redacted]"
+    assert result.items[0].output.value == "it is [redacted]"
 
 
 def test_what_is_kept_of_an_eval_yml_holds_no_secret_and_all_else(folder):
@@ -166,4 +166,4 @@ def test_a_body_that_a_variable_stands_for_stays_a_string(folder, monkeypatch, a
         f"dataset: rows.json\nworkflow: {{http: {{url: '{address}', body: '${{SENT}}', "
         "answer: $.sent}}\nrun: run\n"
     )
-    assert evaluated(load_config("eval.yml")).items[0].output.value.value == '"5"'
+    assert evaluated(load_config("eval.yml")).items[0].output.value == '"5"'

@@ -331,7 +331,7 @@ def test_an_evaluator_that_comes_later_sees_the_masked_text_and_that_is_said(
 def test_masking_can_be_turned_off(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
     result = evaluate(f"it is {KEY}", tmp_path / "run", mask=False)
-    assert (result.items[0].output.value.value, result.summary["masked"]) == (f"it is {KEY}", 0)
+    assert (result.items[0].output.value, result.summary["masked"]) == (f"it is {KEY}", 0)
     mapped = limpet.map(lambda one: KEY, [1], journal=tmp_path / "map.jsonl", mask=False)
     assert mapped.outputs == [KEY]
 
@@ -376,7 +376,7 @@ def test_a_repr_of_what_has_no_json_form_holds_no_secret(tmp_path, monkeypatch, 
 def test_steps_without_a_json_form_hold_no_secret(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("MY_API_KEY", KEY)
     result = evaluate(Output("fine", trace=[Unkept(), KEY]), tmp_path / "run")
-    assert result.items[0].output.value.value == "fine"
+    assert result.items[0].output.value == "fine"
     assert found_in(tmp_path, "Planted", KEY[:9]) == []
     assert "Planted" not in caplog.text
 
@@ -455,7 +455,7 @@ def test_an_answer_that_repeats_a_header_is_masked(tmp_path, echo, headers, secr
     flow = limpet.workflows.http(f"http://{echo}/", headers=headers)
     result = limpet.evaluate([ROW], flow, [], tmp_path / "run")
     assert found_in(tmp_path, secret) == []
-    assert result.items[0].output.value.value["path"] == "/"
+    assert result.items[0].output.value["path"] == "/"
     assert result.summary["masked"] == 1
 
 
@@ -464,19 +464,19 @@ def test_the_credentials_of_an_address_are_masked_in_an_answer(tmp_path, echo):
     result = limpet.evaluate([ROW], flow, [], tmp_path / "run")
     basic = base64.b64encode(b"evaluation:pa55-word").decode()
     assert found_in(tmp_path, "pa55-word", "k3y-9876", basic) == []
-    assert result.items[0].output.value.value["path"] == f"/?api_key={MASK}&n=1"
+    assert result.items[0].output.value["path"] == f"/?api_key={MASK}&n=1"
 
 
 def test_headers_that_are_no_secrets_stay_in_an_answer(tmp_path, echo):
     headers = {"X-Role": "assistant", "Accept": "application/json", "X-Level": "1234567890"}
     flow = limpet.workflows.http(f"http://{echo}/", headers=headers)
-    output = limpet.evaluate([ROW], flow, [], tmp_path / "run").items[0].output.value.value
+    output = limpet.evaluate([ROW], flow, [], tmp_path / "run").items[0].output.value
     assert {name: output["headers"][name] for name in headers} == headers
 
 
 def test_secrets_that_no_variable_holds_can_be_given(tmp_path):
     result = evaluate("from the vault: v4ult-key", tmp_path / "run", secrets=["v4ult-key"])
-    assert result.items[0].output.value.value == f"from the vault: {MASK}"
+    assert result.items[0].output.value == f"from the vault: {MASK}"
     with pytest.raises(TypeError, match="^secrets: must be a list of strings, or False$"):
         evaluate("x", tmp_path / "other", secrets="v4ult-key")
     given = {"journal": tmp_path / "map.jsonl", "secrets": ["v4ult-key"]}
@@ -488,7 +488,7 @@ def test_secrets_that_no_variable_holds_can_be_given(tmp_path):
 def test_a_long_secret_ends_nothing_and_is_masked(tmp_path, monkeypatch, value):
     monkeypatch.setenv("SERVICE_TOKEN", value)
     result = evaluate(f"it is {value}", tmp_path / "run")
-    assert result.items[0].output.value.value == f"it is {MASK}"
+    assert result.items[0].output.value == f"it is {MASK}"
     limpet.map(lambda _: value, [1], journal=tmp_path / "map.jsonl")
     assert found_in(tmp_path, value[30:60]) == []
 

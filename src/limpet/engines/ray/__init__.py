@@ -1,1 +1,1 @@
-"""The engine on Ray. Only a gateway process imports Ray, which can end or hang it."""
+"""The Ray engine. Only a gateway process imports Ray, because Ray can end or hang its process."""

@@ -1,9 +1,9 @@
-"""How does the gateway reach Ray, and what is said if it cannot?
+"""How does the gateway connect to Ray, and what does the user see if it cannot?
 
 `ray.init` at a wrong address hangs for minutes, and cannot be interrupted. So the address is probed
-first: Ray speaks HTTP/2, and what does not answer its first bytes is not Ray.
+first: Ray speaks HTTP/2, and a server that does not answer HTTP/2's first bytes is not Ray.
 
-Only the gateway calls this: nothing here may be used by the driver.
+Only the gateway calls this, never the driver.
 """
 
 import json
@@ -19,21 +19,21 @@ from limpet.text import one_line, text_of
 _PROBE_S = 5.0
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _ANSWER = b"\x04"  # the type of a SETTINGS frame, after three bytes of length
-_FEWER_TRIES = ("RAY_NUM_REDIS_GET_RETRIES", "4")  # a second each; Ray's 20 come to a wrong token
+_FEWER_TRIES = ("RAY_NUM_REDIS_GET_RETRIES", "4")  # a second each; Ray tries a wrong token 20 times
 _STARTS_BY_ITSELF = "RAY_ENABLE_AUTO_CONNECT"
-_STORE_BYTES = 80 * 2**20  # all that travels is small; Ray takes at least 75 MB
+_STORE_BYTES = 80 * 2**20  # messages are small; Ray's minimum is 75 MB
 
 
 def connect(settings: dict[str, Any]) -> Any:
     """Connect to Ray, or start one; return the imported package.
 
     Raises:
-        SetupError: That is impossible.
+        SetupError: Ray cannot be reached or started.
     """
     where = settings["where"]
     if where == LOCAL:
         return _start(settings)
-    os.environ.setdefault(*_FEWER_TRIES)  # it is read when Ray is imported
+    os.environ.setdefault(*_FEWER_TRIES)  # Ray reads it when imported
     if where == AUTO:
         where = _found()
     probe(where)
@@ -46,8 +46,8 @@ def connect(settings: dict[str, Any]) -> Any:
 
 
 def _start(settings: dict[str, Any]) -> Any:
-    """Start a Ray of our own, which nobody else finds and whose processes end with this one."""
-    # In the environment of its processes, not in a file: a process that is killed leaves files.
+    """Start our own Ray, which nobody else finds and whose processes end with this one."""
+    # The token is in the environment, not in a file: a killed process leaves its files.
     os.environ.update(
         RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=os.urandom(32).hex(), RAY_USAGE_STATS_ENABLED="0"
     )
@@ -80,13 +80,13 @@ def _common(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _imported() -> Any:
-    """Import Ray, in this process alone, and let it start nothing that it was not asked for.
+    """Import Ray, and keep it from starting a Ray that nobody requested.
 
-    Where it is not connected, its functions start a Ray. What is under way when the gateway leaves,
-    or when a connection breaks, would do that on the user's machine.
+    Without a connection, its functions start a Ray. Calls in progress when the gateway disconnects,
+    or when the connection breaks, would start one on the user's machine.
     """
     before = os.environ.get(_STARTS_BY_ITSELF)
-    os.environ[_STARTS_BY_ITSELF] = "0"  # it is read when Ray is imported
+    os.environ[_STARTS_BY_ITSELF] = "0"  # Ray reads it when imported
     try:
         import ray  # noqa: PLC0415 - only here
     finally:  # the workers of a local Ray inherit this environment
@@ -124,42 +124,42 @@ def probe(where: str) -> None:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _PROBE_S) as connection:
             if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
-                return  # it speaks first, and needs certificates
+                return  # TLS comes first, and needs certificates
             connection.settimeout(_PROBE_S)
             connection.sendall(_HELLO)
             answer = connection.recv(9)
     except TimeoutError:
         raise SetupError(
-            f"no Ray answers at {address}: nothing came within {_PROBE_S:g} s", hint=hint
+            f"no Ray at {address}: no answer within {_PROBE_S:g} s", hint=hint
         ) from None
     except (OSError, ValueError) as error:
         why = one_line(text_of(error))
-        raise SetupError(f"no Ray can be reached at {address}: {why}", hint=hint) from None
+        raise SetupError(f"Ray cannot be reached at {address}: {why}", hint=hint) from None
     if answer[3:4] != _ANSWER:
-        raise SetupError(f"what answers at {address} is not Ray", hint=hint)
+        raise SetupError(f"the server at {address} is not Ray", hint=hint)
 
 
 def refusal(where: str, error: BaseException) -> SetupError:
-    """Return what Ray's error means."""
+    """Return Ray's error as a SetupError with a hint."""
     text = text_of(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = one_line(" ".join(lines[:8]))
     of = "a local Ray" if where == LOCAL else f"Ray at {where.removeprefix('ray://')}"
     kind = type(error).__name__
-    # Its raylet waits 15 s for an agent, a Python process, and exits if that took longer.
+    # Ray's raylet waits 15 s for its agent, a Python process, and exits if that takes longer.
     if where == LOCAL and "imed out" in text:
         return SlowStartError(
             f"{of} did not start within Ray's own time limits: {words}",
-            hint="the machine is too busy for it: try again later, or use engine: processes",
+            hint="the machine is too busy: try again later, or use engine: processes",
         )
     if "ersion mismatch" in text:
         return SetupError(
-            f"{of} is of another version: {words}",
-            hint="install the same versions of Ray and Python here and there",
+            f"{of} has another version: {words}",
+            hint="install the same versions of Ray and Python on both sides",
         )
     if "Authentication" in kind or "oken" in text or isinstance(error, ConnectionError):
         return SetupError(
-            f"{of} answers, but lets nobody in: {words}",
+            f"{of} responded, but refused the connection: {words}",
             hint="set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH as on the cluster",
         )
     if "RuntimeEnv" in kind or "runtime_env" in text or "working_dir" in text:
@@ -169,7 +169,7 @@ def refusal(where: str, error: BaseException) -> SetupError:
         )
     if where == LOCAL:
         return SetupError(f"{of} could not be started: {kind}: {words}", hint=_LOCAL_HINT)
-    return SetupError(f"{of} refuses: {kind}: {words}", hint="check the cluster with `ray status`")
+    return SetupError(f"{of} failed: {kind}: {words}", hint="check the cluster with `ray status`")
 
 
-_LOCAL_HINT = "try `ray start --head` by hand to see why; or use engine: processes"
+_LOCAL_HINT = "run `ray start --head` to see why; or use engine: processes"

@@ -1,7 +1,8 @@
-"""A Ray actor that has the workers of one node. It runs no user code, so none can end it.
+"""How are the workers of one node started, and connected to the gateway?
 
-It passes on what it is told to its workers, and what they say to the gateway: a long poll returns
-all that there is. It imports nothing of Ray.
+A foreman is a Ray actor that starts the workers of its node and forwards messages: the gateway's to
+the workers, and the workers' to the gateway, by a long poll. It runs no user code, so none can end
+it, and it imports nothing from Ray.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from limpet.version import VERSION
 _LOOK_EVERY_S = 0.5
 _QUIET_S = 1.0
 _LONGEST_POLL_S = 5.0
-_MOST_BYTES = 4 * 2**20  # of one answer; what is more waits for the next
+_MOST_BYTES = 4 * 2**20  # of one answer; the rest waits for the next
 
 News = tuple[Any, ...]
 
@@ -55,11 +56,11 @@ class Foreman:
         """Prepare for workers.
 
         Args:
-            setting: The driver's version, whether it started this Ray, its folder, path, level of
-                logging, variables, and the names of secrets that must be here.
+            setting: The driver's version, whether it started this Ray, its folder, path, logging
+                level, variables, and the names of secrets that this node must have.
 
         Returns:
-            Why that is impossible, packed, or None; the name of this node; and its folder.
+            The error if that is impossible, packed, or None; this node's name; and its folder.
         """
         try:
             path = _prepare(setting)
@@ -70,17 +71,17 @@ class Foreman:
         self._watch = asyncio.create_task(self._look())
         return None, socket.gethostname(), str(Path.cwd())
 
-    # ---- what the gateway says ------------------------------------------------------------------
+    # ---- from the gateway -----------------------------------------------------------------------
 
     async def tell(self, told: Sequence[News]) -> None:
-        """Do what the driver says."""
+        """Carry out the driver's instructions."""
         for kind, worker, *more in told:
             if kind == START:
                 self._begin(self._start(worker))
                 continue
             line = self._lines.get(worker)
             if line is None:
-                continue  # it is gone, and that was said
+                continue  # it is gone, and that was reported
             if kind == PASS:
                 line.pass_on(more[0])
             elif kind == KILL:
@@ -111,10 +112,10 @@ class Foreman:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # ---- what workers say -----------------------------------------------------------------------
+    # ---- from the workers -----------------------------------------------------------------------
 
     async def news(self) -> list[News]:
-        """Wait until there is something to say, and return all of it."""
+        """Wait until there is news, and return it."""
         if not self._news:
             self._some.clear()
             try:
@@ -144,7 +145,7 @@ class Foreman:
         self._say(GONE, worker, *lost)
 
     async def _look(self) -> None:
-        """Tell what is seen of workers that say nothing."""
+        """Report on workers that are silent."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             quiet_since = time.monotonic() - _QUIET_S
@@ -155,18 +156,18 @@ class Foreman:
 
 
 def _prepare(setting: dict[str, Any]) -> list[str]:
-    """Make this process, and the workers that it starts, see what the driver sees.
+    """Give this process, and the workers it starts, the driver's folder, path and variables.
 
     Returns:
         The workers' `sys.path`.
 
     Raises:
-        SetupError: Something is missing here.
+        SetupError: The version differs, or a secret is missing here.
     """
     host = socket.gethostname()
     if setting["version"] != VERSION:
         raise SetupError(
-            f"Limpet is {VERSION} on the node {host} of Ray, and {setting['version']} here",
+            f"Limpet is {VERSION} on Ray's node {host}, and {setting['version']} here",
             hint="install the same version on all nodes",
         )
     path = sys.path
@@ -175,13 +176,12 @@ def _prepare(setting: dict[str, Any]) -> list[str]:
             os.chdir(setting["folder"])
         path = [*filter(os.path.isdir, setting["path"]), *sys.path]
     if setting["is_local"]:
-        os.environ.pop("RAY_AUTH_TOKEN", None)  # of a Ray that no user code is to find
+        os.environ.pop("RAY_AUTH_TOKEN", None)  # user code must not find our own Ray
     os.environ.update(setting["variables"])
     if missing := [name for name in setting["secrets"] if name not in os.environ]:
         raise SetupError(
-            f"{', '.join(missing)}: set here, but not on the node {host} of Ray, and the code "
-            "reads it there",
-            hint="set it in the environment of the nodes: secrets are not sent to them",
+            f"{', '.join(missing)}: set here, but not on Ray's node {host}, where code reads it",
+            hint="set it in the nodes' environment: secrets are not sent to them",
         )
     logging.getLogger().setLevel(setting["level"])
     return path
@@ -189,8 +189,8 @@ def _prepare(setting: dict[str, Any]) -> list[str]:
 
 # ---- How does the gateway talk to a foreman, and how does it notice that one is lost? -----------
 #
-# What is to be told to it goes call by call: it stays in order, and what waits travels together.
-# What it says comes back by a long poll. A call that raises means that the foreman is lost.
+# Messages to it go one batch at a time: they stay in order, and waiting ones travel together. Its
+# news comes back by a long poll. If a remote call raises, the foreman is lost.
 
 
 class HiredForeman:
@@ -198,14 +198,14 @@ class HiredForeman:
 
     Args:
         actor: The Ray actor: a `Foreman`.
-        on_news: Called with each thing that it says.
-        on_lost: Called once if it is lost, with the error that said so.
+        on_news: Called with each piece of its news.
+        on_lost: Called once if it is lost, with the error that showed it.
 
     Attributes:
         actor: The Ray actor.
         name: Its node, in words.
         folder: Its working directory.
-        workers: The workers that it has.
+        workers: Its workers.
         is_lost: Whether it is lost.
     """
 
@@ -229,7 +229,7 @@ class HiredForeman:
         """Let it prepare for workers, then listen to it.
 
         Raises:
-            SetupError: It cannot work there.
+            SetupError: It cannot run workers on its node.
         """
         try:
             error, host, folder = await self.actor.begin.remote(setting)
@@ -243,7 +243,7 @@ class HiredForeman:
         self._listening = asyncio.create_task(self._listen())
 
     def tell(self, told: tuple[Any, ...]) -> None:
-        """Tell it something, after all that it was told before."""
+        """Send it a message, in order."""
         self._to_tell.append(told)
         if self._telling is None:
             self._telling = asyncio.create_task(self._tell_all())
@@ -273,7 +273,7 @@ class HiredForeman:
 
 
 def _meaning(error: BaseException) -> SetupError | None:
-    """Return what an error of starting a foreman means; None: the node may just have died."""
+    """Return the SetupError for a foreman that did not start; None: the node may have died."""
     text, kind = text_of(error), type(error).__name__
     if "RuntimeEnv" in kind or "runtime_env" in text.lower():
         return SetupError(
@@ -282,7 +282,7 @@ def _meaning(error: BaseException) -> SetupError | None:
         )
     if "No module named" in text or "ModuleNotFoundError" in text:
         return SetupError(
-            f"Limpet cannot be imported on the nodes of Ray: {_words(error)}",
+            f"Limpet cannot be imported on Ray's nodes: {_words(error)}",
             hint="install it there, or send it: engine: {ray: {runtime_env: {pip: [limpet]}}}",
         )
     return None
@@ -296,9 +296,9 @@ def _words(error: BaseException) -> str:
 def how_lost(error: BaseException) -> str:
     """Return how a foreman was lost, in words."""
     text = text_of(error).lower()
-    # Of each actor that is killed, Ray says that the "OOM killer" may have done it.
+    # Ray blames the "OOM killer" for every actor that is killed.
     if "running low on memory" in text or "out_of_memory" in text:
-        return "Ray ended its actor, as the memory of the node ran out"
+        return "Ray ended its actor, because the node ran out of memory"
     if "node" in text and ("node died" in text or "node has died" in text or "dead node" in text):
         return "its node is gone"
     return "its Ray actor died"

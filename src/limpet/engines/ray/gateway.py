@@ -1,10 +1,10 @@
-"""The process between a driver and Ray: the only one that imports it.
+"""Which process stands between a driver and Ray? The gateway, the only one that imports Ray.
 
 Ray can end or hang a process that imports it: when its central service dies, when a cluster
-restarts, or at a wrong address. If that happens here, the driver starts another gateway and gives
-out the cells again.
+restarts, or at a wrong address. If that happens here, the driver starts another gateway and runs
+the cells again.
 
-What the driver and the workers say to each other passes through unread.
+Messages between the driver and the workers pass through unread.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from limpet.engines.ray.slots import Slots
 from limpet.errors import LimpetError
 
 STUCK_S = 20.0
-"""How long Ray may hold up this process."""
+"""How long Ray may block this process."""
 
 
 class Gateway:
-    """Does what the driver says, by Ray.
+    """Carries out the driver's instructions through Ray.
 
     Args:
         send: Sends packed messages to the driver.
         end: Ends this process at once.
-        options: What only a bench needs.
+        options: Ignored: only a bench needs them.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Gateway:
         self._end = end
         self._loop = asyncio.get_running_loop()
         self._connected: Slots | None = None
-        self._asked_at: float | None = None
+        self._pinged_at: float | None = None
 
-    def hear(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         match message:
             case (str(kind), int(worker), list(messages)) if kind == PASS:
                 self._slots.pass_on(worker, messages)
@@ -67,42 +67,42 @@ class Gateway:
     def _connect(self, settings: dict[str, Any]) -> None:
         _be_quiet(settings["log"])
         try:
-            ray = connect(settings)  # on this thread, as Ray's processes end with it
+            ray = connect(settings)  # on this thread: Ray's processes end with it
             self._connected = Slots(ray, settings, self.say)
             workers = self._connected.size()
         except LimpetError as error:
             self.say(REFUSED, packed_error(error))
             return
         self.say(CONNECTED, workers)
-        self._asked_at = 0.0
+        self._pinged_at = 0.0
 
     def say(self, *message: Any) -> None:
         self._send([packed(message)])
 
     def flush(self) -> None:
-        """Leave Ray, before this process ends. Nothing waits to be sent."""
+        """Disconnect from Ray before this process ends. No messages are waiting."""
         if self._connected is not None:
             self._connected.close()
 
     def ping(self) -> Message | None:
-        """End this process if Ray holds up its loop; called by another thread."""
-        if self._asked_at is None:  # not yet connected: the driver has a time limit for that
+        """End this process if Ray blocks its loop; called by another thread."""
+        if self._pinged_at is None:  # not yet connected: the driver has a time limit for that
             return None
         now = time.monotonic()
-        if self._asked_at == 0.0:
-            self._asked_at = now
+        if self._pinged_at == 0.0:
+            self._pinged_at = now
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._pong)
-        elif now - self._asked_at > STUCK_S:
+        elif now - self._pinged_at > STUCK_S:
             self._end()
         return None
 
     def _pong(self) -> None:
-        self._asked_at = 0.0
+        self._pinged_at = 0.0
 
 
 def _be_quiet(log: str) -> None:
-    """Have what Ray prints and logs go to a file: the driver's output is not Ray's."""
+    """Redirect Ray's output and logs to a file, away from the driver's output."""
     into = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(into, 1)
     os.dup2(into, 2)

@@ -1,8 +1,8 @@
-"""How does the driver reach workers on Ray, without Ray?
+"""How does the driver reach workers on Ray without importing Ray?
 
-By a gateway process. The driver's crew has a line to each worker, as to a local process; what it
-sends goes through the gateway and a foreman, unread, and comes back the same way. So whatever a
-crew does about a worker that dies, hangs or is to blame is the same on Ray.
+Through a gateway process. The driver's crew has a line to each worker, as to a local process; its
+messages pass through the gateway and a foreman, unread, and answers return the same way. So a crew
+treats workers that die, hang or are to blame on Ray as it does local ones.
 
 If the gateway dies, all workers do. The driver starts another one, and the cells run again.
 """
@@ -56,11 +56,11 @@ from limpet.fingerprints.walk.environment import is_of_the_machine
 from limpet.secrets.known import is_secret_variable
 from limpet.version import VERSION
 
-# ---- Who removes Ray's folder when the driver was killed? ---------------------------------------
+# ---- What removes Ray's folder when the driver is killed? ---------------------------------------
 #
-# A small process that holds the other end of a pipe, as with the workers of a driver that is
-# killed. The gateway cannot: it is killed as well. Ray's own processes end a moment later, and
-# write logs until then, so it tries again while the folder is there.
+# A small process that holds the other end of a pipe, like the guard of local workers. The gateway
+# cannot: it is killed as well. Ray's own processes end a moment later and write logs until then, so
+# it retries while the folder exists.
 
 _PROGRAM = """
 import os, shutil, sys, time
@@ -74,10 +74,10 @@ for _ in range(600):
 
 
 class TempFolder:
-    """A folder that is gone when it is closed, or when this process is.
+    """A folder that is removed when it is closed, or when this process ends.
 
     Attributes:
-        path: Where it is.
+        path: Its path.
     """
 
     def __init__(self) -> None:
@@ -99,15 +99,14 @@ class TempFolder:
 
 # ---- Which environment variables must workers on other machines have? ---------------------------
 #
-# Those that the code of a step reads. The values of most of them count for its results, and are
-# sent. Of secrets, only the names are: what a cluster is told can be read in its state and its
-# logs.
+# Those that a step's code reads. Its results depend on their values, so they are sent. Of secrets,
+# only the names are sent: values would be readable in the cluster's state and logs.
 
 _VARIABLE = "variable "
 
 
 class Variables(NamedTuple):
-    """The variables that a step reads, as far as they are set here.
+    """The variables that a step reads and that are set here.
 
     Attributes:
         values: The values of those that may be sent.
@@ -119,7 +118,7 @@ class Variables(NamedTuple):
 
 
 def variables_of(step: Any) -> Variables:
-    """Return the environment variables that the code of a step reads."""
+    """Return the environment variables that a step's code reads."""
     names = sorted({name for name in _names(step) if name in os.environ})
     secrets = [name for name in names if is_secret_variable(name)]
     values = {name: os.environ[name] for name in names if name not in secrets}
@@ -137,14 +136,14 @@ def _names(step: Any) -> Iterator[str]:
         yield from declared.env
 
 
-# ---- How does the driver reach workers on Ray, without Ray? -------------------------------------
+# ---- How does the driver reach workers on Ray? --------------------------------------------------
 
 _START_S, _CONNECT_S = 120.0, 30.0
-_AGAIN_S = 90.0  # a cluster that restarts is waited for, once it was there
+_AGAIN_S = 90.0  # how long to wait for a cluster that was there and restarts
 _PAUSE_S = 1.0
-_KILL_S = 5.0  # then a worker counts as lost, whatever Ray says
+_KILL_S = 5.0  # after this, a killed worker is lost, whatever Ray reports
 _END_S = 5.0
-_HELD_UP_S, _LOST_S = 3.0, 60.0  # a foreman says something of each worker twice a second
+_HELD_UP_S, _LOST_S = 3.0, 60.0  # a foreman reports on each silent worker twice a second
 
 OnEvent = Callable[[str, dict[str, Any]], None]
 
@@ -154,8 +153,8 @@ class RayLines:
 
     Args:
         settings: Which Ray, and what each worker needs.
-        workers: How many workers a Ray has room for that is started here.
-        on_event: Told that a run waits for workers.
+        workers: How many workers a Ray started here has room for.
+        on_event: Called when a run waits for workers.
     """
 
     def __init__(self, settings: RaySettings, workers: int, on_event: OnEvent) -> None:
@@ -175,13 +174,13 @@ class RayLines:
         self._secrets: list[str] = []
 
     def needs(self, variables: Variables) -> None:
-        """Learn which environment variables a step reads."""
+        """Register the environment variables that a step reads."""
         self._variables |= variables.values
         self._secrets += [name for name in variables.secrets if name not in self._secrets]
 
     @property
     def sent_folder(self) -> Path | None:
-        """The folder that Ray copies to the workers; None: they use this one, or another's."""
+        """The folder that Ray copies to the workers; None: it copies no local folder."""
         given = json.loads(self._settings.runtime_env).get("working_dir")
         return Path(given).absolute() if isinstance(given, str) and Path(given).is_dir() else None
 
@@ -189,7 +188,7 @@ class RayLines:
         """Connect to Ray, or start one; return how many workers there will be.
 
         Raises:
-            SetupError: That is impossible.
+            SetupError: Ray cannot be reached or started.
         """
         self._temp = TempFolder()
         await self._gateways.open()
@@ -217,7 +216,7 @@ class RayLines:
                 self._room = await self._answer
         except BaseException as error:
             self._answer = None
-            await gateway.close(0.0)  # and its loss must not be taken for that of the next
+            await gateway.close(0.0)  # its loss must not be mistaken for the next one's
             if isinstance(error, TimeoutError):
                 what = "a local Ray did not start" if is_local else f"Ray at {where} did not answer"
                 raise SetupError(
@@ -228,7 +227,7 @@ class RayLines:
         self._gateway, self._was_there = gateway, True
 
     def _said(self, where: str) -> dict[str, Any]:
-        """Return what the gateway is told."""
+        """Return the settings for the gateway."""
         runtime_env = self._settings.runtime_env
         sends_code = '"working_dir"' in runtime_env or '"py_modules"' in runtime_env
         workers = self._settings.workers or (self._workers if where == LOCAL else None)
@@ -305,7 +304,7 @@ class RayLines:
                 raise
             finally:
                 del self._starting[worker]
-            if not starting.cancelled():  # otherwise it was lost: again
+            if not starting.cancelled():  # otherwise it was lost: try again
                 starting.result()
                 return line
             self.forget(worker)
@@ -340,7 +339,7 @@ class RayLines:
 
 
 class RayLine:
-    """The way to one worker on Ray."""
+    """The connection to one worker on Ray."""
 
     def __init__(
         self, worker: int, lines: RayLines, on_message: OnMessage, on_lost: OnLost
@@ -369,7 +368,7 @@ class RayLine:
         self._on_message(self._as_here(message) if message[0] == READS else message)
 
     def _as_here(self, message: Message) -> Message:
-        """Return which files were read, by the names that they have here: they were sent along."""
+        """Return a message about files read, with their paths here: Ray copied them from here."""
         home = self._lines.sent_folder
         if home is None:
             return message
@@ -395,12 +394,12 @@ class RayLine:
         )
 
     def seen(self, is_working: bool, last_begun: int) -> None:  # noqa: FBT001 - as it came
-        """Learn what its foreman sees of a worker that says nothing."""
+        """Record its foreman's report on it while it is silent."""
         self._is_working, self._last_begun = is_working, last_begun
         self._told_at = self._loop.time()
 
     def is_working(self) -> bool:
-        # Where its foreman says nothing of it either, somebody is held up who is between.
+        # If its foreman is silent too, something between here and there is blocked.
         if _HELD_UP_S < self._loop.time() - self._told_at < _LOST_S:
             return True
         is_working, self._is_working = self._is_working, False

@@ -1,4 +1,4 @@
-"""What does a user say of Ray?"""
+"""Which Ray does the user request, with which settings?"""
 
 import importlib.util
 import json
@@ -11,9 +11,9 @@ from typing import Any
 from limpet.errors import SetupError
 from limpet.text import did_you_mean, one_line
 
-# ---- What do the driver, the gateway and the foremen say to each other? -------------------------
+# ---- Which messages do the driver, the gateway and the foremen exchange? ------------------------
 #
-# A worker's own messages pass through them unread: only the driver reads what user code said.
+# A worker's own messages pass through unread: only the driver reads messages from user code.
 
 # To the gateway, and from it to a foreman.
 CONNECT, START, PASS, KILL, END_WORKER = "connect", "start", "pass", "kill", "end_worker"
@@ -23,10 +23,10 @@ STARTED, FAILED, FROM, SEEN, GONE = "started", "failed", "from", "seen", "gone"
 
 
 class SlowStartError(SetupError):
-    """Ray gave up its start by a time limit of its own: the machine is busy, so try again."""
+    """Ray's start hit one of Ray's own time limits: the machine is busy, so try again."""
 
 
-# ---- What does a user say of Ray? ---------------------------------------------------------------
+# ---- Which Ray does the user request? -----------------------------------------------------------
 
 LOCAL, AUTO = "local", "auto"
 KEYS = ("address", "workers", "resources", "runtime_env")
@@ -40,12 +40,12 @@ _SIZES = ("memory", "object_store_memory")
 
 @dataclass(frozen=True, slots=True)
 class RaySettings:
-    """A Ray cluster, and what is asked of it.
+    """A Ray cluster, and the resources requested from it.
 
     Attributes:
-        address: Where it is: `host:port`, `ray://host:port`, `auto`, or `local` for one that this
-            run starts; None: what RAY_ADDRESS says, or a local one.
-        workers: How many workers there are; None: as many as there is room for.
+        address: `host:port`, `ray://host:port`, `auto`, or `local` for one that this run starts;
+            None: RAY_ADDRESS, or else a local one.
+        workers: How many workers; None: as many as there is room for.
         resources: What each worker needs, by Ray's names.
         runtime_env: What Ray prepares on each node, as JSON.
     """
@@ -57,7 +57,7 @@ class RaySettings:
 
     @property
     def where(self) -> str:
-        """The address that counts now."""
+        """The address, after RAY_ADDRESS is applied."""
         if self.address in (None, AUTO):
             return os.environ.get("RAY_ADDRESS") or self.address or LOCAL
         assert self.address is not None
@@ -65,11 +65,11 @@ class RaySettings:
 
 
 def as_ray(settings: Any, as_bytes: Any) -> RaySettings:
-    """Return the settings that a value means.
+    """Return the settings in a value.
 
     Raises:
-        TypeError: A value is of another type.
-        ValueError: A key is unknown, or a value is wrong.
+        TypeError: A value has the wrong type.
+        ValueError: A key is unknown, or a value is invalid.
     """
     if not isinstance(settings, Mapping):
         raise TypeError(f"engine: ray: {one_line(repr(settings))}: {_MUST}")
@@ -121,7 +121,7 @@ def _resources(resources: Any, as_bytes: Any) -> tuple[tuple[str, float], ...]:
         )
     for name, amount in resources.items():
         where = f"engine: ray: resources: {one_line(name)}"
-        if str(name).startswith("num_") and name not in _NAMES:  # any other may be a node's own
+        if str(name).startswith("num_") and name not in _NAMES:  # other names may be a node's own
             near = did_you_mean(str(name), _NAMES)
             raise ValueError(f"{where}: must be num_cpus, num_gpus or a node's resource{near}")
         if name in _SIZES and isinstance(amount, str):
@@ -131,7 +131,7 @@ def _resources(resources: Any, as_bytes: Any) -> tuple[tuple[str, float], ...]:
         if not 0 <= amount < float("inf"):
             raise ValueError(f"{where}: {amount}: must be a number of at least 0")
         if amount > 1 and amount != int(amount) and name in _NAMES:
-            raise ValueError(f"{where}: {amount}: must be whole if it is more than 1")
+            raise ValueError(f"{where}: {amount}: must be a whole number if greater than 1")
         wanted[_NAMES.get(name, str(name))] = float(amount)
     wanted = {name: amount for name, amount in wanted.items() if amount}
     if not wanted:

@@ -1,15 +1,14 @@
 """On which nodes do the workers run?
 
-Each worker has a slot: a placement group of one bundle, which reserves what the worker needs. It
-waits until a node has room, and an autoscaler sees it waiting. Groups of one let a run begin with
-the first slot that Ray grants.
+Each worker has a slot: a placement group of one bundle, which reserves the worker's resources. It
+waits until a node has room, where an autoscaler can see it. Groups of one let a run begin with the
+first slot that Ray grants.
 
-Each node with a slot has one foreman, an actor that needs nothing itself. Only where accelerators
-are asked for, each slot has its own: Ray tells just the process that it starts which of them it may
-use.
+Each node with a slot has one foreman, an actor that reserves nothing itself. If accelerators are
+requested, each slot has its own foreman: Ray assigns accelerators only to a process it starts.
 
-When a foreman is lost, its slots are given back and asked for again. A worker that dies alone
-leaves its slot to the next.
+When a foreman is lost, its slots are returned and requested again. The slot of a worker that dies
+alone goes to its replacement.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from limpet.engines.ray.settings import END_WORKER, FAILED, GONE, PASS, START, S
 from limpet.errors import SetupError
 from limpet.text import text_of
 
-# ---- Is there room for workers on a cluster, now or later? --------------------------------------
+# ---- Does the cluster have room for workers, now or later? --------------------------------------
 
 
 class Room:
@@ -47,11 +46,11 @@ class Room:
         return sum(self._fits_on(resources) for resources in self._nodes())
 
     def may_come(self) -> bool:
-        """Return whether a worker fits on a node, now or after an autoscaler added one."""
+        """Return whether a worker fits on a node, now or on one an autoscaler may add."""
         return any(self._fits_on(resources) for resources in self._nodes()) or _has_autoscaler()
 
     def refusal(self) -> SetupError:
-        """Return the error for a cluster on none of whose nodes a worker fits."""
+        """Return the error for a cluster with no node large enough for a worker."""
         most: dict[str, float] = {}
         for resources in self._nodes():
             for name, much in resources.items():
@@ -63,8 +62,8 @@ class Room:
         ]
         wanted = ", ".join(f"{much:g} {name}" for name, much in self._wanted.items())
         return SetupError(
-            f"no node of Ray has {wanted} for a worker: it lacks {', '.join(lacking) or 'some'}",
-            hint="ask for less: engine: {ray: {resources: …}}, or add a node that has it",
+            f"no Ray node has {wanted} for a worker: it lacks {', '.join(lacking) or 'some'}",
+            hint="request less: engine: {ray: {resources: …}}, or add a node that has it",
         )
 
     def _nodes(self) -> list[dict[str, float]]:
@@ -75,14 +74,14 @@ class Room:
 
 
 def _has_autoscaler() -> bool:
-    """Return whether somebody adds nodes to this cluster, by what `ray status` knows of it."""
+    """Return whether this cluster has an autoscaler, from the data behind `ray status`."""
     from ray.experimental.internal_kv import _internal_kv_get as known  # noqa: PLC0415 - as Ray's are
 
     if known("__autoscaler_v2_enabled", namespace="__autoscaler") == b"1":
         return True
     report = json.loads(known("__autoscaling_status") or "{}").get("autoscaler_report") or {}
     kinds = [*report.get("active_nodes", ()), *report.get("pending_launches", ())]
-    # Where nobody adds any, each node is a kind of its own.
+    # Without an autoscaler, each node is its own kind.
     return any(not kind.startswith("node_") for kind in kinds)
 
 
@@ -90,7 +89,7 @@ def _has_autoscaler() -> bool:
 
 _LOOK_EVERY_S = 0.1
 _SHOW_AFTER_S = 1.0
-_PATIENCE_S = 5.0  # with a cluster on none of whose nodes a worker fits
+_PATIENCE_S = 5.0  # with a cluster that has no node large enough for a worker
 _MOST_FAILURES = 3  # of foremen in a row
 _PAUSE_S = 0.5
 _HOST = ("CPU", "memory", "object_store_memory")
@@ -111,8 +110,8 @@ class Slots:
 
     Args:
         ray: The package, connected.
-        settings: What the driver said.
-        say: Says something to the driver.
+        settings: The driver's settings.
+        say: Sends a message to the driver.
     """
 
     def __init__(self, ray: Any, settings: dict[str, Any], say: Callable[..., None]) -> None:
@@ -135,12 +134,12 @@ class Slots:
         self._has_worked = False
 
     def size(self) -> int:
-        """Return how many workers were asked for, or else fit on all nodes together."""
+        """Return how many workers were requested, or else fit on all nodes together."""
         if not self._size:
             self._size = max(1, self._room.workers())
         return self._size
 
-    # ---- what the driver says -------------------------------------------------------------------
+    # ---- from the driver ------------------------------------------------------------------------
 
     def start(self, worker: int) -> None:
         """Start a worker as soon as there is room."""
@@ -168,17 +167,17 @@ class Slots:
         foreman.tell((START, worker))
 
     def pass_on(self, worker: int, messages: list[bytes]) -> None:
-        """Pass messages on to a worker, unread."""
+        """Forward messages to a worker, unread."""
         if (foreman := self._of.get(worker)) is not None:
             foreman.tell((PASS, worker, messages))
 
     def tell(self, worker: int, kind: str, *more: Any) -> None:
-        """Tell the foreman of a worker something."""
+        """Send a message to a worker's foreman."""
         if (foreman := self._of.get(worker)) is not None:
             foreman.tell((kind, worker, *more))
 
     def end(self, worker: int) -> None:
-        """End a worker in good order, or do not start it."""
+        """End a worker in good order, or remove it from the queue."""
         if worker in self._queue:
             self._queue.remove(worker)
             self._say(GONE, worker, *Lost("was not started"))
@@ -186,7 +185,7 @@ class Slots:
             self.tell(worker, END_WORKER)
 
     def close(self) -> None:
-        """Leave Ray in good order."""
+        """Disconnect from Ray in good order."""
         self._ray.shutdown()
 
     # ---- foremen --------------------------------------------------------------------------------
@@ -215,7 +214,7 @@ class Slots:
                 self._give_out()
 
     def _lost(self, foreman: HiredForeman, error: BaseException) -> None:
-        """Give back the slots of a foreman that is gone. None of its cells is to blame."""
+        """Return the slots of a foreman that is gone. None of its cells is to blame."""
         self._on_nodes = {
             node: task
             for node, task in self._on_nodes.items()
@@ -247,7 +246,7 @@ class Slots:
     # ---- slots ----------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        """Look for slots that were granted, as long as some are not."""
+        """Look for granted slots until all are."""
         from ray.util.placement_group import placement_group_table  # noqa: PLC0415
 
         began, shown = time.monotonic(), 0
@@ -275,7 +274,7 @@ class Slots:
         return sum(slot.worker is not None for slot in self._slots)
 
     async def _man(self, slot: _Slot, node: str) -> None:
-        """Have a foreman for a slot that was granted."""
+        """Assign a foreman to a granted slot."""
         key = slot.group.id.hex() if self._has_own else node
         if key not in self._on_nodes:
             self._on_nodes[key] = self._begin(self._hire(slot, node))
@@ -311,7 +310,7 @@ class Slots:
         """Start a foreman.
 
         Raises:
-            SetupError: It cannot work there.
+            SetupError: It cannot run workers on its node.
         """
         from ray.util import scheduling_strategies as strategies  # noqa: PLC0415
 
@@ -329,7 +328,7 @@ class Slots:
         return foreman
 
     def _fail(self, error: BaseException) -> None:
-        """Tell the driver that nothing that waits can start."""
+        """Report to the driver that no waiting worker can start."""
         while self._queue:
             self._say(FAILED, self._queue.popleft(), packed_error(error))
         for slot in [slot for slot in self._slots if slot.foreman is None]:

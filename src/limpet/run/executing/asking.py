@@ -9,15 +9,15 @@ from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
 from limpet.copies import own_copy
-from limpet.engines.places import Places
 from limpet.engines.returned_values import read_output, read_scores
+from limpet.engines.step_engines import StepEngines
 from limpet.engines.tracebacks import logging_failure
 from limpet.evaluators.judge_votes import casting_into
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
-from limpet.executors.inputs import NOTHING, Inputs
+from limpet.executors.inputs import NOTHING, InputSource
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
 from limpet.run.executing.outcomes import (
@@ -58,7 +58,7 @@ from limpet.text import one_line
 T = TypeVar("T")
 
 
-class StepQueue(Inputs, Generic[T]):
+class StepQueue(InputSource, Generic[T]):
     """A bounded queue that either side can end.
 
     Once the consumer has closed it, an item that is put is dropped: its cell stays undone, and the
@@ -177,7 +177,7 @@ class AnsweringStep(_CellStep):
         runner: StepRunner,
         request: Request,
         omissions: Omissions,
-        places: Places,
+        places: StepEngines,
         pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
         super().__init__(runner)
@@ -331,7 +331,7 @@ class ScoringStep(_CellStep):
         evaluator: Evaluator,
         fingerprint: str,
         omissions: Omissions,
-        places: Places,
+        places: StepEngines,
         prices: Prices | None,
     ) -> None:
         super().__init__(runner)

@@ -11,7 +11,7 @@ from limpet.errors import JournalError, PermanentError, RecordNotWrittenError, S
 from limpet.evaluators.judge_votes import Ask
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
-from limpet.pacing.leave import asks_for_each_call
+from limpet.pacing.permits import asks_for_each_call
 from limpet.run.executing.outcomes import masked_record
 from limpet.run.planning.work_items import Scoring, ballot_key
 from limpet.run.record_fields import BALLOTS

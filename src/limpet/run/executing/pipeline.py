@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from limpet.engines.opened_step import OpenedStep
-from limpet.engines.places import Places
+from limpet.engines.step_engines import StepEngines
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.append_file import LiveFile
 from limpet.journal.column import Column
@@ -141,7 +141,7 @@ class Pipeline:
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
         cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
-        places = Places(request.engines, cells, self._tell_of_worker)
+        places = StepEngines(request.engines, cells, self._tell_of_worker)
         self._answering = AnsweringStep(runner, request, omissions, places, pass_on)
         self._scoring = [
             ScoringStep(

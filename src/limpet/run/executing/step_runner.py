@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from limpet.engines.places import Place
+from limpet.engines.step_engines import StepEngine
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
-from limpet.executors.inputs import Inputs
+from limpet.executors.inputs import InputSource
 from limpet.executors.options import ExecutorOptions
 from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
@@ -115,7 +115,7 @@ class StepRunner:
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
         concurrency: int | None = None,
-        place: Place | None = None,
+        place: StepEngine | None = None,
     ) -> AsyncExecutor[Any, Any]:
         """Return the executor of a step.
 
@@ -149,7 +149,7 @@ class StepRunner:
         return executor
 
     def _watch_pace(
-        self, step: str, executor: AsyncExecutor[Any, Any], place: Place | None
+        self, step: str, executor: AsyncExecutor[Any, Any], place: StepEngine | None
     ) -> None:
         most = f"{executor.concurrency} at a time"
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
@@ -170,7 +170,7 @@ class StepRunner:
         self,
         recorder: Recorder,
         executor: AsyncExecutor[Any, Any],
-        inputs: Iterable[Any] | Inputs,
+        inputs: Iterable[Any] | InputSource,
     ) -> None:
         """Run all cells of a step."""
         self._stopping.executors.append(executor)
@@ -215,7 +215,7 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
 
 
 def _tell_pace(
-    journal: Journal, step: str, endpoint: str, pacer: Pacer, place: Place | None
+    journal: Journal, step: str, endpoint: str, pacer: Pacer, place: StepEngine | None
 ) -> Callable[[], None]:
     """Write the pace as an event, now and when it changes; return a function that stops this.
 

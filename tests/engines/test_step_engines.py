@@ -55,7 +55,7 @@ def test_folder_variables_and_imports_are_those_of_the_driver(tmp_path, engine):
     env = {"LIMPET_TEST_TONE": "kind", "PYTHONPATH": str(tmp_path / "extra")}
     done = project.run(engine=engine, env=env)
     assert done.returncode == 0, done.stderr
-    found = project.result.items[0].output.value.value
+    found = project.result.items[0].output.value
     assert found["cwd"] == str(tmp_path)
     assert found["variable"] == "kind"
     assert found["helper"] == "helped"
@@ -69,7 +69,7 @@ def test_a_variable_of_an_env_file_is_there(tmp_path, engine):
     project = make(tmp_path)
     (tmp_path / "mine.env").write_text("LIMPET_TEST_TONE='from a file'\n")
     assert project.run("--env-file", "mine.env", engine=engine).returncode == 0
-    assert project.result.items[0].output.value.value["variable"] == "from a file"
+    assert project.result.items[0].output.value["variable"] == "from a file"
 
 
 @pytest.mark.slow  # those of the driver are: the first test
@@ -78,8 +78,8 @@ def test_a_variable_that_a_script_set_before_the_run_is_there(tmp_path, engine, 
     monkeypatch.setenv("LIMPET_TEST_TONE", "set by the script")
     project = make(tmp_path)
     result = project.evaluate(engine)
-    assert {item.output.value.value["variable"] for item in result.items} == {"set by the script"}
-    assert result.items[0].output.value.value["cwd"] == str(tmp_path)
+    assert {item.output.value["variable"] for item in result.items} == {"set by the script"}
+    assert result.items[0].output.value["cwd"] == str(tmp_path)
 
 
 @pytest.mark.parametrize("workflow", [pytest.param("leaks", marks=pytest.mark.slow), "raises_it"])
@@ -190,7 +190,7 @@ def main():
     except (limpet.LimpetError, TypeError, ValueError) as error:
         print("REFUSED", error, getattr(error, "hint", ""))
         sys.exit(2)
-    print([item.output.value.value for item in result.items], [len(item.scores) for item in result.items])
+    print([item.output.value for item in result.items], [len(item.scores) for item in result.items])
 
 
 {guard}main()
@@ -266,7 +266,7 @@ def test_what_only_the_guarded_part_of_a_script_names_is_refused_in_words(tmp_pa
     done = script(tmp_path, WORKER, "MADE", guard=guard)
     assert done.returncode == 2
     assert done.stdout.startswith("REFUSED the workflow cannot be loaded in a worker"), done.stdout
-    assert "MADE is not there when a worker imports the script" in done.stdout
+    assert "MADE is not defined when a worker imports the script" in done.stdout
     assert 'if __name__ == "__main__":' in done.stdout
     assert "__mp_main__" not in done.stdout
 
@@ -332,7 +332,7 @@ def outputs_or_refusal(project, engine, **options):
         result = project.evaluate(engine, **options)
     except (limpet.LimpetError, TypeError, ValueError) as error:
         return str(error)
-    return {item.output.value.value for item in result.items}
+    return {item.output.value for item in result.items}
 
 
 @both_engines
@@ -380,7 +380,7 @@ class Agent:
 AGENT = Agent()
 """
     project = Project(tmp_path, code, rows=2, workflow="AGENT")
-    assert {item.output.value.value for item in project.evaluate(WORKER).items} == {"agent"}
+    assert {item.output.value for item in project.evaluate(WORKER).items} == {"agent"}
     assert os.getpid() not in project.pids
 
 
@@ -411,7 +411,7 @@ def test_an_object_that_earlier_runs_of_this_process_used_is_the_same_in_a_worke
     for run in range(2):
         project.evaluate(workflow=agent, run=f"{run}")
     result = project.evaluate({"processes": 1}, workflow=agent, run="there")
-    assert [item.output.value.value for item in result.items] == ["0", "1"]
+    assert [item.output.value for item in result.items] == ["0", "1"]
     assert not project.evaluate(workflow=agent, run="there").plan.calls
 
 
@@ -420,7 +420,7 @@ def test_an_object_that_was_changed_between_runs_is_not_the_same_in_a_worker(tmp
     agent = project.imported("APP:AGENT")
     project.evaluate(workflow=agent)
     sys.modules[project.module].SEEN.append("by hand")
-    with pytest.raises(limpet.LimpetError, match=r"not the same in a worker: SEEN differs"):
+    with pytest.raises(limpet.LimpetError, match=r"differs in a worker: SEEN changed"):
         project.evaluate({"processes": 1}, workflow=agent, run="there")
 
 
@@ -436,7 +436,7 @@ random.seed(3)
 if __name__ == "__main__":
     rows = [{"id": "a", "question": "b"}]
     result = limpet.evaluate(rows, "APP:answer", run="r", show=False, engine={"processes": 1})
-    print(result.items[0].output.value.value)
+    print(result.items[0].output.value)
 """
 
 
@@ -485,7 +485,7 @@ def test_a_seed_of_the_guarded_part_of_a_script_is_refused_if_the_step_may_use_i
     project = Project(tmp_path, app, rows=1)
     done = guarded(tmp_path, project.module, "random.seed(3)")
     assert "before the run may change what it returns" in done.stderr
-    assert "a worker does not do that" in done.stderr
+    assert "a worker does not do it" in done.stderr
     assert "at the top level of the script" in done.stderr
 
 

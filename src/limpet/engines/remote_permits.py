@@ -1,7 +1,7 @@
-"""How does a call inside a worker get the driver's leave to start?
+"""How does a call inside a worker get a permit from the driver?
 
-The driver has the pacers: a limit holds for all workers together only if one place grants each
-call. So `limpet.pacing.endpoint` in a worker asks the driver, waits for its answer, and tells it
+The driver owns the pacers: only one process granting every call can enforce a limit across all
+workers. So `limpet.pacing.endpoint` in a worker asks the driver, waits for its answer, and reports
 how the call ended and what it observed.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 from limpet.engines.messages import ASK, Message
 from limpet.errors import LimpetError
 from limpet.pacing import signals
-from limpet.pacing.leave import Leave, current_leave
 from limpet.pacing.limits import Limit, number
 from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import Ticket
+from limpet.pacing.permits import Permits, current_permits
 from limpet.pacing.registry import current_pacers
 from limpet.pacing.signals import FailureKind, Signal
 
@@ -25,11 +25,11 @@ MAY_START, ENDED, FORGET = "may_start", "ended", "forget"
 _OK, _TIMEOUT, _VOID, _SIGNAL = "ok", "timeout", "void", "signal"
 
 cell: ContextVar[int] = ContextVar("limpet_cell", default=0)
-"""The number of the cell that runs in this context."""
+"""The number of the cell running in this context."""
 
 
 def observed(observation: Observation) -> tuple[dict[str, str] | None, dict[str, float] | None]:
-    """Return the headers and the usage that a call observed, as plain values."""
+    """Return the headers and usage a call observed, as plain values."""
     headers, usage = observation.headers, observation.usage
     counts = None
     if isinstance(usage, Mapping):
@@ -42,10 +42,10 @@ def observed(observation: Observation) -> tuple[dict[str, str] | None, dict[str,
 
 
 class Questions:
-    """What the cells of a worker ask the driver.
+    """The questions a worker's cells put to the driver.
 
     Args:
-        send: Sends a message to the driver at once.
+        send: Sends a message to the driver immediately.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -55,10 +55,11 @@ class Questions:
         self._open: dict[int, asyncio.Future[Any]] = {}
 
     async def may_start(self, key: str, cost: Any) -> int:
-        """Wait for leave to call an endpoint; return its number.
+        """Wait for a permit to call an endpoint; return its number.
 
         Raises:
-            LimpetError: On another event loop than the worker's, as from a run's own pacers.
+            LimpetError: Called on an event loop other than the worker's. A pacer in the run's own
+                process raises the same.
         """
         if asyncio.get_running_loop() is not self._loop:
             raise LimpetError(f"the pacer {key!r} is in use on another event loop")
@@ -77,7 +78,7 @@ class Questions:
         return question
 
     def tell(self, question: int, how: str, observation: Observation, signal: Any = None) -> None:
-        """Tell how a call ended."""
+        """Report how a call ended."""
         self._send((ASK, cell.get(), question, ENDED, how, *observed(observation), signal))
 
     def answered(self, question: int, granted: object) -> None:
@@ -113,12 +114,12 @@ class RemotePacer:
         return RemoteTicket(await self._questions.may_start(str(self.key), plain), self)
 
     def end(self, question: int, how: str, observation: Observation, signal: Any = None) -> None:
-        """Tell the driver how a call ended."""
+        """Report to the driver how a call ended."""
         self._questions.tell(question, how, observation, signal)
 
 
 class RemoteTicket:
-    """Leave for one call, which the driver gave."""
+    """The driver's permit for one call."""
 
     own_wait_s = None
 
@@ -156,20 +157,20 @@ class RemoteTicket:
 
 
 class Desk:
-    """Answers what one cell asks. Its methods run in the context of the cell's attempt.
+    """Answers one cell's questions. Its methods run in the context of the cell's attempt.
 
     Args:
-        answer: Sends an answer to the worker: the question, and whether its call may start.
+        answer: Sends the worker the question's number and whether its call may start.
     """
 
     def __init__(self, answer: Callable[[int, bool], None]) -> None:
         self._answer = answer
-        self._leave: Leave = current_leave()
+        self._permits: Permits = current_permits()
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._tickets: dict[int, Ticket | None] = {}
 
-    def hear(self, question: int, kind: str, *more: Any) -> None:
-        """Take a question, or news of one."""
+    def receive(self, question: int, kind: str, *more: Any) -> None:
+        """Handle a question, or an update to one."""
         if kind == MAY_START:
             task = asyncio.get_running_loop().create_task(self._ask(question, *more))
             self._asking[question] = task
@@ -187,7 +188,7 @@ class Desk:
             if pacers is None:
                 self._tickets[question] = None
             else:
-                self._tickets[question] = await self._leave.acquire(pacers.get(key), cost)
+                self._tickets[question] = await self._permits.acquire(pacers.get(key), cost)
         except asyncio.CancelledError:
             self._answer(question, False)  # noqa: FBT003 - the answer
             raise
@@ -204,13 +205,13 @@ class Desk:
             kind, wait_s, overloaded, outage, limits, at_once = signal
             known = tuple(Limit(*limit) for limit in limits)
             meant = Signal(FailureKind(kind), wait_s, overloaded, outage, known, at_once)
-            self._leave.settle_call(ticket, meant)
+            self._permits.settle_call(ticket, meant)
         else:
             errors = {_OK: None, _TIMEOUT: TimeoutError(), _VOID: asyncio.CancelledError()}
-            self._leave.end(ticket, errors[how])
+            self._permits.end(ticket, errors[how])
 
     def close(self) -> None:
-        """Give back what the cell still holds: it ended, or its worker died."""
+        """Return the cell's permits: it ended, or its worker died."""
         for task in list(self._asking.values()):
             task.cancel()
         for question in list(self._tickets):

@@ -1,4 +1,4 @@
-"""Where does each step of a session run: here, or on a crew of workers?"""
+"""Which engine runs each step: this process, or a crew of workers?"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
@@ -9,38 +9,38 @@ from limpet.engines.opened_step import run_cell
 from limpet.engines.packed_values import packed_argument, unpacked_error, unpacked_output
 from limpet.engines.process_line import ProcessLines
 from limpet.engines.ray.lines import RayLines, variables_of
-from limpet.engines.returned_values import Omissions
+from limpet.engines.returned_values import OmissionSink
 from limpet.engines.sent_steps import is_plain, sent_step
 from limpet.engines.spec import Engine, available_processors
 from limpet.engines.staffing import OnEvent
 from limpet.errors import SetupError
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.fingerprints.files.audit_hook import unattributed
-from limpet.pacing.leave import asks_for_each_call
 from limpet.pacing.observation import observe
+from limpet.pacing.permits import asks_for_each_call
 from limpet.shapes import Item, Output
 from limpet.usage import note_paid, plain_usage
 from limpet.workflows.protocol import Workflow
 
 _SEND_CODE = (
-    "the nodes of Ray lack this code: send it along, engine: {ray: {runtime_env: {working_dir: .}}}"
+    "Ray's nodes lack this code: send it with engine: {ray: {runtime_env: {working_dir: .}}}"
 )
 
-_AT_ONCE = 2  # processes that start at a time, for each processor
+_AT_ONCE = 2  # processes starting at a time, per processor
 
 Read = Callable[[Any], Output]
-"""Reads what a step returned."""
+"""Reads the value a step returned."""
 
 
-class Place(Protocol):
-    """Where a step runs.
+class StepEngine(Protocol):
+    """Runs one step.
 
     Attributes:
         name: The name of the workflow or evaluator.
-        secrets: What must not be written, as far as the step said so when it was opened.
+        secrets: Secrets that the step declared when it was opened.
         environment: Variables that it set in a worker when it was opened.
-        words: Where it runs, in words; empty: here.
-        most: How many of its calls can run at once there; None: any number.
+        words: Where it runs, in words; empty: this process.
+        most: How many of its cells can run at once; None: any number.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Place(Protocol):
     async def close(self) -> None: ...
 
 
-class Here:
-    """A step that runs in this process.
+class InProcess:
+    """Runs a step in this process.
 
     Args:
         step: The workflow or the evaluator.
         who: Its name in messages.
-        read: Reads what it returns.
+        read: Reads the value it returns.
     """
 
     words, most = "", None
@@ -79,7 +79,7 @@ class Here:
         await self._step.open()
 
     async def call(self, value: Any, taken: Taken | None = None) -> Output:
-        """Return what the step returns for an item, read."""
+        """Call the step with an item and read the value it returns."""
         del taken
         return await run_cell(self._who, self._step.call, value, self._read)
 
@@ -87,19 +87,19 @@ class Here:
         await self._step.close()
 
 
-class Elsewhere:
-    """A step that runs on a crew.
+class OnCrew:
+    """Runs a step on a crew.
 
     Args:
-        key: The step's name: `workflow`, or that of the evaluator.
+        key: The step's name: `workflow`, or the evaluator's.
         step: The workflow or the evaluator.
         who: Its name in messages.
-        omissions: Hears what was left out of results.
-        crew: Who runs it.
+        omissions: Told about parts left out of results.
+        crew: The crew.
     """
 
     def __init__(
-        self, key: str, step: Any, who: str, omissions: Omissions, crew: "SharedCrew"
+        self, key: str, step: Any, who: str, omissions: OmissionSink, crew: "SharedCrew"
     ) -> None:
         self.name = step.name
         self.secrets: list[str] = []
@@ -120,7 +120,7 @@ class Elsewhere:
         return self._crew.size if is_plain(self._step) else None
 
     async def open(self) -> None:
-        with unattributed():  # that we look at its files is no reading of its set-up
+        with unattributed():  # we read its files here, not its set-up
             sent = sent_step(self._key, self._who, self._step, inherits=self._crew.inherits)
         try:
             self.secrets, self.environment = await self._crew.open(sent)
@@ -129,7 +129,7 @@ class Elsewhere:
             raise
 
     async def call(self, value: Any, taken: Taken | None = None) -> Output:
-        """Return what the step returns for an item, read in its worker."""
+        """Call the step with an item in a worker, which reads the value it returns."""
         returned = await self._crew.call(self._key, _named(value), packed_argument(value), taken)
         if (more := returned.more) is not None:
             if "headers" in more or "usage" in more:
@@ -153,7 +153,7 @@ def _named(value: Item | Scored) -> str:
 
 
 class SharedCrew:
-    """The crew of an engine, which begins with its first step and ends with its last."""
+    """The crew of an engine: starts with its first step and ends with its last."""
 
     def __init__(self, engine: Engine, on_event: OnEvent) -> None:
         self._engine = engine
@@ -168,7 +168,7 @@ class SharedCrew:
         self._open: set[str] = set()
 
     def add(self, step: Any, cells: int) -> None:
-        """Learn of a step, before any is opened, and of how many cells it will run."""
+        """Register a step and how many cells it will run, before any step is opened."""
         self._cells += cells
         if isinstance(self._lines, RayLines):
             self._lines.needs(variables_of(step))
@@ -185,7 +185,7 @@ class SharedCrew:
 
     @property
     def words(self) -> str:
-        """How many of its workers are ready."""
+        """How many of its workers are ready, in words."""
         if self._crew is None:
             return self._engine.words
         ready, words = self._crew.ready, self._engine.words_for(self._crew.size)
@@ -227,13 +227,13 @@ class SharedCrew:
                 await self._lines.close()
 
 
-class Places:
-    """The places of a session's steps.
+class StepEngines:
+    """The engines of a session's steps.
 
     Args:
-        engines: The engine of each step that runs elsewhere, by the step's name.
-        cells: How many cells each step will run, by its name.
-        on_event: Told of workers that start and are lost.
+        engines: The engine of each step that runs outside this process, by step name.
+        cells: How many cells each step will run, by step name.
+        on_event: Called when workers start or are lost.
     """
 
     def __init__(
@@ -244,13 +244,13 @@ class Places:
         self._on_event = on_event
         self._crews: dict[Engine, SharedCrew] = {}
 
-    def of(self, key: str, step: Any, who: str, read: Read, omissions: Omissions) -> Place:
-        """Return where a step runs. Steps with the same engine share its workers."""
+    def of(self, key: str, step: Any, who: str, read: Read, omissions: OmissionSink) -> StepEngine:
+        """Return the engine of a step. Steps with the same engine share its workers."""
         engine = self._engines.get(key)
         if engine is None:
-            return Here(step, who, read)
+            return InProcess(step, who, read)
         crew = self._crews.get(engine)
         if crew is None:
             crew = self._crews[engine] = SharedCrew(engine, self._on_event)
         crew.add(step, self._cells[key])
-        return Elsewhere(key, step, who, omissions, crew)
+        return OnCrew(key, step, who, omissions, crew)

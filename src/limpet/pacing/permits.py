@@ -1,9 +1,9 @@
 """May a call inside a cell start, and how did the calls of a cell end?
 
-An executor asks the pacer for a ticket before it starts a cell. A function that does not say when
-it calls its endpoint is one call, from its beginning to its end. A function that does (`endpoint`)
-may make one call, several or none: the first to the same endpoint uses the ticket, and each further
-one asks for its own. What was not used is given back.
+An executor gets a permit from the pacer, a `Ticket`, before it starts a cell. A function that does
+not declare its calls counts as one call from start to end. A function that does (`endpoint`) may
+make any number: the first call to the same endpoint uses the ticket, each further one requests its
+own, and an unused ticket is returned.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from limpet.pacing.signals import Signal, classify
 _WORKER = object()
 
 
-class Leave:
-    """The tickets of one attempt of a cell.
+class Permits:
+    """The permits of one attempt of a cell.
 
     Args:
-        ticket: What the executor got for it; None if it has no pacer.
+        ticket: The executor's ticket for the attempt; None without a pacer.
 
     Attributes:
         overdue: Set when the attempt is cancelled because its time is up.
-        makes_own: Whether it asks for each of its calls, and may make none.
+        makes_own: Whether each of its calls requests a permit; it may make none.
     """
 
     __slots__ = (
@@ -38,14 +38,14 @@ class Leave:
         self.makes_own = False
         self._ticket = ticket  # not used by a call yet
         self._owner = object() if ticket is None else ticket.owner
-        # Invariant: tickets that are not settled, oldest first, with the loop's time at which they
-        # came into use; one that is missing here was settled for it.
+        # Invariant: unsettled tickets, oldest first, with the loop's time when each came into use.
+        # A ticket that is missing here is already settled.
         self._open: dict[Ticket, float] = {}
-        self._shared: Leave | None = None
+        self._shared: Permits | None = None
         self._failed: Ticket | None = None
         self._charged = True
         self._gave_up = False
-        # The calls that wait, with what they wait for; and the attempt itself, for a worker.
+        # Waiting calls by the pacer they wait for; `_WORKER` while the attempt waits for a worker.
         self._waiting: dict[Any, Pacer | None] = {}
         self._waiting_since = 0.0
         self._waited_s = 0.0
@@ -56,14 +56,14 @@ class Leave:
         """Wait until a call of the cell may start.
 
         Raises:
-            CancelledError: The cell gave up its calls that have not started.
+            CancelledError: The cell gave up the calls that have not started.
         """
         self.makes_own = True
         if self._gave_up:
             raise asyncio.CancelledError
         ticket, self._ticket = self._ticket, None
         if ticket is not None and ticket.pacer is not pacer:
-            # Held while it waits elsewhere, it could block who waits the other way round.
+            # Holding one ticket while waiting for another could deadlock two cells.
             ticket.void()
             ticket = None
         if ticket is None:
@@ -77,20 +77,20 @@ class Leave:
         return ticket
 
     def give_up_waiting(self) -> None:
-        """Cancel the calls that have not started: the attempt fails, and is made again."""
+        """Cancel the calls that have not started: the attempt fails and is retried."""
         self._gave_up = True
         for task in self._waiting:
             if isinstance(task, asyncio.Future):
                 task.cancel()
 
-    def share(self, leave: "Leave") -> None:
-        """Have the cell's next call made by another leave, for several cells at once."""
+    def share(self, permits: "Permits") -> None:
+        """Make the cell's next call under `permits`, which several cells share."""
         if self._shared is not None:
             self._waited_s += self._shared.waited_s(asyncio.get_running_loop().time())
-        self._shared = leave
+        self._shared = permits
 
     def end(self, ticket: Ticket, error: BaseException | None = None) -> None:
-        """Settle the ticket of a call that ended, unless the attempt was given up before."""
+        """Settle the ticket of a call that ended, unless the attempt was already given up."""
         if ticket not in self._open:
             return
         del self._open[ticket]
@@ -104,21 +104,21 @@ class Leave:
             ticket.void()
 
     def settle_call(self, ticket: Ticket, signal: Signal) -> None:
-        """Settle the ticket of a call that failed elsewhere, like `end`."""
+        """Settle the ticket of a call that failed in a worker, like `end`."""
         if self._open.pop(ticket, None) is not None:
             self._failed, self._charged = ticket, ticket.settle(signal)
 
     # ---- waits ----------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop the attempt's time until `resume`: it waits for a worker."""
+        """Stop the attempt's clock until `resume`: it waits for a worker."""
         self._wait_for(_WORKER, None)
 
     def resume(self, lost_s: float = 0.0) -> None:
-        """Let the attempt's time go on, if it is paused.
+        """Restart the attempt's clock, if it is paused.
 
         Args:
-            lost_s: Seconds before this that do not count either: a worker died.
+            lost_s: Seconds before this to ignore as well, because a worker died.
         """
         self._waited_s += lost_s
         if _WORKER in self._waiting:
@@ -142,18 +142,18 @@ class Leave:
             ticket.ok()
 
     def settle(self, signal: Signal) -> bool:
-        """The attempt failed. Returns whether that counts against the cell."""
+        """The attempt failed. Returns whether the cell is charged for it."""
         if (ticket := self._take()) is not None:
             self._failed, self._charged = ticket, ticket.settle(signal)
         elif not (signal.pushback or signal.outage):
-            return True  # the calls were answered: the fault is in what came after
+            return True  # the calls were answered: the code after them failed
         elif self._shared is not None:
             shared = self._shared
             self._failed, self._charged = shared._failed, shared._charged  # noqa: SLF001
         return self._charged
 
     def timed_out(self) -> bool:
-        """The attempt took too long. Returns whether that counts against the cell."""
+        """The attempt took too long. Returns whether the cell is charged for it."""
         unused = self._take()
         for ticket in [*self._open, *([] if unused is None else [unused])]:
             self._failed, self._charged = ticket, ticket.failed(timeout=True)
@@ -168,7 +168,7 @@ class Leave:
         self._open.clear()
 
     def _take(self) -> Ticket | None:
-        """Return the ticket if the whole cell was one call; give it back if it was not used."""
+        """Return the ticket if the cell was a single call; void it if it was not used."""
         ticket, self._ticket = self._ticket, None
         if ticket is not None and self.makes_own:
             ticket.void()
@@ -189,12 +189,12 @@ class Leave:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a call of the cell waits until it may start."""
+        """Whether a call of the cell is waiting to start."""
         return bool(self._waiting) or (self._shared is not None and self._shared.is_waiting)
 
     @property
     def is_stranded(self) -> bool:
-        """Whether no call of the cell is under way, and all wait for endpoints that are down."""
+        """Whether the cell has no call in flight, and all its calls wait for endpoints down."""
         return bool(self._waiting) and not self._open and all(map(_is_down, self._waiting.values()))
 
     def oldest_call_s(self, now: float) -> float:
@@ -202,7 +202,7 @@ class Leave:
         return now - next(iter(self._open.values()), now)
 
     def waited_s(self, now: float) -> float:
-        """Return for how long the cell's calls waited, in seconds of the loop's time."""
+        """Return how long the cell's calls have waited, by the loop's clock."""
         shared_s = 0.0 if self._shared is None else self._shared.waited_s(now)
         return self._waited_s + shared_s + (now - self._waiting_since if self._waiting else 0.0)
 
@@ -213,24 +213,24 @@ def _is_down(pacer: Pacer | None) -> bool:
     return pacer.state.blocked == "down"  # one that refuses calls will accept them again
 
 
-_current: ContextVar[Leave | None] = ContextVar("limpet_leave", default=None)
+_current: ContextVar[Permits | None] = ContextVar("limpet_permits", default=None)
 
 
-def current_leave() -> Leave:
-    """Return the leave of the attempt that runs; a new one outside an executor."""
-    return _current.get() or Leave()
+def current_permits() -> Permits:
+    """Return the permits of the current attempt; new ones outside an executor."""
+    return _current.get() or Permits()
 
 
-def take_leave(leave: Leave) -> None:
-    """Make this the leave of everything that runs in this context from now on.
+def use_permits(permits: Permits) -> None:
+    """Use these permits for everything that runs in this context from now on.
 
-    What is observed outside of a call then belongs to the leave's ticket, if it has one.
+    Observations outside a call then go to the attempt's ticket, if it has one.
     """
-    _current.set(leave)
-    if leave._ticket is not None:  # noqa: SLF001 - our own class
-        observe_into(leave._ticket.observation)  # noqa: SLF001
+    _current.set(permits)
+    if permits._ticket is not None:  # noqa: SLF001 - our own class
+        observe_into(permits._ticket.observation)  # noqa: SLF001
 
 
 def asks_for_each_call() -> None:
-    """Say that the cell that runs asks for each of its calls, and may make none."""
-    current_leave().makes_own = True
+    """Declare that the current cell requests a permit for each of its calls; it may make none."""
+    current_permits().makes_own = True

@@ -1,4 +1,4 @@
-"""A cell asks leave for each of its calls."""
+"""A cell requests a permit for each of its calls."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_the_first_call_uses_the_cells_ticket_and_the_others_ask():
 
 @in_virtual_time
 async def test_a_cell_that_makes_no_call_gives_its_ticket_back():
-    from limpet.pacing.leave import asks_for_each_call
+    from limpet.pacing.permits import asks_for_each_call
 
     registry = PacerRegistry()
     pacer = registry.get("server")
@@ -63,7 +63,7 @@ async def test_a_cell_that_does_not_say_when_it_calls_is_one_call():
 
 
 @in_virtual_time
-async def test_waiting_for_leave_is_not_the_cells_time():
+async def test_waiting_for_a_permit_is_not_the_cells_time():
     # 100 cells of two calls, one second each, one at a time: 200 s, and a limit of 5 s.
     registry = PacerRegistry(max_in_flight=1)
 

@@ -19,7 +19,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Reply
 from limpet.pacing.leave import asks_for_each_call
-from limpet.templates import value_as_text
+from limpet.placeholders import value_as_text
 from limpet.types import Output, Scale, Score
 
 WIN, LOSS = "win", "loss"

@@ -25,7 +25,7 @@ from limpet.evaluators.libraries.overrides import (
     without_retries,
 )
 from limpet.evaluators.libraries.shapes import get, has, loaded
-from limpet.templates import value_as_text
+from limpet.placeholders import value_as_text
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
 from limpet.usage import current_receipts, note_paid, plain_usage

@@ -13,7 +13,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
 from limpet.evaluators.libraries.shapes import get, has, plain, settings_of
-from limpet.templates import value_as_text
+from limpet.placeholders import value_as_text
 from limpet.text import one_line, text_of
 from limpet.types import Score
 

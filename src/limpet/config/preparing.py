@@ -31,8 +31,8 @@ from limpet.evaluators.protocol import Evaluator
 from limpet.executors.retry import Backoff
 from limpet.fingerprints.steps import DependsOn
 from limpet.models import Model
+from limpet.placeholders import OF_ITEM, names_in
 from limpet.run.options import Pace, Retry, RunOptions
-from limpet.templates import OF_ITEM, names_in
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.parameters import flaws_of_arguments

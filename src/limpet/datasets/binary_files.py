@@ -24,7 +24,7 @@ _AS_TEXT = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS")
 _FILE = "read_parquet(?, hive_partitioning=false)"
 
 
-def read_parquet(duckdb: Any, path: Path, place: str) -> Rows:
+def read_parquet(duckdb: Any, path: Path, location: str) -> Rows:
     """Yield the rows of a Parquet file.
 
     Raises:
@@ -32,17 +32,17 @@ def read_parquet(duckdb: Any, path: Path, place: str) -> Rows:
     """
     try:
         with duckdb.connect(":memory:") as connection:
-            yield from _rows(connection, escape(str(path)), place)
+            yield from _rows(connection, escape(str(path)), location)
     except duckdb.Error as error:
         first = str(error).partition("\n")[0]
-        raise DatasetError(f"{place}: cannot be read as Parquet: {one_line(first)}") from error
+        raise DatasetError(f"{location}: cannot be read as Parquet: {one_line(first)}") from error
 
 
-def _rows(connection: Any, path: str, place: str) -> Rows:
+def _rows(connection: Any, path: str, location: str) -> Rows:
     connection.execute("SET TimeZone='UTC'")
     names = _names(connection, path)
     if (flaw := flaw_of_columns(names)) is not None:
-        raise DatasetError(f"{place}: {flaw}: {one_line(names)}", hint="rename the columns")
+        raise DatasetError(f"{location}: {flaw}: {one_line(names)}", hint="rename the columns")
     columns = connection.execute(f"DESCRIBE SELECT * FROM {_FILE}", [path]).fetchall()  # noqa: S608
     chosen = ", ".join(_expression(name, kind) for name, kind, *_ in columns)
     result = connection.execute(f"SELECT {chosen} FROM {_FILE}", [path])  # noqa: S608
@@ -87,7 +87,7 @@ def _expression(name: str, kind: str) -> str:
 _FORMULA = (b"<f>", b"<f ")
 
 
-def read_xlsx(openpyxl: Any, path: Path, place: str, sheet: str | None) -> Rows:
+def read_xlsx(openpyxl: Any, path: Path, location: str, sheet: str | None) -> Rows:
     """Yield the rows below the header of a sheet, skipping empty rows.
 
     Raises:
@@ -97,12 +97,12 @@ def read_xlsx(openpyxl: Any, path: Path, place: str, sheet: str | None) -> Rows:
         with path.open("rb") as file, path.open("rb") as again:
             values = openpyxl.load_workbook(file, read_only=True, data_only=True)
             formulas = openpyxl.load_workbook(again, read_only=True) if _calculates(path) else None
-            yield from _sheet_rows(_cells(values, formulas, sheet, place), place)
+            yield from _sheet_rows(_cells(values, formulas, sheet, location), location)
     except (DatasetError, OSError):
         raise
     except Exception as error:  # a broken archive or broken XML may raise anything
         raise DatasetError(
-            f"{place}: cannot be read as XLSX: {one_line(f'{type(error).__name__}: {error}')}",
+            f"{location}: cannot be read as XLSX: {one_line(f'{type(error).__name__}: {error}')}",
             hint="open it and save it again as .xlsx",
         ) from error
 
@@ -116,11 +116,11 @@ def _calculates(path: Path) -> bool:
 
 
 def _cells(
-    values: Any, formulas: Any | None, sheet: str | None, place: str
+    values: Any, formulas: Any | None, sheet: str | None, location: str
 ) -> Iterator[tuple[int, list[Any], str | None]]:
     """Yield each row's number, its cells, and the first formula in it without a saved value."""
-    rows = _sheet_of(values, sheet, place).iter_rows()
-    others = repeat(()) if formulas is None else _sheet_of(formulas, sheet, place).iter_rows()
+    rows = _sheet_of(values, sheet, location).iter_rows()
+    others = repeat(()) if formulas is None else _sheet_of(formulas, sheet, location).iter_rows()
     for number, (row, other) in enumerate(zip(rows, others, strict=False), 1):
         cells = [_value_of(cell) for cell in row]
         pairs = zip(other, cells, strict=False)
@@ -130,13 +130,14 @@ def _cells(
         yield number, cells, next((cell.coordinate for cell in unsaved), None)
 
 
-def _sheet_of(workbook: Any, sheet: str | None, place: str) -> Any:
+def _sheet_of(workbook: Any, sheet: str | None, location: str) -> Any:
     sheets = {worksheet.title: worksheet for worksheet in workbook.worksheets}
     if not sheets:
-        raise DatasetError(f"{place}: the workbook has no sheet of cells")
+        raise DatasetError(f"{location}: the workbook has no sheet of cells")
     if sheet is not None and sheet not in sheets:
         raise DatasetError(
-            f"{place}: there is no sheet {one_line(repr(sheet))}; the sheets are {listed(sheets)}",
+            f"{location}: there is no sheet {one_line(repr(sheet))}; "
+            f"the sheets are {listed(sheets)}",
             hint=hint_near(sheet, sheets),
         )
     chosen = next(iter(sheets.values())) if sheet is None else sheets[sheet]
@@ -152,25 +153,25 @@ def _value_of(cell: Any) -> Any:
     return plain_cell(value)
 
 
-def _sheet_rows(rows: Iterator[tuple[int, list[Any], str | None]], place: str) -> Rows:
+def _sheet_rows(rows: Iterator[tuple[int, list[Any], str | None]], location: str) -> Rows:
     header: list[str | None] | None = None
     for number, cells, lost in rows:
         if lost is not None:
             reason = f"the formula in {lost} has no saved value: open the file in Excel and save it"
             yield Flaw(number, cells, reason)
         elif cells and header is None:
-            header = _header_of(cells, number, place)
+            header = _header_of(cells, number, location)
         elif cells and header is not None:
             yield _row(number, header, cells)
     if header is None:
-        raise DatasetError(f"{place}: is empty", hint="the first row names the columns")
+        raise DatasetError(f"{location}: is empty", hint="the first row names the columns")
 
 
-def _header_of(cells: Sequence[Any], number: int, place: str) -> list[str | None]:
+def _header_of(cells: Sequence[Any], number: int, location: str) -> list[str | None]:
     names = [None if cell is None else str(cell) for cell in cells]
     if (flaw := flaw_of_columns([name for name in names if name is not None])) is not None:
         raise DatasetError(
-            f"{place}, row {number}: the header cannot be used: {flaw}: {one_line(list(cells))}",
+            f"{location}, row {number}: the header cannot be used: {flaw}: {one_line(list(cells))}",
             hint="the first row names the columns, each once",
         )
     return names

@@ -16,7 +16,7 @@ class MissingColumnError(DatasetError):
 
     Attributes:
         argument: The argument: `("expected",)`, or `("filter", "allow", column)`.
-        flaw: What is wrong, without the place.
+        flaw: What is wrong, without the location.
     """
 
     argument: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Roles(NamedTuple):
 
 
 def find_roles(
-    place: str,
+    location: str,
     columns: Collection[str],
     *,
     id: str | None,  # noqa: A002 - the public names
@@ -52,10 +52,10 @@ def find_roles(
     """
     for role, name in (("id", id), ("input", input), ("expected", expected)):
         if name is not None:
-            check_column(place, columns, name, f"{role}={name!r}: ", (role,))
+            check_column(location, columns, name, f"{role}={name!r}: ", (role,))
     chosen = input if input is not None else _usual("input", columns)
     if chosen is None:
-        raise _no_input(place, columns)
+        raise _no_input(location, columns)
     if expected is None:
         # The input column is never the expected answer too.
         expected = _usual("expected", [name for name in columns if name != chosen])
@@ -63,12 +63,12 @@ def find_roles(
 
 
 def check_column(
-    place: str, columns: Collection[str], name: str, asker: str, argument: tuple[str, ...]
+    location: str, columns: Collection[str], name: str, asker: str, argument: tuple[str, ...]
 ) -> None:
     """Raise `MissingColumnError` if a column is missing, listing the columns and the closest one.
 
     Args:
-        place: The dataset's name in messages.
+        location: The dataset's name in messages.
         columns: Its columns.
         name: The column.
         asker: The argument that names it, in messages.
@@ -76,7 +76,7 @@ def check_column(
     """
     if name not in columns:
         hint = hint_of_separator(columns) or hint_near(name, columns)
-        raise _missing(place, columns, one_line(repr(name)), hint, argument, asker)
+        raise _missing(location, columns, one_line(repr(name)), hint, argument, asker)
 
 
 def no_column(names: str, columns: Collection[str]) -> str:
@@ -85,7 +85,7 @@ def no_column(names: str, columns: Collection[str]) -> str:
 
 
 def _missing(
-    place: str,
+    location: str,
     columns: Collection[str],
     names: str,
     hint: str | None,
@@ -93,7 +93,7 @@ def _missing(
     asker: str = "",
 ) -> MissingColumnError:
     flaw = no_column(names, columns)
-    error = MissingColumnError(f"{place}: {asker}{flaw}", hint=hint)
+    error = MissingColumnError(f"{location}: {asker}{flaw}", hint=hint)
     error.argument, error.flaw = argument, flaw
     return error
 
@@ -109,12 +109,12 @@ def _usual(role: str, columns: Collection[str]) -> str | None:
     return next((name for name in _DEFAULTS[role] if name in columns), None)
 
 
-def _no_input(place: str, columns: Collection[str]) -> MissingColumnError:
+def _no_input(location: str, columns: Collection[str]) -> MissingColumnError:
     matches = (nearest(name, columns) for name in _DEFAULTS["input"])
     near = one_line(next(filter(None, matches), "…"))
     name_it = f"name the input column: input: {near} (in Python: input='{near}')"
     hint = hint_of_separator(columns) or name_it
-    return _missing(place, columns, "'question' or 'input'", hint, ("input",))
+    return _missing(location, columns, "'question' or 'input'", hint, ("input",))
 
 
 def hint_of_separator(columns: Collection[str]) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from limpet.datasets.columns import hint_of_separator
-from limpet.datasets.rows import Flaw, Line, Row, Rows, flaw_of_columns, lines_of
+from limpet.datasets.rows import Flaw, NumberedLine, Row, Rows, flaw_of_columns, lines_of
 from limpet.errors import DatasetError
 from limpet.text import one_line
 
@@ -56,14 +56,16 @@ def flaw_of_encoding(name: str) -> str | None:
     return None
 
 
-def read_csv(path: Path, place: str, delimiter: str = ",", encoding: str | None = None) -> Rows:
+def read_csv(path: Path, location: str, delimiter: str = ",", encoding: str | None = None) -> Rows:
     """Yield the rows of a comma-separated file, or of one with another delimiter."""
     # The limit is global: it is raised and not restored, because restoring it could fail a file
     # that another thread is reading.
     csv.field_size_limit(sys.maxsize)
-    with closing(lines_of(path, place, encoding)) as lines:  # closes the file if the header raises
-        records = _Records(lines, place, delimiter)
-        header = _header_of(records, place)
+    with closing(
+        lines_of(path, location, encoding)
+    ) as lines:  # closes the file if the header raises
+        records = _Records(lines, location, delimiter)
+        header = _header_of(records, location)
         width = len(header)
         for number, cells, flaw in records:
             if flaw is not None:
@@ -77,17 +79,17 @@ def read_csv(path: Path, place: str, delimiter: str = ",", encoding: str | None 
                 yield Flaw(number, text, reason, hint_of_separator(header))
 
 
-def _header_of(records: "_Records", place: str) -> list[str]:
+def _header_of(records: "_Records", location: str) -> list[str]:
     for number, cells, flaw in records:
         flaw = flaw or flaw_of_columns(cells)  # noqa: PLW2901 - the first problem
         if flaw is not None:
             header = one_line(records.text.rstrip("\r\n"))
             raise DatasetError(
-                f"{place}, line {number}: the header cannot be used: {flaw}: {header}",
+                f"{location}, line {number}: the header cannot be used: {flaw}: {header}",
                 hint=records.hint or "the first line names the columns, each once",
             )
         return cells
-    raise DatasetError(f"{place}: is empty", hint="the first line names the columns")
+    raise DatasetError(f"{location}: is empty", hint="the first line names the columns")
 
 
 class _Records:
@@ -98,9 +100,9 @@ class _Records:
         hint: What to do about its bytes, if they are not of the encoding.
     """
 
-    def __init__(self, lines: Iterator[Line], place: str, delimiter: str) -> None:
+    def __init__(self, lines: Iterator[NumberedLine], location: str, delimiter: str) -> None:
         self._lines = lines
-        self._place = place
+        self._location = location
         self._taken: list[str] = []
         self._flaw: str | None = None
         self.hint: str | None = None
@@ -137,7 +139,7 @@ class _Records:
         if _UNCLOSED in str(error):
             # Cannot be skipped: every row from here on would be lost with it.
             raise DatasetError(
-                f"{self._place}, line {number}: {_REASONS[_UNCLOSED]}: {one_line(self.text)}",
+                f"{self._location}, line {number}: {_REASONS[_UNCLOSED]}: {one_line(self.text)}",
                 hint=_HINT,
             ) from error
         return next((text for key, text in _REASONS.items() if key in str(error)), str(error))

@@ -12,7 +12,7 @@ from limpet.arguments import whole_number_from
 from limpet.datasets.columns import Roles, find_roles
 from limpet.datasets.csv_files import CsvForm, flaw_of_delimiter, flaw_of_encoding
 from limpet.datasets.items import ItemMaker, Packed, pack, unpack
-from limpet.datasets.rows import RESERVED, TAKEN, BadRow, BadRows, Flaw, Table
+from limpet.datasets.rows import RESERVED, TAKEN, BadRow, BadRows, Flaw, SourceTable
 from limpet.datasets.selection import RowFilter, Selection, check_shape, choose
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
@@ -96,16 +96,18 @@ class Dataset:
         table = table_of(self.source, self.sheet, CsvForm(self.delimiter, self.encoding))
         bad = BadRows(table, skip=self.on_bad_row == "skip")
         roles_among = partial(
-            find_roles, table.place, id=self.id, input=self.input, expected=self.expected
+            find_roles, table.location, id=self.id, input=self.input, expected=self.expected
         )
         rows, columns, maker = _read(table, bad, roles_among)
         roles = roles_among(columns)
         kept = rows
         if self.filter is not None:
-            row_filter = RowFilter(self.filter, table.place, columns)
+            row_filter = RowFilter(self.filter, table.location, columns)
             kept = [entry for entry in rows if row_filter.keeps(unpack(entry[1]))]
         if not kept:
-            raise DatasetError(f"{table.place}: the filter leaves none of its {len(rows):,} rows")
+            raise DatasetError(
+                f"{table.location}: the filter leaves none of its {len(rows):,} rows"
+            )
         if maker is None or maker.roles != roles or len(kept) < len(rows):
             maker = ItemMaker(roles, table)
             for number, packed in kept:
@@ -169,7 +171,7 @@ def _file(source: Source) -> Path | None:
 
 
 def _read(
-    table: Table, bad: BadRows, roles_among: Callable[[list[str]], Roles]
+    table: SourceTable, bad: BadRows, roles_among: Callable[[list[str]], Roles]
 ) -> tuple[list[_Numbered], list[str], ItemMaker | None]:
     """Return the rows, all their columns in order of appearance, and the items.
 
@@ -202,12 +204,12 @@ def _read(
     return rows, list(columns), maker
 
 
-def _nothing_left(table: Table, bad: BadRows) -> DatasetError:
+def _nothing_left(table: SourceTable, bad: BadRows) -> DatasetError:
     if not bad.listed:
         return DatasetError(
-            f"{table.place}: there are no rows", hint="a dataset needs at least one row"
+            f"{table.location}: there are no rows", hint="a dataset needs at least one row"
         )
     return DatasetError(
-        f"{table.place}: none of its rows can be used; {len(bad.listed):,} were skipped, "
+        f"{table.location}: none of its rows can be used; {len(bad.listed):,} were skipped, "
         f"the first: {bad.listed[0]}"
     )

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from limpet.datasets.columns import Roles
-from limpet.datasets.rows import BadRows, Flaw, Table, is_nan
+from limpet.datasets.rows import BadRows, Flaw, SourceTable, is_nan
 from limpet.errors import DatasetError
 from limpet.fingerprints.keys import Occurrences, digest
 from limpet.json_values import NotPlainError, encode_canonical, encode_plain, plain_size
@@ -77,10 +77,10 @@ class PackedItems(Sequence[Item]):
         expected = None if roles.expected is None else row.get(roles.expected)
         return Item(name, row[roles.input], expected, row)
 
-    def at(self, places: Sequence[int]) -> "PackedItems":
+    def at(self, positions: Sequence[int]) -> "PackedItems":
         """Return the items at these positions, in this order."""
-        names = [self.names[place] for place in places]
-        return PackedItems(names, [self.rows[place] for place in places], self.roles)
+        names = [self.names[position] for position in positions]
+        return PackedItems(names, [self.rows[position] for position in positions], self.roles)
 
     def digest(self) -> str:
         """Return a hash that changes if any item changes.
@@ -113,7 +113,7 @@ class ItemMaker:
         table: The source of the rows.
     """
 
-    def __init__(self, roles: Roles, table: Table) -> None:
+    def __init__(self, roles: Roles, table: SourceTable) -> None:
         self.roles = roles
         self._table = table
         self._numbers: dict[str, int] = {}

@@ -33,11 +33,11 @@ _Decode = Callable[[str, int], tuple[Any, int]]
 # ---- one object per line ------------------------------------------------------------------------
 
 
-def read_jsonl(path: Path, place: str, *, nan: bool = False) -> Rows:
+def read_jsonl(path: Path, location: str, *, nan: bool = False) -> Rows:
     """Yield the rows of a JSONL file, skipping blank lines; with `nan`, NaN is a number."""
     decode = _exact_decoder(nan=nan).decode
     is_first = True
-    for number, raw, offset in raw_lines_of(path, place):
+    for number, raw, offset in raw_lines_of(path, location):
         plain = _plain_object(raw)
         if plain is not None:
             is_first = False
@@ -54,7 +54,7 @@ def read_jsonl(path: Path, place: str, *, nan: bool = False) -> Rows:
             values = decode(text)
         except (ValueError, RecursionError) as error:
             if is_first:
-                _check_not_an_array(text, place, number)
+                _check_not_an_array(text, location, number)
             yield Flaw(number, text, _reason_of(error, text))
             continue
         finally:
@@ -67,11 +67,11 @@ def read_jsonl(path: Path, place: str, *, nan: bool = False) -> Rows:
             yield Flaw(number, text, "not a JSON object")
 
 
-def _check_not_an_array(text: str, place: str, number: int) -> None:
+def _check_not_an_array(text: str, location: str, number: int) -> None:
     """Raise `DatasetError` if the first line shows that the file is not JSONL."""
     if text in {"[", "[{", "{"}:
         raise DatasetError(
-            f"{place}, line {number}: a JSON value spans several lines: {text}",
+            f"{location}, line {number}: a JSON value spans several lines: {text}",
             hint="JSONL is one object per line; an array of objects is a .json file",
         )
 
@@ -79,7 +79,7 @@ def _check_not_an_array(text: str, place: str, number: int) -> None:
 # ---- an array -----------------------------------------------------------------------------------
 
 
-def read_json(path: Path, place: str, *, nan: bool = False) -> Rows:
+def read_json(path: Path, location: str, *, nan: bool = False) -> Rows:
     """Yield the rows of a JSON file; with `nan`, NaN and Infinity are numbers.
 
     The file is read at once but decoded object by object, so that each has a line number, an
@@ -88,56 +88,56 @@ def read_json(path: Path, place: str, *, nan: bool = False) -> Rows:
     Raises:
         DatasetError: It is not an array or is truncated, so that rows cannot be located.
     """
-    text = _text_of(path, place)
+    text = _text_of(path, location)
     decode = _exact_decoder(nan=nan).raw_decode
-    at = _opening(text, place)
+    at = _opening(text, location)
     number, counted = 1, 0
     while text[at : at + 1] != "]":
         number, counted = number + text.count("\n", counted, at), at
-        read, end = _element(decode, text, at, number, place)
+        read, end = _element(decode, text, at, number, location)
         yield read
-        at = _after(text, end, place)
+        at = _after(text, end, location)
     if (rest := _skip(text, at + 1)) < len(text):
-        raise _broken(text, rest, place, "there is more after the end of the array")
+        raise _broken(text, rest, location, "there is more after the end of the array")
 
 
-def _text_of(path: Path, place: str) -> str:
+def _text_of(path: Path, location: str) -> str:
     pieces = []
-    with closing(lines_of(path, place)) as lines:
+    with closing(lines_of(path, location)) as lines:
         for number, line, flaw in lines:
             if flaw is not None:
-                raise DatasetError(f"{place}, line {number}: {flaw}", hint="save it as UTF-8")
+                raise DatasetError(f"{location}, line {number}: {flaw}", hint="save it as UTF-8")
             pieces.append(line)
     return "".join(pieces)
 
 
-def _opening(text: str, place: str) -> int:
+def _opening(text: str, location: str) -> int:
     """Return the position of the first element, or of the closing bracket."""
     at = _skip(text, 0)
     if at == len(text):
-        raise DatasetError(f"{place}: is empty", hint="a dataset needs at least one row")
+        raise DatasetError(f"{location}: is empty", hint="a dataset needs at least one row")
     if text[at] == "{":
         hint = "put it into [ ], or, with one object per line, call the file .jsonl"
-        raise _broken(text, at, place, "an object, not an array of objects", hint)
+        raise _broken(text, at, location, "an object, not an array of objects", hint)
     if text[at] != "[":
-        raise _broken(text, at, place, "not a JSON array of objects")
+        raise _broken(text, at, location, "not a JSON array of objects")
     return _skip(text, at + 1)
 
 
 def _element(
-    decode: _Decode, text: str, at: int, number: int, place: str
+    decode: _Decode, text: str, at: int, number: int, location: str
 ) -> tuple[Row | Flaw, int]:
     try:
         values, end = _decoded(decode, text, at)
     except json.JSONDecodeError as error:
         if is_deep_text(text[at : error.pos]):
-            raise _broken(text, at, place, _TOO_DEEP) from error
-        raise _broken(text, error.pos, place, f"not JSON ({error.msg})") from error
+            raise _broken(text, at, location, _TOO_DEEP) from error
+        raise _broken(text, error.pos, location, f"not JSON ({error.msg})") from error
     except RecursionError as error:
-        raise _broken(text, at, place, _TOO_DEEP) from error
+        raise _broken(text, at, location, _TOO_DEEP) from error
     # Where its end is found depends on the version of Python. So it is not skipped as bad rows are.
     if is_deep_text(text[at:end]):
-        raise _broken(text, at, place, _TOO_DEEP)
+        raise _broken(text, at, location, _TOO_DEEP)
     if isinstance(values, dict):
         return Row(number, values), end
     reason = _reason_of(values) if isinstance(values, ValueError) else "not a JSON object"
@@ -156,18 +156,18 @@ def _decoded(decode: _Decode, text: str, at: int) -> tuple[Any, int]:
         return error, end
 
 
-def _after(text: str, end: int, place: str) -> int:
+def _after(text: str, end: int, location: str) -> int:
     """Return the position of the next element, or of the closing bracket."""
     at = _skip(text, end)
     if at == len(text):
-        raise _broken(text, at, place, "the file ends before the array does")
+        raise _broken(text, at, location, "the file ends before the array does")
     if text[at] == "]":
         return at
     if text[at] != ",":
-        raise _broken(text, at, place, "not JSON (Expecting ',' delimiter)")
+        raise _broken(text, at, location, "not JSON (Expecting ',' delimiter)")
     following = _skip(text, at + 1)
     if text[following : following + 1] == "]":
-        raise _broken(text, at, place, "not JSON (a comma before the closing bracket)")
+        raise _broken(text, at, location, "not JSON (a comma before the closing bracket)")
     return following
 
 
@@ -177,12 +177,14 @@ def _skip(text: str, at: int) -> int:
     return space.end()
 
 
-def _broken(text: str, at: int, place: str, reason: str, hint: str | None = None) -> DatasetError:
+def _broken(
+    text: str, at: int, location: str, reason: str, hint: str | None = None
+) -> DatasetError:
     line = 1 + text.count("\n", 0, at)
     character = at - text.rfind("\n", 0, at)
     there = one_line(text[at : at + _SHOWN]) or "(the end)"
     return DatasetError(
-        f"{place}, line {line}, character {character}: {reason}: {there}", hint=hint
+        f"{location}, line {line}, character {character}: {reason}: {there}", hint=hint
     )
 
 

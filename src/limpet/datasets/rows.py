@@ -52,26 +52,26 @@ Rows: TypeAlias = Generator[Row | Flaw, None, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SourceTable:
     """Rows from one source.
 
     Attributes:
         name: Its name for people.
-        place: Its name in messages: the path.
+        location: Its name in messages: the path.
         unit: How its rows are counted: "line" or "row".
         rows: The rows, to be read once.
         is_file: Whether the rows are read from a file, so that no caller shares them.
     """
 
     name: str
-    place: str
+    location: str
     unit: str
     rows: Rows
     is_file: bool = False
 
     def at(self, number: int) -> str:
         """Return the location of a row, for messages."""
-        return f"{self.place}, {self.unit} {number}"
+        return f"{self.location}, {self.unit} {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +79,19 @@ class BadRow:
     """A row that was skipped.
 
     Attributes:
-        place: Its location: `questions.jsonl, line 3`.
+        location: For messages: `questions.jsonl, line 3`.
         line: The line in a text file, the row in any other source, from 1.
         value: Its content, shortened.
         reason: Why it cannot be used.
     """
 
-    place: str
+    location: str
     line: int
     value: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.reason}: {self.value}"
+        return f"{self.location}: {self.reason}: {self.value}"
 
 
 class BadRows:
@@ -102,7 +102,7 @@ class BadRows:
         skip: Collect them instead of raising.
     """
 
-    def __init__(self, table: Table, *, skip: bool) -> None:
+    def __init__(self, table: SourceTable, *, skip: bool) -> None:
         self.listed: list[BadRow] = []
         self._table = table
         self._skip = skip
@@ -174,7 +174,7 @@ def is_nan(value: object) -> bool:
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class Line(NamedTuple):
+class NumberedLine(NamedTuple):
     """One line with its line end, its number from 1, and what is wrong with its bytes, if any."""
 
     number: int
@@ -182,35 +182,40 @@ class Line(NamedTuple):
     flaw: str | None
 
 
-def lines_of(path: Path, place: str, encoding: str | None = None) -> Generator[Line, None, None]:
+def lines_of(
+    path: Path, location: str, encoding: str | None = None
+) -> Generator[NumberedLine, None, None]:
     """Yield the lines of a file as strings, without a byte order mark.
 
     Raises:
         DatasetError: The file is UTF-16, or not in the encoding that was named.
     """
     if encoding is not None and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
-        with closing(_lines_in(path, place, encoding)) as lines:
+        with closing(_lines_in(path, location, encoding)) as lines:
             yield from lines
         return
-    with closing(raw_lines_of(path, place)) as raw:
+    with closing(raw_lines_of(path, location)) as raw:
         yield from starmap(decoded, raw)
 
 
-def _lines_in(path: Path, place: str, encoding: str) -> Generator[Line, None, None]:
+def _lines_in(path: Path, location: str, encoding: str) -> Generator[NumberedLine, None, None]:
     number = 0
     try:
         with path.open(encoding=encoding, newline="\n") as file:
             for number, text in enumerate(file, 1):
-                yield Line(number, text.removeprefix("\ufeff") if number == 1 else text, None)
+                yield NumberedLine(
+                    number, text.removeprefix("\ufeff") if number == 1 else text, None
+                )
     except UnicodeError as error:
         # The rest cannot be skipped: where the next line begins is unknown.
         raise DatasetError(
-            f"{place}, after line {number}: is not {encoding}: {getattr(error, 'reason', error)}",
+            f"{location}, after line {number}: is not {encoding}: "
+            f"{getattr(error, 'reason', error)}",
             hint="name the encoding that the file was saved in",
         ) from error
 
 
-def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], None, None]:
+def raw_lines_of(path: Path, location: str) -> Generator[tuple[int, bytes, int], None, None]:
     """Yield the lines of a file without a byte order mark: number, bytes, and offset.
 
     Raises:
@@ -221,7 +226,7 @@ def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], No
         for number, raw in enumerate(file, 1):
             if number == 1 and raw.startswith(_UTF16):
                 raise DatasetError(
-                    f"{place}: is UTF-16, not UTF-8",
+                    f"{location}: is UTF-16, not UTF-8",
                     hint="save it as UTF-8, or if it is .csv or .tsv, name it: encoding: utf-16",
                 )
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
@@ -229,11 +234,11 @@ def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], No
             offset += len(raw)
 
 
-def decoded(number: int, raw: bytes, offset: int) -> Line:
+def decoded(number: int, raw: bytes, offset: int) -> NumberedLine:
     """Decode a line."""
     try:
-        return Line(number, raw.decode(), None)
+        return NumberedLine(number, raw.decode(), None)
     except UnicodeDecodeError as error:
         at = offset + error.start
         flaw = f"byte {raw[error.start]:#04x} at offset {at:,} of the file is not UTF-8"
-        return Line(number, raw.decode(errors="surrogateescape"), flaw)
+        return NumberedLine(number, raw.decode(errors="surrogateescape"), flaw)

@@ -25,16 +25,16 @@ class RowFilter:
 
     Args:
         spec: `{"allow": {column: patterns}, "deny": {column: patterns}}`, checked by `check_shape`.
-        place: The dataset's name in messages.
+        location: The dataset's name in messages.
         columns: The dataset's columns.
 
     Raises:
         DatasetError: It names a missing column.
     """
 
-    def __init__(self, spec: Mapping[str, Any], place: str, columns: Collection[str]) -> None:
-        self._allow = _patterns_of(spec, "allow", place, columns)
-        self._deny = _patterns_of(spec, "deny", place, columns)
+    def __init__(self, spec: Mapping[str, Any], location: str, columns: Collection[str]) -> None:
+        self._allow = _patterns_of(spec, "allow", location, columns)
+        self._deny = _patterns_of(spec, "deny", location, columns)
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
         """Return whether the filter keeps a row."""
@@ -55,11 +55,11 @@ def check_shape(spec: Mapping[str, Any]) -> None:
 
 
 def _patterns_of(
-    spec: Mapping[str, Any], side: str, place: str, columns: Collection[str]
+    spec: Mapping[str, Any], side: str, location: str, columns: Collection[str]
 ) -> "list[_Patterns]":
     patterns = []
     for column, wanted in (spec.get(side) or {}).items():
-        check_column(place, columns, column, f"filter: {side}: ", ("filter", side, column))
+        check_column(location, columns, column, f"filter: {side}: ", ("filter", side, column))
         patterns.append(_Patterns(column, wanted))
     return patterns
 
@@ -104,12 +104,12 @@ class Selection:
     limit: int | None = None
     seed: int = 0
 
-    def places(self, items: Sequence[Item]) -> Sequence[int]:
+    def positions(self, items: Sequence[Item]) -> Sequence[int]:
         """Return the positions of the selected items, in dataset order."""
-        places: Sequence[int] = range(len(items))
+        positions: Sequence[int] = range(len(items))
         if self.sample is not None and self.sample < len(items):
-            places = sorted(_ranked(items, self.seed)[: self.sample])
-        return places[: self.limit]
+            positions = sorted(_ranked(items, self.seed)[: self.sample])
+        return positions[: self.limit]
 
 
 def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> PackedItems:
@@ -118,7 +118,7 @@ def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> Packed
         items = items.at(_ranked(items, selection.seed))
     if selection.sample is None and selection.limit is None:
         return items
-    return items.at(selection.places(items))
+    return items.at(selection.positions(items))
 
 
 def _ranked(items: Sequence[Item], seed: int) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 from limpet.datasets.binary_files import read_parquet, read_xlsx
 from limpet.datasets.csv_files import USUAL_FORM, CsvForm, read_csv
 from limpet.datasets.json_files import read_json, read_jsonl
-from limpet.datasets.rows import Flaw, Row, Rows, Table, flaw_of_columns, plain_cell
+from limpet.datasets.rows import Flaw, Row, Rows, SourceTable, flaw_of_columns, plain_cell
 from limpet.errors import DatasetError
 from limpet.text import hint_near, nearest_file, one_line, quoted
 
@@ -34,7 +34,7 @@ FILE_HINT = "write the rows to a file, or give a function that returns them"
 _ACCEPTED = "a path, a list of dicts, a DataFrame, or a function that returns one of these"
 
 
-def table_of(source: object, sheet: str | None, form: CsvForm = USUAL_FORM) -> Table:
+def table_of(source: object, sheet: str | None, form: CsvForm = USUAL_FORM) -> SourceTable:
     """Return the table of a source.
 
     Raises:
@@ -48,7 +48,9 @@ def table_of(source: object, sheet: str | None, form: CsvForm = USUAL_FORM) -> T
     return _table_of_data(source, None, sheet, form)
 
 
-def _table_of_data(source: object, maker: str | None, sheet: str | None, form: CsvForm) -> Table:
+def _table_of_data(
+    source: object, maker: str | None, sheet: str | None, form: CsvForm
+) -> SourceTable:
     """Return the table of any source but a function. `maker`: the function that returned it."""
     if isinstance(source, (str, os.PathLike)):
         return table_of_file(source, sheet, form)
@@ -57,7 +59,7 @@ def _table_of_data(source: object, maker: str | None, sheet: str | None, form: C
     _check_form(form, "", is_csv=False)
     if is_frame(source):
         name = maker or "DataFrame"
-        return Table(name, name, "row", _read_frame(source, name))
+        return SourceTable(name, name, "row", _read_frame(source, name))
     return _table_of_rows(source, maker or "rows")
 
 
@@ -74,7 +76,7 @@ def table_of_file(
     form: CsvForm = USUAL_FORM,
     *,
     nan: bool = False,
-) -> Table:
+) -> SourceTable:
     """Return the rows of a file.
 
     Args:
@@ -86,16 +88,16 @@ def table_of_file(
     Raises:
         DatasetError: It cannot be read.
     """
-    place, path = shown_path(source), expanded(Path(source))
+    location, path = shown_path(source), expanded(Path(source))
     suffix = path.suffix.lower()
     if sheet is not None and suffix != ".xlsx":
-        raise DatasetError(f"{place}: sheet={sheet!r}: only a .xlsx file has sheets")
-    _check_form(form, f"{place}: ", is_csv=suffix in _CSV_DELIMITERS)
-    with _reading(place):
-        _check_file(path, place)
+        raise DatasetError(f"{location}: sheet={sheet!r}: only a .xlsx file has sheets")
+    _check_form(form, f"{location}: ", is_csv=suffix in _CSV_DELIMITERS)
+    with _reading(location):
+        _check_file(path, location)
     unit = "line" if suffix in _TEXT_SUFFIXES else "row"
-    rows = _guarded(_reader_of(path, place, suffix, sheet, form, nan=nan), place)
-    return Table(path.name, place, unit, rows, is_file=True)
+    rows = _guarded(_reader_of(path, location, suffix, sheet, form, nan=nan), location)
+    return SourceTable(path.name, location, unit, rows, is_file=True)
 
 
 def shown_path(source: "str | os.PathLike[str]") -> str:
@@ -113,16 +115,16 @@ def expanded(path: Path) -> Path:
         return path
 
 
-def _check_file(path: Path, place: str) -> None:
+def _check_file(path: Path, location: str) -> None:
     """Raise `DatasetError` if it does not exist or is not a file: a pipe would be waited for."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: has a NUL
-        raise DatasetError(f"{place}: file not found", hint=_hint_of_missing(path)) from error
+        raise DatasetError(f"{location}: file not found", hint=_hint_of_missing(path)) from error
     if stat.S_ISDIR(mode):
-        raise DatasetError(f"{place}: is a directory", hint="name one of the files in it")
+        raise DatasetError(f"{location}: is a directory", hint="name one of the files in it")
     if not stat.S_ISREG(mode):
-        raise DatasetError(f"{place}: {NOT_A_FILE}", hint=FILE_HINT)
+        raise DatasetError(f"{location}: {NOT_A_FILE}", hint=FILE_HINT)
 
 
 def _hint_of_missing(path: Path) -> str:
@@ -135,63 +137,63 @@ def _hint_of_missing(path: Path) -> str:
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
-def _check_form(form: CsvForm, place: str, *, is_csv: bool) -> None:
+def _check_form(form: CsvForm, location: str, *, is_csv: bool) -> None:
     for name, value in form._asdict().items():
         if value is not None and not is_csv:
-            raise DatasetError(f"{place}{name}={value!r}: only a .csv or .tsv file has one")
+            raise DatasetError(f"{location}{name}={value!r}: only a .csv or .tsv file has one")
 
 
 def _reader_of(
-    path: Path, place: str, suffix: str, sheet: str | None, form: CsvForm, *, nan: bool
+    path: Path, location: str, suffix: str, sheet: str | None, form: CsvForm, *, nan: bool
 ) -> Rows:
     if suffix in _JSON_READERS:
-        return _JSON_READERS[suffix](path, place, nan=nan)
+        return _JSON_READERS[suffix](path, location, nan=nan)
     if suffix in _CSV_DELIMITERS:
-        return read_csv(path, place, form.delimiter or _CSV_DELIMITERS[suffix], form.encoding)
+        return read_csv(path, location, form.delimiter or _CSV_DELIMITERS[suffix], form.encoding)
     if suffix == ".parquet":
-        return read_parquet(_needed("duckdb", place), path, place)
+        return read_parquet(_needed("duckdb", location), path, location)
     if suffix == ".xlsx":
-        return read_xlsx(_needed("openpyxl", place), path, place, sheet)
+        return read_xlsx(_needed("openpyxl", location), path, location, sheet)
     raise DatasetError(
-        f"{place}: no reader for the suffix {suffix!r}; there are {', '.join(SUFFIXES)}",
+        f"{location}: no reader for the suffix {suffix!r}; there are {', '.join(SUFFIXES)}",
         hint="rename the file if it is one of these, or give a function that returns the rows",
     )
 
 
-def _needed(module: str, place: str) -> Any:
+def _needed(module: str, location: str) -> Any:
     """Import a module of the extra `data`."""
     try:
         return import_module(module)
     except ImportError as error:
         raise DatasetError(
-            f"{place}: reading it needs {module}, which cannot be imported ({error})",
+            f"{location}: reading it needs {module}, which cannot be imported ({error})",
             hint="pip install 'limpet[data]'",
         ) from error
 
 
-def _guarded(rows: Rows, place: str) -> Rows:
-    with _reading(place):
+def _guarded(rows: Rows, location: str) -> Rows:
+    with _reading(location):
         yield from rows
 
 
 @contextmanager
-def _reading(place: str) -> Iterator[None]:
+def _reading(location: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise DatasetError(
-            f"{place}: cannot be read: {error.strerror or error}",
+            f"{location}: cannot be read: {error.strerror or error}",
             hint="check the permissions and the disk",
         ) from error
 
 
-def _table_of_rows(source: object, name: str) -> Table:
+def _table_of_rows(source: object, name: str) -> SourceTable:
     if isinstance(source, (Mapping, bytes, bytearray)) or not isinstance(source, Iterable):
         shown = one_line(source)
         raise DatasetError(
             f"{name}: {type(source).__name__} is not a dataset: {shown}", hint=f"pass {_ACCEPTED}"
         )
-    return Table(name, name, "row", _read_rows(source))
+    return SourceTable(name, name, "row", _read_rows(source))
 
 
 def _read_rows(source: Iterable[Any]) -> Rows:
@@ -221,7 +223,7 @@ def rows_of_frame(frame: Any) -> list[dict[str, Any]]:
     return [row.values for row in _read_frame(frame, "DataFrame") if isinstance(row, Row)]
 
 
-def _read_frame(frame: Any, place: str) -> Rows:
+def _read_frame(frame: Any, location: str) -> Rows:
     """Yield the rows of a DataFrame, without its index.
 
     Raises:
@@ -230,7 +232,7 @@ def _read_frame(frame: Any, place: str) -> Rows:
     columns = list(frame.columns)
     if (flaw := flaw_of_columns(columns)) is not None:
         raise DatasetError(
-            f"{place}: {flaw}: {one_line(columns)}", hint="rename the columns of the DataFrame"
+            f"{location}: {flaw}: {one_line(columns)}", hint="rename the columns of the DataFrame"
         )
     if callable(getattr(frame, "iter_rows", None)):
         tuples = frame.iter_rows()
@@ -242,18 +244,18 @@ def _read_frame(frame: Any, place: str) -> Rows:
 
 def _table_of_function(
     function: Callable[[], Any], name: str, sheet: str | None, form: CsvForm
-) -> Table:
-    place = f"{one_line(name)}()"
+) -> SourceTable:
+    location = f"{one_line(name)}()"
     try:
         source = function()
     except Exception as error:
-        error.add_note(f"while {place} was called for the rows of a dataset")
+        error.add_note(f"while {location} was called for the rows of a dataset")
         raise
     if inspect.isawaitable(source) or hasattr(source, "__aiter__"):
         if inspect.iscoroutine(source):
             source.close()
-        raise DatasetError(f"{place}: is async", hint="pass a sync function; it runs only once")
-    return _table_of_data(source, place, sheet, form)
+        raise DatasetError(f"{location}: is async", hint="pass a sync function; it runs only once")
+    return _table_of_data(source, location, sheet, form)
 
 
 def _function_at(reference: str) -> Callable[[], Any]:

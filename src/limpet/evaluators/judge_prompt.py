@@ -22,7 +22,7 @@ from limpet.evaluators.builtin import brief, item_name
 from limpet.evaluators.protocol import Scored
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Message
-from limpet.templates import PLACEHOLDER, check_placeholders, names_in, value_as_text
+from limpet.placeholders import PLACEHOLDER, check_placeholders, names_in, value_as_text
 from limpet.text import did_you_mean, hint_near, one_line, quoted
 
 # ---- Which ready prompts are there for judges? --------------------------------------------------

@@ -13,7 +13,7 @@ from limpet.evaluators.builtin import brief
 from limpet.evaluators.judge_prompt import KEY, Values, fenced, fresh_key
 from limpet.models.chat import fall_back
 from limpet.models.protocol import Message, Model, Reply
-from limpet.templates import value_as_text
+from limpet.placeholders import value_as_text
 from limpet.text import text_of
 from limpet.usage import note_paid, plain_usage, receipts_in, total_usage
 

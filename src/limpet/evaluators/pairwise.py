@@ -19,8 +19,8 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Reply
 from limpet.pacing.permits import asks_for_each_call
+from limpet.placeholders import value_as_text
 from limpet.shapes import Output, Scale, Score
-from limpet.templates import value_as_text
 
 WIN, LOSS = "win", "loss"
 VALUES: Choices = {WIN: 1, LOSS: 0, TIE: 0.5}

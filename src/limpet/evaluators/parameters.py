@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scored
 from limpet.evaluators.reads import FIELD, ITEM, PARTS, checked_reads, reads_item
-from limpet.templates import check_placeholders, names_in, render
+from limpet.placeholders import check_placeholders, names_in, render
 from limpet.text import did_you_mean, one_line, quoted
 
 # ---- How are the inputs of somebody else's evaluator filled from ours? --------------------------

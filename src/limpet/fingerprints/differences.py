@@ -13,14 +13,14 @@ from difflib import SequenceMatcher
 from functools import partial
 
 from limpet.fingerprints.identity import in_words, own_name
-from limpet.fingerprints.shown import MOST_TEXT, Shown
+from limpet.fingerprints.part_contents import MOST_TEXT, PartContent
 from limpet.secrets.masking import MASK
 from limpet.shapes import Difference
 
 Line = tuple[str, str]
 """A line for comparison, and the line as written."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Place = tuple[int, int]
+_Position = tuple[int, int]
 
 
 _SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
@@ -43,8 +43,8 @@ class _Version:
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
         self._tokens: list[tokenize.TokenInfo] = []
-        self._spans: list[tuple[_Place, _Place]] = []
-        self._places: set[_Place] = set()
+        self._spans: list[tuple[_Position, _Position]] = []
+        self._positions: set[_Position] = set()
         self.names: set[str] = set()
         self.locals: list[str] = []
         try:
@@ -66,7 +66,7 @@ class _Version:
         for token in self._tokens:
             counts = token.type not in _SILENT and token.string != "->"
             if counts and not any(begin <= token.start < end for begin, end in self._spans):
-                is_local = token.start in self._places
+                is_local = token.start in self._positions
                 text = renamed.get(token.string, token.string) if is_local else token.string
                 for row, part in enumerate(text.split("\n"), token.start[0]):
                     bare[row].append(part)
@@ -93,7 +93,7 @@ class _Version:
                     kept |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
                 case ast.Name(id=name):
                     self.names.add(name)
-                    self._places.add((node.lineno, self._column(node)))
+                    self._positions.add((node.lineno, self._column(node)))
         self.names |= kept
         self.locals = [name for name in dict.fromkeys(_stored(tree)) if name not in kept]
 
@@ -111,35 +111,35 @@ class _Version:
             case [ast.Expr(value=ast.Constant(value=str())) as text, *_]:
                 self._spans.append(((text.lineno, 0), self._end(text)))
 
-    def _hint(self, begin: _Place, hint: ast.expr | None) -> None:
+    def _hint(self, begin: _Position, hint: ast.expr | None) -> None:
         if hint is not None:
             self._spans.append((begin, self._end(hint)))
 
     def _column(self, node: ast.expr | ast.arg) -> int:
         return len(self._lines[node.lineno - 1].encode()[: node.col_offset].decode())
 
-    def _end(self, node: ast.expr | ast.stmt) -> _Place:
+    def _end(self, node: ast.expr | ast.stmt) -> _Position:
         row = node.end_lineno or node.lineno
         return row, len(self._lines[row - 1].encode()[: node.end_col_offset].decode())
 
 
 def _stored(tree: ast.AST) -> Iterator[str]:
     """Yield the names that functions assign, in order of appearance."""
-    places = {
+    positions = {
         (name.lineno, name.col_offset, name.id)
         for function in ast.walk(tree)
         if isinstance(function, _Function)
         for name in ast.walk(function)
         if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
     }
-    return (name for _, _, name in sorted(places))
+    return (name for _, _, name in sorted(positions))
 
 
 # ---- What exactly differs between two identities of a step? -------------------------------------
 #
 # Only the lines of code that count are compared. A docstring that counts is a separate part.
 
-Known = Mapping[tuple[str, str], Shown]
+Known = Mapping[tuple[str, str], PartContent]
 """The content of parts, by name and digest."""
 
 _CODE = ("function", "class", "module")
@@ -186,13 +186,13 @@ def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Di
     return Difference(words, "changed", kind, lines, "" if lines else _why_none(old, new))
 
 
-def _words(name: str, shown: Shown | None, known: Known) -> str:
+def _words(name: str, shown: PartContent | None, known: Known) -> str:
     if shown is not None and shown.called:
         return shown.called
     return in_words(own_name(name, (of for of, _ in known)))
 
 
-def _why_none(old: Shown, new: Shown) -> str:
+def _why_none(old: PartContent, new: PartContent) -> str:
     if old.cut or new.cut:
         return f"the first {MOST_TEXT:,} characters are the same"
     if MASK in (new.text or ""):
@@ -202,7 +202,7 @@ def _why_none(old: Shown, new: Shown) -> str:
     return "its lines are the same, but it is used differently"
 
 
-def _all_of(sign: str, part: Shown | None) -> tuple[str, ...]:
+def _all_of(sign: str, part: PartContent | None) -> tuple[str, ...]:
     """Return the lines of a value that is new or gone; for code the name says enough."""
     if part is None or part.text is None or part.kind not in ("value", "variable", "setting"):
         return ()

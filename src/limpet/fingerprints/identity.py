@@ -1,12 +1,12 @@
 """What is this step, and is it still the same?
 
-`identity_of` inspects a step when a run is planned, `note_end` inspects it again when the run ends.
-Whatever changed in between (a counter, a cache, a connection pool) is state: its first value in
-this process counts, for this step and for every other step that uses it. A change between two runs
-is an edit. If the process is killed before the second inspection, the first one alone counts.
+`identity_of` inspects a step when a run is planned; `record_state` inspects it again when the run
+ends. Whatever changed in between (a counter, a cache, a connection pool) is state: its first value
+in this process counts, for this step and every other step that uses it. A change between two runs
+is an edit. If the process is killed before the second inspection, only the first one counts.
 
-`walk/` collects everything that a step depends on, `code/` reads its source, `files/` records the
-files it reads, `shown.py` and `differences.py` show people what changed.
+`walk/` collects everything a step depends on, `code/` reads its source, `files/` records the files
+it reads, `part_contents.py` and `differences.py` show people what changed.
 """
 
 import gc
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints.shown import Shown, ShownParts, shown_parts
+from limpet.fingerprints.part_contents import PartContent, PartContents, shown_parts
 from limpet.fingerprints.walk.collector import Collector
 from limpet.fingerprints.walk.result import WalkResult, digest_of
 from limpet.fingerprints.walk.safe_access import module_name
@@ -66,28 +66,28 @@ _left: dict[str, list[_Left]] = defaultdict(list)
 _removed: dict[tuple[str, str], dict[str, tuple[Callable[[], Any] | None, str]]] = defaultdict(dict)
 
 
-def first_value(place: str, now: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
+def first_value(part: str, now: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
     """Return the digest that counts in place of one that a run left; None if no run left it."""
-    for left in _left.get(place, ()):
+    for left in _left.get(part, ()):
         if now in left.first and left.is_in(_real(holders)):
             return (left.first[now],)
     return None
 
 
-def note_left(place: str, now: str, first: str | None, holders: tuple[Any, ...]) -> None:
+def record_left(part: str, now: str, first: str | None, holders: tuple[Any, ...]) -> None:
     """Note what a run left, and the digest that counts instead."""
     real = _real(holders)
-    known = [left for left in _left[place] if not left.is_gone]
+    known = [left for left in _left[part] if not left.is_gone]
     entry = next((left for left in known if left.is_in(real)), None)
     if entry is None:
         entry = _Left(tuple(map(_reference, real)))
     else:
         known.remove(entry)
     entry.first[now] = first
-    _left[place] = [*known, entry][-_MOST:]  # the latest is last
+    _left[part] = [*known, entry][-_MOST:]  # the latest is last
 
 
-def note_removed(step: tuple[str, str], name: str, first: str, holder: Any) -> None:
+def record_removed(step: tuple[str, str], name: str, first: str, holder: Any) -> None:
     """Note a part that a run removed from an object."""
     _removed[step][name] = (None if holder is None else _reference(holder), first)
 
@@ -144,7 +144,7 @@ class Identity:
     modules: frozenset[str] = field(default=frozenset(), repr=False)
     code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
     sources: frozenset[str] = field(default=frozenset(), repr=False)
-    shown: ShownParts = field(default_factory=ShownParts, repr=False, compare=False)
+    shown: PartContents = field(default_factory=PartContents, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
@@ -168,10 +168,10 @@ def identity_of(thing: Any, *, secrets: Iterable[str] = ()) -> Identity:
     result, home = _inspect(thing, secrets), module_name(thing)
     parts, state = dict(result.parts), []
     for name, now in result.parts.items():
-        place = _absolute(name, home)
-        first_known = first_value(place, now, result.holders.get(name, ()))
+        part = _absolute(name, home)
+        first_known = first_value(part, now, result.holders.get(name, ()))
         if first_known is None:
-            _counted[place].add(now)
+            _counted[part].add(now)
         else:  # a run left this value
             state.append(name)
             (first,) = first_known
@@ -182,7 +182,7 @@ def identity_of(thing: Any, *, secrets: Iterable[str] = ()) -> Identity:
     for name, first in removed_parts((home, result.parts["function"]), result).items():
         state.append(name)
         parts[name] = first
-    left_out, shown = dict(result.left_out), ShownParts(lambda: _shown(result, state))
+    left_out, shown = dict(result.left_out), PartContents(lambda: _shown(result, state))
     found, names = dict(result.parts), tuple(sorted(state))
     code, holders = frozenset(result.code), {name: held[0] for name, held in result.holders.items()}
     modules, sources = result.modules, result.sources
@@ -194,14 +194,14 @@ def parts_for_worker(thing: Any) -> dict[str, str]:
     return _inspect(thing, (), for_worker=True).parts
 
 
-def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:
+def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, PartContent]:
     shown = shown_parts(result)
     for name in state:  # the current value is not the one that counts
-        shown[name] = Shown(shown[name].kind if name in shown else "value")
+        shown[name] = PartContent(shown[name].kind if name in shown else "value")
     return shown
 
 
-def note_end(thing: Any, planned: Identity, *, secrets: Iterable[str] = ()) -> tuple[str, ...]:
+def record_state(thing: Any, planned: Identity, *, secrets: Iterable[str] = ()) -> tuple[str, ...]:
     """Inspect a step again after a run, and note what is state.
 
     Args:
@@ -218,16 +218,16 @@ def note_end(thing: Any, planned: Identity, *, secrets: Iterable[str] = ()) -> t
         now = result.parts.get(name)
         if now == planned.found.get(name):
             continue
-        first, place = planned.parts.get(name), _absolute(name, planned.home)
-        if now in _counted[place]:  # another run was planned with it meanwhile
+        first, part = planned.parts.get(name), _absolute(name, planned.home)
+        if now in _counted[part]:  # another run was planned with it meanwhile
             continue
         state.add(name)
         if now is not None:
             # By name, not by step: a workflow and its evaluators may share a counter.
-            note_left(place, now, first, result.holders.get(name, ()))
+            record_left(part, now, first, result.holders.get(name, ()))
         elif first is not None:
             step, holder = (planned.home, result.parts["function"]), planned.holders.get(name)
-            note_removed(step, name, first, holder)
+            record_removed(step, name, first, holder)
     return tuple(sorted(state))
 
 

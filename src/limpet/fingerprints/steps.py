@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import LimpetError
-from limpet.fingerprints.identity import Identity, identity_of, note_end
-from limpet.fingerprints.shown import (
+from limpet.fingerprints.identity import Identity, identity_of, record_state
+from limpet.fingerprints.part_contents import (
     MOST_TEXT,
-    Shown,
-    ShownParts,
+    PartContent,
+    PartContents,
     shown_data,
     shown_file,
     shown_text,
@@ -62,7 +62,7 @@ class DependsOn:
         """
         parts: dict[str, str] = {}
         left_out: dict[str, str] = {}
-        shown: dict[str, Shown] = {}
+        shown: dict[str, PartContent] = {}
         folder = self.folder or Path.cwd()
         for pattern in self.files:
             for path in _files(pattern, folder):
@@ -81,7 +81,7 @@ class DependsOn:
             version = _version(package)
             parts[f"package {package}"] = digest_of(version)
             shown[f"package {package}"] = shown_text("package", version)
-        return Identity(parts, left_out, found=parts, shown=ShownParts(lambda: shown))
+        return Identity(parts, left_out, found=parts, shown=PartContents(lambda: shown))
 
 
 def as_declared(depends_on: Any) -> DependsOn | None:
@@ -147,7 +147,7 @@ def _files(pattern: str, folder: Path) -> list[Path]:
     return found
 
 
-def _content(path: Path) -> tuple[str, Shown]:
+def _content(path: Path) -> tuple[str, PartContent]:
     """Return the digest of a file, and its text to show."""
     hashed, begin, size = blake2b(digest_size=16), b"", 0
     try:
@@ -296,8 +296,10 @@ class Inspection:
             left_out |= {prefix + name: why for name, why in identity.left_out.items()}
             state += [prefix + name for name in identity.state]
 
-        def show() -> dict[str, Shown]:
-            shown = {name: Shown("setting") for name in stated} | shown_data(described_by(step))
+        def show() -> dict[str, PartContent]:
+            shown = {name: PartContent("setting") for name in stated} | shown_data(
+                described_by(step)
+            )
             for prefix, identity in identities:
                 shown |= {prefix + name: part for name, part in identity.shown.parts.items()}
             return shown
@@ -310,7 +312,7 @@ class Inspection:
             modules=frozenset().union(*(identity.modules for _, identity in identities)),
             code=frozenset().union(*(identity.code for _, identity in identities)),
             sources=frozenset().union(*(identity.sources for _, identity in identities)),
-            shown=ShownParts(show),
+            shown=PartContents(show),
         )
 
     @property
@@ -324,12 +326,12 @@ class Inspection:
             identity.shown.forget()
         self.identity.shown.forget()
 
-    def note_end(self) -> tuple[str, ...]:
+    def record_state(self) -> tuple[str, ...]:
         """Inspect again; return the names of the parts that changed during the run."""
         state: list[str] = []
         for prefix, thing, planned in self._inspected:
             try:
-                names = note_end(thing, planned, secrets=self._secrets)
+                names = record_state(thing, planned, secrets=self._secrets)
             except Exception:  # all results are on disk: at worst they run again
                 logger.exception("changes of state during the run could not be read")
             else:

@@ -12,7 +12,7 @@ from limpet.arguments import whole_number_from
 from limpet.foreign import base_value, is_interrupt
 from limpet.journal.append_file import AppendFile, Job, running_loop, settle
 from limpet.journal.files import open_to_read
-from limpet.journal.index import MOST_GENERATIONS, IndexFile, Mark, Places
+from limpet.journal.index import MOST_GENERATIONS, IndexFile, Mark, RecordOffsets
 from limpet.journal.lines import (
     KEY,
     KEY_BYTES,
@@ -109,55 +109,55 @@ class ColumnReader:
     Args:
         path: The column.
         index_path: Its index; None: check every line.
-        opened: The same column, open already; its places, which take much memory, are shared.
+        opened: The same column, open already; its offsets, which take much memory, are shared.
     """
 
     def __init__(
         self, path: Path, index_path: Path | None = None, opened: "ColumnReader | None" = None
     ) -> None:
         self.path = path
-        self._places: Places = Places()
+        self._offsets: RecordOffsets = RecordOffsets()
         self.state: ColumnState = ColumnState(path)
         if opened is not None:
-            self._places, self.state = opened._places, opened.state  # noqa: SLF001 - our own class
+            self._offsets, self.state = opened._offsets, opened.state  # noqa: SLF001 - our own class
             return
         with contextlib.suppress(FileNotFoundError):  # nothing was written yet
-            self._places, self.state = read_column(path, index_path)
+            self._offsets, self.state = read_column(path, index_path)
 
     def refresh(self) -> None:
         """Read what was appended since the last read."""
         with contextlib.suppress(FileNotFoundError), open_to_read(self.path) as file:
             if os.fstat(file.fileno()).st_size < self.state.end:  # replaced or repaired
-                self._places, self.state = Places(), ColumnState(self.path)
-            scan(file, self._places, self.state)
+                self._offsets, self.state = RecordOffsets(), ColumnState(self.path)
+            scan(file, self._offsets, self.state)
 
     def __contains__(self, key: str) -> bool:
-        return bytes.fromhex(key) in self._places.offsets
+        return bytes.fromhex(key) in self._offsets.by_key
 
     def __len__(self) -> int:
-        return len(self._places.offsets)
+        return len(self._offsets.by_key)
 
     def every_key(self) -> list[str]:
         """Return the keys that have a record."""
-        return [key.hex() for key in self._places.offsets]
+        return [key.hex() for key in self._offsets.by_key]
 
     def generation_of(self, key: str) -> int:
         """Return the generation of a key's record; -1 if there is none."""
-        return self._places.generation(bytes.fromhex(key))
+        return self._offsets.generation(bytes.fromhex(key))
 
     def next_generation(self, key: str) -> int:
         """Return the generation that the next record of a key needs to replace the current one."""
-        return self._places.next_generation(bytes.fromhex(key))
+        return self._offsets.next_generation(bytes.fromhex(key))
 
     @property
     def generations(self) -> dict[str, int]:
         """The keys with a record that replaced another, with its generation."""
-        return {key.hex(): value for key, value in self._places.generations.items()}
+        return {key.hex(): value for key, value in self._offsets.generations.items()}
 
     @property
     def highest_generation(self) -> int:
         """The highest generation of all records."""
-        return self._places.highest_generation
+        return self._offsets.highest_generation
 
     def ids(self, start: int = 0) -> set[tuple[str, int]]:
         """Return the ids and trials of all items that have a record, under any key.
@@ -167,7 +167,7 @@ class ColumnReader:
         """
         ids: set[tuple[str, int]] = set()
         with open_to_read(self.path) as file:
-            for offset in sorted(at for at in self._places.offsets.values() if at >= start):
+            for offset in sorted(at for at in self._offsets.by_key.values() if at >= start):
                 file.seek(offset)
                 ids.add(id_and_trial_of(file.readline()))
         return ids
@@ -181,9 +181,9 @@ class ColumnReader:
 
         A line that does not match its CRC is logged and skipped. Its key has no record then.
         """
-        offsets = self._places.offsets
-        places = [(offsets.get(bytes.fromhex(key)), key) for key in keys]
-        wanted = sorted((offset, key) for offset, key in places if offset is not None)
+        by_key = self._offsets.by_key
+        found = ((by_key.get(bytes.fromhex(key)), key) for key in keys)
+        wanted = sorted((offset, key) for offset, key in found if offset is not None)
         if not wanted:
             return
         with open_to_read(self.path) as file:
@@ -199,7 +199,7 @@ class ColumnReader:
                         offset,
                         key,
                     )
-                    self._places.forget(bytes.fromhex(key))
+                    self._offsets.forget(bytes.fromhex(key))
 
 
 class Column(ColumnReader):
@@ -215,13 +215,13 @@ class Column(ColumnReader):
         index: IndexFile,
         failures: AppendFile,
         writer: Writer,
-        places: Places,
+        offsets: RecordOffsets,
         state: ColumnState,
     ) -> None:
         self.path = file.path
         self.state = state
         self.mask: Masks = lambda text: (text, 0)
-        self._places = places
+        self._offsets = offsets
         self._file = file
         self._index = index
         self._failures = failures
@@ -292,7 +292,7 @@ class Column(ColumnReader):
             )
             for job in jobs
         ]
-        self._places.add(marks)
+        self._offsets.add(marks)
         self._index.add(marks)
 
 

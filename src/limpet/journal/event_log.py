@@ -24,7 +24,7 @@ _STARTED, _FAILED = b'"event":"started"', b'"event":"failed"'
 _KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
 
-class Started(NamedTuple):
+class StartedAttempt(NamedTuple):
     """An attempt that started: its cell and generation, its number from 1, and when."""
 
     step: str
@@ -61,14 +61,14 @@ class EventLog:
         start: int = 0,
         *,
         calls: bool = True,
-        has_ended: Callable[[Started], bool] | None = None,
+        has_ended: Callable[[StartedAttempt], bool] | None = None,
     ) -> None:
         self.start = start
         self.calls = calls
         self._events = events
         self._has_ended = has_ended
         self.end = start
-        self.begun: dict[tuple[str, str], Started] = {}
+        self.begun: dict[tuple[str, str], StartedAttempt] = {}
         self.retries: Counter[str] = Counter()
         self.pace: dict[str, Mapping[str, Any]] = {}
         self.is_stopping = False
@@ -88,17 +88,17 @@ class EventLog:
                 if self._has_ended is not None:
                     self.forget(self._has_ended)
 
-    def forget(self, has_ended: Callable[[Started], bool]) -> None:
+    def forget(self, has_ended: Callable[[StartedAttempt], bool]) -> None:
         """Forget the attempts that have ended."""
         begun = self.begun.items()
-        self.begun = {place: call for place, call in begun if not has_ended(call)}
+        self.begun = {cell: call for cell, call in begun if not has_ended(call)}
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         # Plain comparisons, not `match`: there may be a million of these lines.
         kind, key = event.get("event"), event.get("key")
         step = event.get("step", "")
         if kind == "started" and _is_key(key):
-            self.begun[step, key] = Started(
+            self.begun[step, key] = StartedAttempt(
                 step,
                 key,
                 str(event.get("id")),
@@ -121,7 +121,7 @@ def _is_key(value: Any) -> TypeGuard[str]:
     return type(value) is str and _KEY.fullmatch(value) is not None
 
 
-def unfinished(events: Path, start: int) -> list[Started]:
+def unfinished(events: Path, start: int) -> list[StartedAttempt]:
     """Return the attempts from `start` on that started and did not fail.
 
     Those without a record were in flight when the session ended: they may have been paid for.

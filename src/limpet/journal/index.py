@@ -48,25 +48,25 @@ class Mark(NamedTuple):
         return self.offset + self.length
 
 
-class Places:
+class RecordOffsets:
     """Where each key's record is: the first of the highest generation wins.
 
     Attributes:
-        offsets: The offsets by key.
+        by_key: The offset of each key's record.
         bad_lines: The numbers of invalid lines, from 1.
     """
 
     # Measured for a million records: 138 bytes each. A second dict for lengths would make it 200.
-    __slots__ = ("_generations", "bad_lines", "offsets")
+    __slots__ = ("_generations", "bad_lines", "by_key")
 
     def __init__(self) -> None:
-        self.offsets: dict[bytes, int] = {}
+        self.by_key: dict[bytes, int] = {}
         self.bad_lines: list[int] = []
         self._generations: dict[bytes, int] = {}
 
     def add(self, marks: Iterable[tuple[bytes, int, int, LineKind, int]], first: int = 1) -> None:
         """Add lines; the first has the number `first` in its file, from 1."""
-        offsets, generations = self.offsets, self._generations
+        offsets, generations = self.by_key, self._generations
         for number, (key, offset, _, kind, generation) in enumerate(marks, first):
             if kind is LineKind.RECORD:
                 if key not in offsets or generation > generations.get(key, 0):
@@ -79,21 +79,21 @@ class Places:
 
     def add_plain(self, new: dict[bytes, int]) -> bool:
         """Add records of generation 0; return False, and add none, if any key is not new."""
-        if not self.offsets:
-            self.offsets = new
-        elif self.offsets.keys().isdisjoint(new):
-            self.offsets.update(new)
+        if not self.by_key:
+            self.by_key = new
+        elif self.by_key.keys().isdisjoint(new):
+            self.by_key.update(new)
         else:
             return False
         return True
 
     def generation(self, key: bytes) -> int:
         """Return the generation of a key's record; -1 if it has none."""
-        return self._generations.get(key, 0) if key in self.offsets else -1
+        return self._generations.get(key, 0) if key in self.by_key else -1
 
     def next_generation(self, key: bytes) -> int:
         """Return the generation that the next record of a key needs to replace the current one."""
-        known = key in self.offsets or key in self._generations
+        known = key in self.by_key or key in self._generations
         return self._generations.get(key, 0) + 1 if known else 0
 
     @property
@@ -102,7 +102,7 @@ class Places:
         return {
             key: generation
             for key, generation in self._generations.items()
-            if generation and key in self.offsets
+            if generation and key in self.by_key
         }
 
     @property
@@ -112,7 +112,7 @@ class Places:
 
     def forget(self, key: bytes) -> None:
         """Remove a key's record, because it is damaged."""
-        if self.offsets.pop(key, None) is not None:
+        if self.by_key.pop(key, None) is not None:
             self._generations.setdefault(key, 0)  # an index may still name the damaged line
 
 
@@ -173,13 +173,13 @@ class Index:
     """The part of an index file that fits its column.
 
     Attributes:
-        places: Where the proven lines are.
+        offsets: Where the proven lines are.
         lines: How many lines are proven.
         end: Where the proven lines end in the column.
         reach: Where the last line it describes ends.
     """
 
-    places: Places
+    offsets: RecordOffsets
     lines: int
     end: int
     reach: int
@@ -204,30 +204,30 @@ def _load(file: BinaryIO, known: int, size: int, column: BinaryIO) -> Index | No
         return None
     while lines and _entry_at(file, lines - 1)[1] == check:  # the last group
         lines -= 1
-    places, crc = Places(), 0
+    offsets, crc = RecordOffsets(), 0
     for first in range(0, lines, _CHUNK_LINES):
         entries = _read(file, first, min(_CHUNK_LINES, lines - first))
         crc = crc32(entries, crc)
-        _add_entries(places, entries, first + 1)
+        _add_entries(offsets, entries, first + 1)
     if crc & 0xFFFF != check:
         return None
     if not lines:
-        return Index(places, 0, 0, reach)
+        return Index(offsets, 0, 0, reach)
     last, _ = _entry_at(file, lines - 1)
-    return Index(places, lines, last.end, reach) if _is_there(last, column) else None
+    return Index(offsets, lines, last.end, reach) if _is_there(last, column) else None
 
 
-def _add_entries(places: Places, entries: bytes, first: int) -> None:
+def _add_entries(offsets: RecordOffsets, entries: bytes, first: int) -> None:
     if not any(memoryview(entries).cast("H")[_TAG_AT // 2 :: ENTRY_BYTES // 2].tolist()):
         # All are records of generation 0: a third of the time of adding them one by one.
         new: dict[bytes, int] = dict(_PLACE.iter_unpack(entries))
-        if len(new) == len(entries) // ENTRY_BYTES and places.add_plain(new):
+        if len(new) == len(entries) // ENTRY_BYTES and offsets.add_plain(new):
             return
     marks = (
         (key, offset, length, _KINDS[tag & 3], tag >> 2)
         for key, offset, length, tag, _ in _ENTRY.iter_unpack(entries)
     )
-    places.add(marks, first)
+    offsets.add(marks, first)
 
 
 def _entry_at(file: BinaryIO, number: int) -> tuple[Mark, int]:

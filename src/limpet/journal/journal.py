@@ -22,7 +22,7 @@ from limpet.journal.files import (
     read_whole,
     replace_file,
 )
-from limpet.journal.index import IndexFile, Places
+from limpet.journal.index import IndexFile, RecordOffsets
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, seal, timestamp
 from limpet.journal.lock import Lock
@@ -132,25 +132,25 @@ class Journal:
             with _naming(path):
                 index = IndexFile(self.layout.index(path))
                 self._open_files.append(index)
-                file, places, state = self._open(path, index)
-            column = Column(file, index, self._failures, self._writer, places, state)
+                file, offsets, state = self._open(path, index)
+            column = Column(file, index, self._failures, self._writer, offsets, state)
             self._columns[name] = column
         return self._columns[name]
 
     def _open(
         self, path: Path, index: IndexFile | None = None
-    ) -> tuple[AppendFile, Places, ColumnState]:
+    ) -> tuple[AppendFile, RecordOffsets, ColumnState]:
         make_directory(path.parent)
         file = AppendFile(path, open_for_append(path), is_event_log=path == self.layout.events)
         self._open_files.append(file)
         if file.is_event_log:
-            places, state = Places(), recover_event_log(self.layout, path, file.fd)
+            offsets, state = RecordOffsets(), recover_event_log(self.layout, path, file.fd)
         else:
             durable = self._durability != "flush"
-            places, state = recover(self.layout, path, file.fd, index, durable=durable)
+            offsets, state = recover(self.layout, path, file.fd, index, durable=durable)
         file.begin()
         self.states.append(state)
-        return file, places, state
+        return file, offsets, state
 
     def log_event(self, event: str, *, at_once: bool = False, **facts: Any) -> None:
         """Add a line to the event log. It is not waited for, and no result depends on it.
@@ -199,19 +199,19 @@ class Journal:
         if self._writer is not None:
             self._writer.full_disk.hurry(within_s)
 
-    def write_about(self, known: dict[str, Any]) -> None:
+    def write_run_json(self, known: dict[str, Any]) -> None:
         """Write `run.json`, which says what the run was asked to do.
 
         Raises:
             JournalError: It cannot be written, or the lock is lost.
         """
-        self._write_whole(known, self.layout.about, self.layout.about_copy)
+        self._write_whole(known, self.layout.run_json, self.layout.run_json_copy)
 
     def write_identity(self, known: dict[str, Any]) -> None:
         """Write `identity.json`, which says what each step's identity consists of.
 
         Raises:
-            JournalError: As for `write_about`.
+            JournalError: As for `write_run_json`.
         """
         self._write_whole(known, self.layout.identity)
 
@@ -302,7 +302,7 @@ def _not_ours(path: Path, name: str = "") -> JournalError:
     )
 
 
-def read_about(layout: Layout, warn: Callable[[str], None] = logger.warning) -> dict[str, Any]:
+def read_run_json(layout: Layout, warn: Callable[[str], None] = logger.warning) -> dict[str, Any]:
     """Return the content of `run.json`; empty if there is none.
 
     Args:
@@ -313,25 +313,27 @@ def read_about(layout: Layout, warn: Callable[[str], None] = logger.warning) -> 
         JournalError: It cannot be read, or has another format.
     """
     try:
-        known = json.loads(read_whole(layout.about))
+        known = json.loads(read_whole(layout.run_json))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         try:
-            known = json.loads(read_whole(layout.about_copy))
+            known = json.loads(read_whole(layout.run_json_copy))
         except (OSError, ValueError, RecursionError):
-            raise JournalError(f"{layout.about}: cannot be read: {error}", hint=RESTORE) from error
-        warn(f"{layout.about}: cannot be read, using its copy: {error}")
+            raise JournalError(
+                f"{layout.run_json}: cannot be read: {error}", hint=RESTORE
+            ) from error
+        warn(f"{layout.run_json}: cannot be read, using its copy: {error}")
     if not isinstance(known, dict):
-        raise JournalError(f"{layout.about}: must be a JSON object", hint=RESTORE)
+        raise JournalError(f"{layout.run_json}: must be a JSON object", hint=RESTORE)
     theirs = known.get("format")
     if not isinstance(theirs, int) or isinstance(theirs, bool):
-        raise JournalError(f"{layout.about}: `format` is missing or no number", hint=RESTORE)
+        raise JournalError(f"{layout.run_json}: `format` is missing or no number", hint=RESTORE)
     if theirs != FORMAT:
         which = "an earlier" if theirs < FORMAT else "a later"
         raise JournalError(
-            f"{layout.about}: the run was written by {which} version of Limpet (format {theirs}; "
-            f"this one has {FORMAT})",
+            f"{layout.run_json}: the run was written by {which} version of Limpet "
+            f"(format {theirs}; this one has {FORMAT})",
             hint="nothing was changed: use that version of Limpet, or another directory",
         )
     return known

@@ -128,13 +128,13 @@ class Layout:
         return self.home / "index" / "outdated"
 
     @property
-    def about_copy(self) -> Path:
+    def run_json_copy(self) -> Path:
         """A copy of `run.json`."""
         return self.home / "index" / "run.json"
 
     @property
-    def about(self) -> Path:
-        """What the run was asked to do."""
+    def run_json(self) -> Path:
+        """The request, the fingerprints and the sessions of the run."""
         return self.home / "run.json"
 
     @property

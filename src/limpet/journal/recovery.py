@@ -28,7 +28,7 @@ from limpet.journal.files import (
     sync_file,
     write_all,
 )
-from limpet.journal.index import NO_KEY, Index, IndexFile, Mark, Places, load_index
+from limpet.journal.index import NO_KEY, Index, IndexFile, Mark, RecordOffsets, load_index
 from limpet.journal.layout import Layout
 from limpet.journal.lines import LineKind, generation_of, is_column, is_whole, key_of, kind_of
 from limpet.text import count
@@ -94,7 +94,7 @@ class ColumnState:
 
 
 def scan(
-    column: BinaryIO, places: Places, state: ColumnState, index: IndexFile | None = None
+    column: BinaryIO, offsets: RecordOffsets, state: ColumnState, index: IndexFile | None = None
 ) -> None:
     """Read a column from `state.end` to the end of the file, and check every line.
 
@@ -102,7 +102,7 @@ def scan(
 
     Args:
         column: The open file.
-        places: Each line is added to it, except those of the torn tail.
+        offsets: Each line is added to it, except those of the torn tail.
         state: The state so far, which is updated.
         index: The same lines are added to it.
     """
@@ -119,12 +119,12 @@ def scan(
                 counted += pending
                 pending.clear()
                 state.end = offset
-        places.add(counted, state.lines + 1)
+        offsets.add(counted, state.lines + 1)
         state.lines += len(counted)
         if index is not None:
             index.add(counted)
     state.torn_bytes = offset - state.end
-    state.records, state.bad_lines = len(places.offsets), places.bad_lines
+    state.records, state.bad_lines = len(offsets.by_key), offsets.bad_lines
 
 
 def _mark_of(line: bytes, offset: int) -> Mark:
@@ -142,7 +142,7 @@ BUFFER_BYTES = 2**20
 
 def read_column(
     path: Path, index_path: Path | None, *, rebuild: IndexFile | None = None
-) -> tuple[Places, ColumnState]:
+) -> tuple[RecordOffsets, ColumnState]:
     """Find where each record is, from the index as far as it fits, then from the column.
 
     Args:
@@ -150,19 +150,19 @@ def read_column(
         index_path: Its index; None: read and check every line.
         rebuild: The index to write again; None: change nothing.
     """
-    places, state = Places(), ColumnState(path)
+    offsets, state = RecordOffsets(), ColumnState(path)
     with open_to_read(path, BUFFER_BYTES) as column:
         if index_path is not None:
             index = load_index(index_path, column)
             if index is not None:
-                places, state.lines, state.end = index.places, index.lines, index.end
+                offsets, state.lines, state.end = index.offsets, index.lines, index.end
             size = os.fstat(column.fileno()).st_size
             state.index = _index_state(index, index_path, size)
         if rebuild is not None:
             rebuild.clear()
-        scan(column, places, state, rebuild)
+        scan(column, offsets, state, rebuild)
     state.lacked_line_end = bool(state.torn_bytes) and lacks_line_end(path)
-    return places, state
+    return offsets, state
 
 
 def _index_state(index: Index | None, path: Path, size: int) -> IndexState:
@@ -206,7 +206,7 @@ def recover(
     index: IndexFile | None = None,
     *,
     durable: bool = True,
-) -> tuple[Places, ColumnState]:
+) -> tuple[RecordOffsets, ColumnState]:
     """Prepare a column for appending. The caller holds the lock.
 
     Args:
@@ -220,7 +220,7 @@ def recover(
     if lacked:
         write_all(fd, [b"\n"])
         sync_file(fd)
-    places, state = read_column(path, None, rebuild=index)
+    offsets, state = read_column(path, None, rebuild=index)
     state.lacked_line_end = lacked
     if state.torn_bytes:
         state.torn_to = set_aside(layout, path, state.end)
@@ -230,7 +230,7 @@ def recover(
         sync_file(fd)
     if not state.is_sound:
         logger.warning("%s", state)
-    return places, state
+    return offsets, state
 
 
 def recover_event_log(layout: Layout, path: Path, fd: int) -> ColumnState:

@@ -16,7 +16,7 @@ from limpet.models.chat import Response
 from limpet.models.failures import PathMissingError
 from limpet.models.protocol import Message, Reply
 from limpet.models.schema import Schema, check_schema
-from limpet.models.server import Server
+from limpet.models.server import OpenAIServer
 from limpet.pacing.registry import endpoint
 
 _OPENAI, _SYSTEM_ONE = "/decisions", "/systemone"
@@ -26,7 +26,7 @@ _working_path: dict[str, str] = {}
 """The path at which each endpoint has decided, for the rest of the process."""
 
 
-class Question(NamedTuple):
+class ClosedQuestion(NamedTuple):
     """A question with a closed set of answers.
 
     Attributes:
@@ -43,7 +43,7 @@ class Question(NamedTuple):
 
 
 async def decide(
-    server: Server,
+    server: OpenAIServer,
     pace: str,
     constant: Mapping[str, Any],
     messages: Sequence[Message],
@@ -82,13 +82,13 @@ async def decide(
     ) from missing[0]
 
 
-def questions_in(schema: Schema | None) -> list[Question]:
+def questions_in(schema: Schema | None) -> list[ClosedQuestion]:
     """Return the questions of a schema.
 
     Raises:
         SetupError: It has none.
     """
-    questions: list[Question] = []
+    questions: list[ClosedQuestion] = []
     if schema is not None:
         check_schema(schema)
         questions = list(_questions((), schema))
@@ -102,7 +102,7 @@ def questions_in(schema: Schema | None) -> list[Question]:
     return questions
 
 
-def _questions(path: tuple[str, ...], part: Schema) -> Iterator[Question]:
+def _questions(path: tuple[str, ...], part: Schema) -> Iterator[ClosedQuestion]:
     for name, inner in part.get("properties", {}).items():
         yield from _questions((*path, name), inner)
     options = [True, False] if part["type"] == "boolean" else part.get("enum", ())
@@ -111,7 +111,7 @@ def _questions(path: tuple[str, ...], part: Schema) -> Iterator[Question]:
         values = {_option(value): value for value in options}
         if len(values) < len(options):
             raise SetupError(f'reply="decision": two options of {name} have the same name')
-        yield Question(
+        yield ClosedQuestion(
             path, name, part.get("description") or f"Choose the {name} that fits.", values
         )
 
@@ -123,7 +123,7 @@ def _option(value: Any) -> str:
 # ---- the requests -------------------------------------------------------------------------------
 
 
-def _for_openai(messages: Sequence[Message], questions: Sequence[Question]) -> dict[str, Any]:
+def _for_openai(messages: Sequence[Message], questions: Sequence[ClosedQuestion]) -> dict[str, Any]:
     return {
         "input": [
             {"role": message.get("role"), "content": _content(message.get("content"))}
@@ -156,7 +156,9 @@ def _content(content: Any) -> Any:
     return parts
 
 
-def _for_system_one(messages: Sequence[Message], questions: Sequence[Question]) -> dict[str, Any]:
+def _for_system_one(
+    messages: Sequence[Message], questions: Sequence[ClosedQuestion]
+) -> dict[str, Any]:
     contents = [message.get("content") for message in messages]
     if not all(isinstance(content, str) for content in contents):
         raise SetupError(f"{_SYSTEM_ONE} takes messages of text only")
@@ -176,7 +178,7 @@ def _for_system_one(messages: Sequence[Message], questions: Sequence[Question]) 
 # ---- the answers --------------------------------------------------------------------------------
 
 
-def _reply(server: Server, response: Response, questions: Sequence[Question]) -> Reply:
+def _reply(server: OpenAIServer, response: Response, questions: Sequence[ClosedQuestion]) -> Reply:
     body, reading = response.body, server.reading
     usage = reading.usage(body)
     if (error := reading.error_in(body, response.headers)) is not None:
@@ -220,7 +222,7 @@ def _answers_by_name(body: Any) -> Mapping[str, Any]:
     return {entry["name"]: entry for entry in named if times[entry["name"]] == 1}
 
 
-def _decision(answer: Any, question: Question) -> tuple[str, dict[str, float]]:
+def _decision(answer: Any, question: ClosedQuestion) -> tuple[str, dict[str, float]]:
     """Return the option that was chosen, and the probability of each.
 
     Raises:

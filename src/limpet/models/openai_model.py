@@ -13,7 +13,7 @@ from limpet.models.chat import ChatModel, Response
 from limpet.models.decisions import decide
 from limpet.models.protocol import Message, Reply
 from limpet.models.schema import AUTO, FORMS, Schema
-from limpet.models.server import Key, Server
+from limpet.models.server import Key, OpenAIServer
 from limpet.models.streams import read_stream
 from limpet.pacing.registry import endpoint, endpoint_for
 from limpet.secrets.known import secrets_under_names
@@ -39,7 +39,7 @@ class Vectors(list[list[float]]):
 
 
 async def embedded(
-    server: Server, pace: str, constant: Mapping[str, Any], texts: Sequence[str]
+    server: OpenAIServer, pace: str, constant: Mapping[str, Any], texts: Sequence[str]
 ) -> Vectors:
     """Return the vector of each text, from one request.
 
@@ -159,7 +159,7 @@ def openai_api(
     if api_version is not None:
         string(api_version=api_version)
     held = Key(key)
-    server = Server(address, model, held, api_version, settings)
+    server = OpenAIServer(address, model, held, api_version, settings)
     counted: dict[str, Any] = {"params": plain, "reply": reply}
     if api_version is not None:
         counted["api_version"] = api_version
@@ -189,7 +189,7 @@ class OpenAIModel(ChatModel):
 
     def __init__(
         self,
-        server: Server,
+        server: OpenAIServer,
         model: str,
         endpoint: str,
         counted: dict[str, Any],

@@ -172,7 +172,7 @@ _MOST_LISTED = 10
 _MOST_SHOWN = 1000
 
 
-class Server:
+class OpenAIServer:
     """A server, for one of its models.
 
     Args:

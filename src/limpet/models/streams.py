@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.errors import LimpetError, TransientError
 from limpet.models.chat import Response
-from limpet.models.server import Server, lower_cased
+from limpet.models.server import OpenAIServer, lower_cased
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
 
@@ -18,7 +18,7 @@ _MOST_SHOWN = 1000
 _MOST_CALLS = 128
 
 
-async def read_stream(server: Server, started: float, reply: HttpReply) -> Response:
+async def read_stream(server: OpenAIServer, started: float, reply: HttpReply) -> Response:
     """Read a streamed completion.
 
     Args:
@@ -44,7 +44,7 @@ async def read_stream(server: Server, started: float, reply: HttpReply) -> Respo
 class _Stream:
     """Joins the pieces of a completion as they arrive."""
 
-    def __init__(self, server: Server, headers: dict[str, str], started: float) -> None:
+    def __init__(self, server: OpenAIServer, headers: dict[str, str], started: float) -> None:
         self._server = server
         self._headers = headers
         self._started = started

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from limpet.fingerprints.identity import in_words, own_name
-from limpet.fingerprints.shown import Shown
+from limpet.fingerprints.part_contents import PartContent
 from limpet.report.words import moment
 from limpet.run.planning.changes import heading
 from limpet.run.planning.why import ItemStory, StepWhy, Why
@@ -91,7 +91,7 @@ def _groups(step: StepWhy) -> dict[str, list[str]]:
     """Return the names of what a step covers, by kind."""
     groups: dict[str, list[str]] = {}
     for name in step.covers.parts:
-        shown = step.covers.shown.get(name, Shown("value"))
+        shown = step.covers.shown.get(name, PartContent("value"))
         if shown.kind in _GROUPS and name not in step.state:
             # No comma inside an entry of a comma-separated list.
             called = shown.called.replace(", closed over by ", " in ")

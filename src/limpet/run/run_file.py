@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from limpet.datasets.selection import Selection
 from limpet.errors import JournalError
-from limpet.journal.journal import RESTORE, Journal, read_about
+from limpet.journal.journal import RESTORE, Journal, read_run_json
 from limpet.journal.layout import Layout
 from limpet.run.record_fields import ToolkitNames
 from limpet.shapes import Item, Scale
@@ -322,12 +322,12 @@ class RunFile:
         Raises:
             JournalError: It is damaged, or of another version. The message names the field.
         """
-        known = read_about(layout) if warn is None else read_about(layout, warn)
+        known = read_run_json(layout) if warn is None else read_run_json(layout, warn)
         known.pop("format", None)
         try:
             run_file: RunFile = from_data(cls, known)
         except ValueError as error:
-            raise JournalError(f"{layout.about}: {error}", hint=RESTORE) from error
+            raise JournalError(f"{layout.run_json}: {error}", hint=RESTORE) from error
         return run_file
 
     def write(self, journal: Journal) -> None:
@@ -336,7 +336,7 @@ class RunFile:
         Raises:
             JournalError: It cannot be written, or another process may have taken the lock.
         """
-        journal.write_about(to_data(self))
+        journal.write_run_json(to_data(self))
 
     @property
     def session(self) -> Session | None:
@@ -362,7 +362,9 @@ class RunFile:
         """
         if Selection() in self.selections:
             return range(len(items))
-        return sorted({place for selection in self.selections for place in selection.places(items)})
+        return sorted(
+            {place for selection in self.selections for place in selection.positions(items)}
+        )
 
     @property
     def workflow_parts(self) -> dict[str, str]:

@@ -81,7 +81,7 @@ class OpenedRun:
         """Return whether another run has taken its place: then its files cannot be read on."""
         layout = self.reader.layout
         try:
-            about = layout.about.stat()
+            about = layout.run_json.stat()
             now = (about.st_ino, about.st_mtime_ns, about.st_size)
             if now == self._about:
                 return False

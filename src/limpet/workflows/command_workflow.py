@@ -25,15 +25,15 @@ from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep, DependsOn
 from limpet.json_values import to_plain
+from limpet.placeholders import PLACEHOLDER, check_placeholders, has_placeholders, value_as_text
 from limpet.secrets.in_configs import Literals, each_word, without_secrets
 from limpet.secrets.known import is_secret_key, maskable
 from limpet.shapes import Item, Output
-from limpet.templates import PLACEHOLDER, check_placeholders, has_placeholders, value_as_text
 from limpet.text import nearest_file, one_line, quoted, size
 from limpet.transport.parsing import parse_json
-from limpet.workflows.process import MOST_STDERR, Ended, Groups, ProcessGuard, run_process
+from limpet.workflows.process import MOST_STDERR, Groups, ProcessExit, ProcessGuard, run_process
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.template import ALL, AnswerPath, render
+from limpet.workflows.request_templates import ALL, AnswerPath, render
 
 # ---- Which program and arguments does a command have, and which of its files are the user's? ----
 #
@@ -189,7 +189,7 @@ _TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 _MOST_LINE, _MOST_DETAILS = 500, 5_000
 
 
-def failure_of(ended: Ended, stderr: str, where: str, max_bytes: int) -> LimpetError | None:
+def failure_of(ended: ProcessExit, stderr: str, where: str, max_bytes: int) -> LimpetError | None:
     """Return the error that a program's end means; None: it wrote an answer.
 
     A program ended by a signal, like one without memory, may work the next time, and so may one
@@ -207,7 +207,7 @@ def failure_of(ended: Ended, stderr: str, where: str, max_bytes: int) -> LimpetE
     return error
 
 
-def _failure(ended: Ended, said: str, where: str, max_bytes: int) -> LimpetError | None:
+def _failure(ended: ProcessExit, said: str, where: str, max_bytes: int) -> LimpetError | None:
     if ended.status is None:
         return PermanentError(
             f"{where}: wrote more than {size(max_bytes)} to stdout, and was killed",
@@ -410,7 +410,7 @@ class CommandWorkflow(CodeStep, Workflow):
             ) from None
         return row.encode() + b"\n"
 
-    async def _run(self, arguments: Sequence[str], row: bytes) -> Ended:
+    async def _run(self, arguments: Sequence[str], row: bytes) -> ProcessExit:
         try:
             for argument in arguments:
                 argument.encode()

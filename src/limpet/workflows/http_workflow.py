@@ -6,8 +6,8 @@ from typing import Any, Unpack
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError, wrong_argument
+from limpet.placeholders import check_placeholders, has_placeholders
 from limpet.shapes import Item, Output
-from limpet.templates import check_placeholders, has_placeholders
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions
@@ -17,7 +17,7 @@ from limpet.transport.reply import HttpReply
 from limpet.usage import note_paid, plain_usage, usage_of_body
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow
-from limpet.workflows.template import ALL, AnswerPath, quoted_url, render, render_url
+from limpet.workflows.request_templates import ALL, AnswerPath, quoted_url, render, render_url
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _STATUSES, _REDIRECTS = range(200, 600), range(300, 400)

@@ -15,7 +15,7 @@ from limpet.models.protocol import model_name
 from limpet.models.schema import check_schema
 from limpet.secrets.known import secrets_under_names
 from limpet.shapes import USAGE_COUNTS, Item, Output
-from limpet.workflows.conversation import Conversation, Messages, Rendered
+from limpet.workflows.prompt_templates import Conversation, Messages, Rendered
 from limpet.workflows.protocol import Workflow
 
 

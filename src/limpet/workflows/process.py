@@ -33,7 +33,7 @@ MOST_STDERR = 64 * 1024
 """How many bytes of stderr are kept: the last."""
 
 
-class Ended(NamedTuple):
+class ProcessExit(NamedTuple):
     """How a process ended.
 
     Attributes:
@@ -173,7 +173,7 @@ async def run_process(
     env: Mapping[str, str],
     cwd: str,
     max_stdout: int,
-) -> Ended:
+) -> ProcessExit:
     """Run a program until it exits.
 
     Args:
@@ -217,7 +217,7 @@ async def run_process(
                 written.close()
     status = None if process.is_too_large else process.transport.get_returncode()
     stdout, stderr = bytes(process.stdout), bytes(process.stderr)
-    return Ended(status, stdout, stderr, process.stderr_bytes, is_held_open)
+    return ProcessExit(status, stdout, stderr, process.stderr_bytes, is_held_open)
 
 
 async def _start(

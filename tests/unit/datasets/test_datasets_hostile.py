@@ -373,9 +373,9 @@ def test_a_bad_row_is_skipped_and_listed_and_the_rest_goes_on(case, tmp_path):
     assert len(dataset.bad_rows) == many
     assert [bad.line for bad in dataset.bad_rows] == [2, 4, 5][:many]
     for bad in dataset.bad_rows:
-        assert bad.place == f"{path}, line {bad.line}"
+        assert bad.location == f"{path}, line {bad.line}"
         assert bad.reason
-        assert str(bad) == f"{bad.place}: {bad.reason}: {bad.value}"
+        assert str(bad) == f"{bad.location}: {bad.reason}: {bad.value}"
 
 
 # What looks odd and is fine: each of these has the one row, id "a" and this question.

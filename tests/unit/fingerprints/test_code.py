@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from limpet.fingerprints.identity import identity_of, note_end
+from limpet.fingerprints.identity import identity_of, record_state
 from limpet.fingerprints.walk import modules
 
 
@@ -275,7 +275,7 @@ def test_what_changes_while_a_run_goes_on_is_state(parts_of, code):
     app = sys.modules["app"]
     planned = identity_of(app.shown)
     app.shown("x")
-    assert note_end(app.shown, planned)
+    assert record_state(app.shown, planned)
     assert parts(app.shown) == planned.parts
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from limpet.fingerprints.differences import compared_lines, differences
 from limpet.fingerprints.identity import changed_parts, identity_of
-from limpet.fingerprints.shown import Shown
+from limpet.fingerprints.part_contents import PartContent
 
 _NUMBERS = itertools.count()
 RETRY = """
@@ -153,8 +153,8 @@ def test_lines_that_count_are_never_taken_for_the_same(old, new):
 
 def test_a_folder_is_shown_by_the_names_that_came_and_went():
     known = {
-        ("docs/", "1"): Shown("file", "a.md\nb.md\nc.md"),
-        ("docs/", "2"): Shown("file", "a.md\nc.md\nd.md"),
+        ("docs/", "1"): PartContent("file", "a.md\nb.md\nc.md"),
+        ("docs/", "2"): PartContent("file", "a.md\nc.md\nd.md"),
     }
     [one] = differences({"docs/": "1"}, {"docs/": "2"}, known)
     assert (one.name, one.lines) == ("docs/", ("- b.md", "+ d.md"))

@@ -270,7 +270,7 @@ def test_a_workflow_object_is_looked_at_anew_for_each_run(tmp_path, module):
 
 def test_a_step_is_looked_at_once_when_planned_and_once_at_the_end(tmp_path, module, monkeypatch):
     app, looks = module("def answer(q): return q\ndef score(output): return 1"), []
-    for name in ("identity_of", "note_end"):
+    for name in ("identity_of", "record_state"):
         real = getattr(steps, name)
 
         def counted(thing, *rest, _real=real, _name=name, **named):
@@ -282,9 +282,9 @@ def test_a_step_is_looked_at_once_when_planned_and_once_at_the_end(tmp_path, mod
     run(rows, as_workflow(app.answer), tmp_path / "run", [app.score])
     assert sorted(looks) == [
         ("answer", "identity_of"),
-        ("answer", "note_end"),
+        ("answer", "record_state"),
         ("score", "identity_of"),
-        ("score", "note_end"),
+        ("score", "record_state"),
     ]
 
 

@@ -44,7 +44,7 @@ def layout(tmp_path):
 def write(layout, told):
     layout.home.mkdir(exist_ok=True)
     layout.lock.touch()
-    layout.about.write_text(json.dumps(told), encoding="utf-8")
+    layout.run_json.write_text(json.dumps(told), encoding="utf-8")
 
 
 @pytest.mark.parametrize("run_file", [FULL, RunFile()])
@@ -87,13 +87,13 @@ def test_a_field_that_is_damaged_or_newer_is_refused_by_its_name(layout, told, s
     with pytest.raises(limpet.errors.JournalError, match=rf"run\.json: .*{said}") as caught:
         limpet.evaluate(ROWS, lambda question: question, run=layout.home, version="1")
     assert caught.value.hint
-    assert json.loads(layout.about.read_text())[next(iter(told))] == next(iter(told.values()))
+    assert json.loads(layout.run_json.read_text())[next(iter(told))] == next(iter(told.values()))
 
 
 def test_no_damage_is_read_as_anything_but_a_run_file_or_an_error(layout):
     with Journal(layout) as journal:
         FULL.write(journal)
-    whole, chance = json.loads(layout.about.read_text()), random.Random(7)
+    whole, chance = json.loads(layout.run_json.read_text()), random.Random(7)
     odd = [None, 3, True, "x", [], {}, [None], {"a": None}, 1e400, ["x"], [[]]]
 
     def places(told, path=()):

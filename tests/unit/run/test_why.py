@@ -11,7 +11,7 @@ import pytest
 import limpet
 from limpet.fingerprints.differences import differences
 from limpet.fingerprints.identity import identity_of
-from limpet.fingerprints.shown import MOST_TEXT
+from limpet.fingerprints.part_contents import MOST_TEXT
 from limpet.journal.layout import layout_at
 from limpet.run.planning.identity_file import read_identity
 from limpet.run.planning.why import why_on_disk

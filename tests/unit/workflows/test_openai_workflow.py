@@ -333,7 +333,7 @@ def test_a_row_cannot_send_what_it_likes_in_its_messages_either(folder):
 
 
 def test_a_file_that_is_too_large_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("limpet.workflows.conversation.LARGEST_MB", 1)
+    monkeypatch.setattr("limpet.workflows.prompt_templates.LARGEST_MB", 1)
     (folder / "big.png").write_bytes(bytes(2**20 + 1))
     workflow = openai(model=Recorder(), prompt="a", images=["{{photo}}"], folder=folder)
     with pytest.raises(DatasetError, match=r"'big.png' is larger than 1 MB"):

@@ -15,7 +15,7 @@ from limpet.shapes import Usage
 from limpet.transport.failures import StatusError, status_error, wanted_fields
 from limpet.usage import usage_of_body, usage_of_trace
 from limpet.workflows import Workflow, http, nat
-from limpet.workflows.template import render, render_url
+from limpet.workflows.request_templates import render, render_url
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 

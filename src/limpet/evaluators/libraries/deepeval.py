@@ -14,9 +14,9 @@ from limpet.errors import PermanentError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get, has, loaded, openai_address, plain, settings_of
+from limpet.placeholders import value_as_text
 from limpet.secrets.known import maskable
 from limpet.shapes import Output, Score, Usage
-from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 
 _TEXTS = ("input", "actual_output", "expected_output")

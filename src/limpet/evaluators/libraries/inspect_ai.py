@@ -25,8 +25,8 @@ from limpet.evaluators.libraries.overrides import (
     without_retries,
 )
 from limpet.evaluators.libraries.shapes import get, has, loaded
+from limpet.placeholders import value_as_text
 from limpet.shapes import Output, Score, Usage
-from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 from limpet.usage import current_receipts, note_paid, plain_usage
 

@@ -13,8 +13,8 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
 from limpet.evaluators.libraries.shapes import get, has, plain, settings_of
+from limpet.placeholders import value_as_text
 from limpet.shapes import Score
-from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 
 _ROW = "row"

@@ -15,8 +15,8 @@ from limpet.errors import InvalidReplyError, PermanentError
 from limpet.evaluators.libraries.adapter import Adapter, Fields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get, has, loaded, plain, settings_of
+from limpet.placeholders import value_as_text
 from limpet.shapes import Score
-from limpet.templates import value_as_text
 from limpet.text import one_line, text_of
 
 _TEXTS = ("user_input", "response", "reference")

@@ -78,16 +78,16 @@ def words_in(code: CodeType) -> Iterator[str]:
 
 def _imports(code: CodeType) -> Iterator[ast.AST]:
     steps = [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if step.opname == "IMPORT_NAME":
-            level, names = steps[place - 2].argval, steps[place - 1].argval
+            level, names = steps[index - 2].argval, steps[index - 1].argval
             aliases = [ast.alias(name) for name in names or ()]
             if aliases or level:
                 yield ast.ImportFrom(step.argval, aliases, level)
             else:
                 yield ast.Import([ast.alias(step.argval)])
         elif step.argval in _IMPORTING and step.opname != "IMPORT_FROM":
-            argument = steps[place + 1] if place + 1 < len(steps) else step
+            argument = steps[index + 1] if index + 1 < len(steps) else step
             constant = argument.argval if argument.opname == "LOAD_CONST" else None
             yield ast.Call(ast.Name(step.argval), [ast.Constant(constant)], [])
 

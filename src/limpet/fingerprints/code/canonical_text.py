@@ -2,7 +2,7 @@
 
 The text lists the kinds and fields of the nodes of a syntax tree, without anything that differs
 between versions of Python. A local is written as a number, so renaming it changes nothing. Which
-names are locals is known at the end of their scope: until then their places in the text are empty.
+names are locals is known at the end of their scope; until then their tokens are empty.
 """
 
 import ast
@@ -141,7 +141,7 @@ _Use = tuple[int, str, Chain | None, bool]
 """A name in the text: its token, the name, its attribute chain, and whether it is called."""
 
 
-_place, _named = operator.itemgetter(0), operator.itemgetter(1)
+_position, _named = operator.itemgetter(0), operator.itemgetter(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -219,7 +219,7 @@ class Names:
         found, tokens = self.found, self.tokens
         uses = self.scope.uses
         # Free variables are numbered by first use.
-        for at, name, chain, called in sorted(uses, key=_place) if free else uses:
+        for at, name, chain, called in sorted(uses, key=_position) if free else uses:
             if name in free:
                 tokens[at] = f"^{found.free.setdefault(name, len(found.free))}"
                 continue
@@ -236,7 +236,7 @@ class Names:
 
 
 Handler = Callable[[Any, Any], None]
-"""Writes a node. The first argument is a `Writer`."""
+"""Writes a node. The first argument is a `NodeWriter`."""
 
 
 class Handlers(dict[type[Any], Handler]):
@@ -247,7 +247,7 @@ class Handlers(dict[type[Any], Handler]):
         return handler
 
 
-def _write_plain(writer: "Writer", value: Any) -> None:
+def _write_plain(writer: "NodeWriter", value: Any) -> None:
     writer.tokens.append(repr(value))
 
 
@@ -256,7 +256,7 @@ def _by_fields(kind: type[ast.AST]) -> Handler:
     fields = [(name, f"{name}:") for name in sorted(set(kind._fields) - _IGNORED)]
     begin = f"{kind.__name__}:"
 
-    def write(writer: Writer, node: ast.AST) -> None:
+    def write(writer: NodeWriter, node: ast.AST) -> None:
         tokens = writer.tokens
         tokens.append(begin)
         for name, token in fields:
@@ -272,7 +272,7 @@ def _by_fields(kind: type[ast.AST]) -> Handler:
     return write
 
 
-class Writer(Names):
+class NodeWriter(Names):
     """Writes the nodes that are neither names nor scopes.
 
     The token of a node or field ends with a colon, so it differs from every name.
@@ -367,7 +367,7 @@ class Writer(Names):
         self.visit(node.value)
 
     def _joined(self, node: ast.JoinedStr) -> None:
-        """Write an f-string; versions of Python cut its text in different places."""
+        """Write an f-string; versions of Python split its text differently."""
         self.tokens.append("JoinedStr:")
         text = ""
         for part in node.values:

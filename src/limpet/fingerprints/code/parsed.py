@@ -90,7 +90,7 @@ class Parsed:
         return assignments(self.tree.body)
 
     @functools.cached_property
-    def places(self) -> dict[str, dict[str, list[ast.expr]]]:
+    def member_assignments(self) -> dict[str, dict[str, list[ast.expr]]]:
         """The expressions that the module assigns to attributes and keys of its globals."""
         found: dict[str, dict[str, list[ast.expr]]] = {}
         for statement in self._statements:
@@ -101,12 +101,12 @@ class Parsed:
                     continue
                 match target:
                     case (
-                        ast.Attribute(value=ast.Name(id=name), attr=place)
+                        ast.Attribute(value=ast.Name(id=name), attr=member)
                         | ast.Subscript(
-                            value=ast.Name(id=name), slice=ast.Constant(value=str() as place)
+                            value=ast.Name(id=name), slice=ast.Constant(value=str() as member)
                         )
                     ):
-                        found.setdefault(name, {}).setdefault(place, []).append(statement.value)
+                        found.setdefault(name, {}).setdefault(member, []).append(statement.value)
         return found
 
     @functools.cached_property

@@ -218,9 +218,9 @@ def _fits(node: Definition, code: CodeType) -> bool:
     if not isinstance(node, ast.Lambda):
         return node.name == code.co_name
     # A line may hold several lambdas: the position of the body distinguishes them.
-    places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    positions = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
     return code.co_name == "<lambda>" and (
-        not places or (node.body.lineno, node.body.col_offset) <= min(places)
+        not positions or (node.body.lineno, node.body.col_offset) <= min(positions)
     )
 
 

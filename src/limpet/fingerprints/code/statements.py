@@ -160,8 +160,8 @@ def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) ->
 #
 # Nothing is imported to find out.
 
-Places = tuple[str, ...]
-Finder = Callable[[str, Places], tuple[str | None, Places] | None]
+SearchPath = tuple[str, ...]
+Finder = Callable[[str, SearchPath], tuple[str | None, SearchPath] | None]
 # An environment below the project has thousands of files.
 _NOT_OF_PROJECT = {"site-packages", "dist-packages", "node_modules"}
 
@@ -202,9 +202,9 @@ def _computed(name: ast.expr, package: str | None) -> str:
     return ".*"
 
 
-def find_module(name: str, places: Places) -> tuple[str | None, Places] | None:
+def find_module(name: str, search_path: SearchPath) -> tuple[str | None, SearchPath] | None:
     """Return the file of a module in some folders, and the folders of its own modules."""
-    spec = PathFinder.find_spec(name, places)
+    spec = PathFinder.find_spec(name, search_path)
     return None if spec is None else (spec.origin, (*(spec.submodule_search_locations or ()),))
 
 
@@ -216,12 +216,12 @@ def file_of_module(name: str, importer: str, find: Finder = find_module) -> str 
         importer: The file that imports it.
         find: `find_module`, or the same with a memory.
     """
-    file, places = None, (os.path.dirname(importer) or ".", *sys.path)  # noqa: PTH120 - a string
+    file, search_path = None, (os.path.dirname(importer) or ".", *sys.path)  # noqa: PTH120 - a string
     for part in name.split("."):
-        found = find(part, places)
+        found = find(part, search_path)
         if found is None:
             return None
-        file, places = found
+        file, search_path = found
     return file if file and file.endswith(".py") else None
 
 
@@ -237,9 +237,9 @@ def modules_below(package: str, importer: str, find: Finder) -> list[tuple[str, 
         named = Path(importer).parent.joinpath(*package.split("."))
         folder = Path(file).parent if file is not None else named
     found: list[Path] = []
-    for place, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name[0] != "." and name not in _NOT_OF_PROJECT]
-        found += [Path(place, name) for name in files if name.endswith(".py")]
+        found += [Path(parent, name) for name in files if name.endswith(".py")]
     return [(_dotted(file.relative_to(folder)), str(file)) for file in sorted(found)]
 
 

@@ -17,7 +17,7 @@ from limpet.fingerprints.code.canonical_text import (
     CodeSummary,
     Handler,
     Handlers,
-    Writer,
+    NodeWriter,
     chain_of,
     docstring,
 )
@@ -55,7 +55,7 @@ def read_class_body(node: ast.ClassDef) -> CodeSummary:
     return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=may_be_read)
 
 
-class _Reader(Writer):
+class _Reader(NodeWriter):
     def __init__(self, *, hints: bool) -> None:
         super().__init__(_HANDLERS)
         self._hints = hints
@@ -293,7 +293,7 @@ class _Reader(Writer):
         self.use(node.target.id, None)
 
     handlers: ClassVar[dict[type[Any], Handler]] = {
-        **Writer.common,
+        **NodeWriter.common,
         ast.Name: _name,
         ast.Attribute: _attribute,
         ast.Call: _call,

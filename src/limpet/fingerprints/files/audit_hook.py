@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
-from limpet.fingerprints.files.file_reads import Call, StepReads, remember
+from limpet.fingerprints.files.file_reads import CallReads, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import holds_users_files, is_module, is_users_file
 
@@ -143,12 +143,12 @@ class Watch:
         self.steps = {reads.step: reads for reads in steps}
         self.written: dict[str, str] = {}
 
-    def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
+    def begin(self, step: str, row: Any) -> "tuple[CallReads, Token[Any]]":
         """Attribute reads in this context to a call, until `end`."""
-        call = Call(self.steps[step], row)
+        call = CallReads(self.steps[step], row)
         return call, _call.set((self, call))
 
-    def end(self, call: Call, token: "Token[Any]") -> None:
+    def end(self, call: CallReads, token: "Token[Any]") -> None:
         """End a call."""
         call.end()
         _call.reset(token)
@@ -156,7 +156,7 @@ class Watch:
     @contextmanager
     def setting_up(self, step: str) -> Iterator[None]:
         """Attribute reads in this context to all calls of a step."""
-        call = Call(self.steps[step], ())
+        call = CallReads(self.steps[step], ())
         call.end()
         token = _call.set((self, call))
         try:
@@ -167,7 +167,7 @@ class Watch:
     def record(
         self,
         path: str,
-        call: Call | None,
+        call: CallReads | None,
         *,
         writes: bool,
         by: Readers,
@@ -243,7 +243,7 @@ class Early:
         self._project = Project([])
 
     def record(
-        self, path: str, call: Call | None, *, writes: bool, by: Readers, is_module: bool
+        self, path: str, call: CallReads | None, *, writes: bool, by: Readers, is_module: bool
     ) -> None:
         del call, by
         if not is_users_file(path):
@@ -256,7 +256,9 @@ class Early:
                 self.read[path] = (digest, importing_module())
 
 
-_call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
+_call: ContextVar[tuple[Watch, CallReads] | tuple[()] | None] = ContextVar(
+    "limpet_call", default=None
+)
 _listening: list[Any] = []
 _own = threading.local()
 _is_hooked = False

@@ -50,7 +50,7 @@ class Read(NamedTuple):
     word: str | None = None
 
 
-class Call:
+class CallReads:
     """A call, and the files it reads.
 
     Attributes:
@@ -70,7 +70,7 @@ class Call:
     def end(self) -> None:
         self.ended = next(_ticks)
 
-    def began_after(self, other: "Call") -> bool:
+    def began_after(self, other: "CallReads") -> bool:
         return 0 <= other.ended < self._begun
 
     def words(self) -> frozenset[str]:
@@ -127,7 +127,7 @@ class StepReads:
         self.elsewhere: set[str] = set()
         self.own: set[str] = set()
         self._known: dict[str, Read] = {}
-        self._readers: dict[tuple[str, object], Call] = {}
+        self._readers: dict[tuple[str, object], CallReads] = {}
         for name, digest in known:
             if name.endswith(".py"):
                 self.modules.add(name)
@@ -138,7 +138,7 @@ class StepReads:
         known = self._known.get(name)
         return None if known is None else known.digest
 
-    def read(self, name: str, digest: str, call: Call | None, thread: object = None) -> None:
+    def read(self, name: str, digest: str, call: CallReads | None, thread: object = None) -> None:
         """Record that a file was read, by a call or for all calls.
 
         Args:
@@ -150,7 +150,7 @@ class StepReads:
         self.own.add(name)
         self._read(name, digest, call, thread)
 
-    def _read(self, name: str, digest: str, call: Call | None, thread: object = None) -> None:
+    def _read(self, name: str, digest: str, call: CallReads | None, thread: object = None) -> None:
         if call is not None:
             self._check_read_again(name, call, thread or threading.get_native_id())
         if self.knows(name) == digest:
@@ -164,11 +164,11 @@ class StepReads:
         self.elsewhere.add(name)
         self._read(name, digest, None)
 
-    def _check_read_again(self, name: str, call: Call, thread: object) -> None:
+    def _check_read_again(self, name: str, call: CallReads, thread: object) -> None:
         if name in self.afresh:
             return
-        place = (name, thread)
-        before = self._readers.setdefault(place, call)
+        reader = (name, thread)
+        before = self._readers.setdefault(reader, call)
         if before is not call and call.began_after(before):
             self.afresh.add(name)
 

@@ -53,7 +53,7 @@ class Project:
     def __init__(self, starts: Iterable[Path], without: Iterable[Path] = ()) -> None:
         folders = dict.fromkeys(folder for start in starts for folder in _folders(start))
         self.folders = tuple(folders)
-        self._without = tuple({str(place) for path in without for place in (path, real_path(path))})
+        self._without = tuple({str(known) for path in without for known in (path, real_path(path))})
         self.own: set[str] = set()
         self._names: dict[str, str | None] = {}
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -77,29 +77,29 @@ class Project:
         if any(f"{path}{os.sep}".startswith(excluded + os.sep) for excluded in self._without):
             return None
         real = os.path.realpath(path)
-        for place, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
-            if place.startswith(folder + os.sep):  # the project folder itself does not count
-                name = place[len(folder) + 1 :]
-                if not _may_count(name) or not is_users_file(place):
+        for candidate, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
+            if candidate.startswith(folder + os.sep):  # the project folder itself does not count
+                name = candidate[len(folder) + 1 :]
+                if not _may_count(name) or not is_users_file(candidate):
                     return None
                 end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a string
-                twin = self._place(name)
-                begin = f"{number}:" if twin is not None and twin != place else ""
+                twin = self._path_of(name)
+                begin = f"{number}:" if twin is not None and twin != candidate else ""
                 return begin + _writable(Path(name).as_posix()) + end
         return None
 
-    def _place(self, name: str) -> str | None:
+    def _path_of(self, name: str) -> str | None:
         """Return the path of a file by its name; None if it does not exist."""
         number, _, rest = name.partition(":")
         if rest and number.isdigit() and int(number) < len(self.folders):
             return os.path.join(self.folders[int(number)], _as_named(rest))  # noqa: PTH118 - strings
-        places = (os.path.join(folder, _as_named(name)) for folder in self.folders)  # noqa: PTH118
-        return next((place for place in places if os.path.lexists(place)), None)
+        paths = (os.path.join(folder, _as_named(name)) for folder in self.folders)  # noqa: PTH118
+        return next((path for path in paths if os.path.lexists(path)), None)
 
     def digest(self, name: str) -> str:
         """Return the current digest of a file; ABSENT if it does not exist."""
-        place = self._place(name)
-        return ABSENT if place is None else self.digest_at(place) or ABSENT
+        path = self._path_of(name)
+        return ABSENT if path is None else self.digest_at(path) or ABSENT
 
     def _listed(self, folder: str) -> str:
         """Return the names in a folder that belong to the project, one per line."""
@@ -118,14 +118,14 @@ class Project:
 
         Nor is a page shown that is named like a secret: it counts, and may contain some.
         """
-        place = self._place(name)
-        if place is None or _is_like_secret(re.sub(r"^\d+:", "", name)):
+        path = self._path_of(name)
+        if path is None or _is_like_secret(re.sub(r"^\d+:", "", name)):
             return None
         try:
-            if Path(place).stat().st_size > most or self.digest_at(place) != digest:
+            if Path(path).stat().st_size > most or self.digest_at(path) != digest:
                 return None
-            is_folder = os.path.isdir(place)  # noqa: PTH112 - a string
-            return self._listed(place) if is_folder else Path(place).read_text(encoding="utf-8")
+            is_folder = os.path.isdir(path)  # noqa: PTH112 - a string
+            return self._listed(path) if is_folder else Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError):  # not text
             return None
 

@@ -60,14 +60,14 @@ def read_function(walk: Walk, label: str, function: FunctionType, *, documented:
         walk.add_form(label, ["library", full_name(function)])
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         # The number of a variable counts, not its name: renaming a local changes nothing.
-        place = f"{label}.{name}" if name not in numbers else f"{label}.closed over {numbers[name]}"
+        part = f"{label}.{name}" if name not in numbers else f"{label}.closed over {numbers[name]}"
         with contextlib.suppress(ValueError):  # not bound yet
             value = cell.cell_contents
             if volatile.is_closed_over(walk, function, name, value):
-                walk.leave_out_volatile(place)
+                walk.leave_out_volatile(part)
             else:
-                walk.result.variables[place] = (name, _readable_name(walk, label, function))
-                walk.add(place, value, holder=function)
+                walk.result.variables[part] = (name, _readable_name(walk, label, function))
+                walk.add(part, value, holder=function)
     for name, value in sorted(vars(function).items()):
         if name == "statistics" and _is_of_tenacity(function):
             continue  # the number and times of its calls
@@ -171,27 +171,30 @@ def _add_defaults(walk: Walk, label: str, function: FunctionType, node: Definiti
     defaults = _defaults_of(function)
     written = _written_defaults(node) if defaults and node is not None else {}
     for name, value in defaults:
-        place = f"{label}({name})"
+        part = f"{label}({name})"
         if name in written and volatile.is_by_source(
             walk, value, [written[name]], function.__globals__, data=False
         ):
-            walk.leave_out_volatile(place)
+            walk.leave_out_volatile(part)
         else:
-            walk.add(place, value, holder=function)
+            walk.add(part, value, holder=function)
 
 
 def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
     code, defaults = function.__code__, function.__defaults__ or ()
     if not defaults and not function.__kwdefaults__:
         return []
-    by_place = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    return [*zip(by_place, defaults, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
+    positional = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return [
+        *zip(positional, defaults, strict=True),
+        *sorted((function.__kwdefaults__ or {}).items()),
+    ]
 
 
 def _written_defaults(node: Definition) -> dict[str, ast.expr]:
     args = node.args
-    by_place = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
-    written = dict(zip([parameter.arg for parameter in by_place], args.defaults, strict=True))
+    positional = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
+    written = dict(zip([parameter.arg for parameter in positional], args.defaults, strict=True))
     for parameter, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         if default is not None:
             written[parameter.arg] = default
@@ -288,16 +291,16 @@ def read_class(walk: Walk, label: str, cls: type) -> None:
     _add_settings(walk, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
-        place = f"{label}.{name}"
+        part = f"{label}.{name}"
         if issubclass(cls, Enum) and any(base is cls for base in mro_of(type(member))):
-            held = walk.form(f"{place}.value", member.__dict__["_value_"])
-            walk.add_form(place, [member.__dict__["_name_"], held])
+            held = walk.form(f"{part}.value", member.__dict__["_value_"])
+            walk.add_form(part, [member.__dict__["_name_"], held])
         elif volatile.is_by_source(
             walk, member, assigned.get(name, []), scope
         ) and not volatile.times_set(walk, name):
-            walk.leave_out_volatile(place)
+            walk.leave_out_volatile(part)
         else:
-            walk.add(place, member, documented=False, holder=cls)
+            walk.add(part, member, documented=False, holder=cls)
 
 
 def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:

@@ -115,8 +115,8 @@ def holds_users_files(folder: str) -> bool:
     if above != folder and not os.path.islink(folder) and not holds_users_files(above):  # noqa: PTH114
         return False  # at little cost: a library has hundreds of folders
     return any(
-        is_users_file(os.path.join(place, "any"))  # noqa: PTH118 - strings
-        for place in (folder, os.path.realpath(folder))
+        is_users_file(os.path.join(path, "any"))  # noqa: PTH118 - strings
+        for path in (folder, os.path.realpath(folder))
     )
 
 
@@ -128,9 +128,9 @@ def _is_linked(package: Path) -> bool:
 @functools.cache
 def _pythons_own() -> tuple[str, ...]:
     """Return the folders of Python and of Limpet."""
-    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-    places.add(str(Path(__file__).parents[2]))
-    return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with a trailing slash
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    folders.add(str(Path(__file__).parents[2]))
+    return tuple(os.path.join(os.path.normpath(folder), "") for folder in folders if folder)  # noqa: PTH118 - with a trailing slash
 
 
 def home_of(cls: type) -> tuple[Mapping[str, Any], str | None]:
@@ -180,7 +180,7 @@ def folders_of(homes: Iterable[Path]) -> list[Path]:
     found = [project or home for project, home in zip(known, homes, strict=True)]
     if not (is_above and project_folder(here) is None):
         found.insert(0, project_folder(here) or here)
-    linked = (place for one in found for place in (one, real_path(one)))
+    linked = (path for one in found for path in (one, real_path(one)))
     return list(dict.fromkeys(linked))
 
 

@@ -106,8 +106,8 @@ def _add_before_run(walk: Walk, frame: FrameType) -> None:
         done = [part for part in done if effects.changes(part, visible)]
     if not done:
         return
-    place = "" if code.co_name == "<module>" else f" in {code.co_name}"
-    label = f"{BEFORE_RUN}{place}"
+    inside = "" if code.co_name == "<module>" else f" in {code.co_name}"
+    label = f"{BEFORE_RUN}{inside}"
     summary = import_effects.add_code(
         walk, label, done, str(scope.get("__name__", "")), scope, code.co_filename
     )
@@ -198,10 +198,10 @@ def _add_locals(
         first = chain[0]
         if first not in own or is_module(own[first]):
             continue
-        place = f"{label}: {first}"
+        part = f"{label}: {first}"
         if len(chain) > 1 and is_a(own[first], *import_effects.SPACES):
-            walk.add(f"{place}.{chain[1]}", vars(own[first]).get(chain[1]))
+            walk.add(f"{part}.{chain[1]}", vars(own[first]).get(chain[1]))
         elif volatile.is_by_source(walk, own[first], assigned.get(first, []), scope):
-            walk.leave_out_volatile(place)
+            walk.leave_out_volatile(part)
         else:
-            walk.add(place, own[first])
+            walk.add(part, own[first])

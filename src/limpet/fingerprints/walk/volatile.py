@@ -58,9 +58,12 @@ def is_global(walk: Walk, module: str, scope: Scope, name: str) -> bool:
     if parsed is None:
         return False
     values = parsed.assignments.get(name, [])
-    if name not in parsed.places and {type(expression) for expression in values} == _A_CONSTANT:
+    if (
+        name not in parsed.member_assignments
+        and {type(expression) for expression in values} == _A_CONSTANT
+    ):
         return False  # most are
-    _note_places(walk, value, parsed, name, scope)
+    _find_members(walk, value, parsed, name, scope)
     if any(isinstance(expression, ast.Dict) for expression in values):
         return False  # each element is checked separately
     if (
@@ -79,26 +82,26 @@ def is_global(walk: Walk, module: str, scope: Scope, name: str) -> bool:
     return True
 
 
-def _note_places(walk: Walk, value: Any, parsed: Parsed, name: str, scope: Scope) -> None:
+def _find_members(walk: Walk, value: Any, parsed: Parsed, name: str, scope: Scope) -> None:
     """Note which elements and attributes of a global differ at every start."""
-    for place, assigned in parsed.places.get(name, {}).items():
-        if code.is_volatile(assigned, scope, walk) and (times_set(walk, place) == len(assigned)):
-            walk.volatile.setdefault(id(value), set()).add(place)
+    for member, assigned in parsed.member_assignments.get(name, {}).items():
+        if code.is_volatile(assigned, scope, walk) and (times_set(walk, member) == len(assigned)):
+            walk.volatile.setdefault(id(value), set()).add(member)
     for expression in parsed.assignments.get(name, []):
         if isinstance(expression, ast.Dict):
-            _note_elements(walk, value, expression, scope)
+            _find_elements(walk, value, expression, scope)
         elif isinstance(expression, ast.Call):
-            _note_arguments(walk, value, expression, scope)
+            _find_arguments(walk, value, expression, scope)
 
 
-def _note_elements(walk: Walk, value: Any, node: ast.Dict, scope: Scope) -> None:
+def _find_elements(walk: Walk, value: Any, node: ast.Dict, scope: Scope) -> None:
     if type(value) is not dict:
         return
     for key, element in zip(node.keys, node.values, strict=True):
         if type(key) is not ast.Constant or type(key.value) is not str:
             continue
         if type(element) is ast.Dict:
-            _note_elements(walk, value.get(key.value), element, scope)
+            _find_elements(walk, value.get(key.value), element, scope)
         elif (
             is_plain(value.get(key.value))
             and code.is_volatile([element], scope, walk)
@@ -107,7 +110,7 @@ def _note_elements(walk: Walk, value: Any, node: ast.Dict, scope: Scope) -> None
             walk.volatile.setdefault(id(value), set()).add(key.value)
 
 
-def _note_arguments(walk: Walk, value: Any, node: ast.Call, scope: Scope) -> None:
+def _find_arguments(walk: Walk, value: Any, node: ast.Call, scope: Scope) -> None:
     """Note arguments that differ at every start: `Agent(run=uuid4().hex)`."""
     named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
     if type(value) is functools.partial:
@@ -265,7 +268,7 @@ def _is_since_start(seconds: float) -> bool:
 
 def _is_in_source(walk: Walk, texts: Iterable[str]) -> bool:
     outside = [*sys.argv, *os.environ.values(), *walk.users_texts]
-    return any(text in place for text in texts for place in outside)
+    return any(text in given for text in texts for given in outside)
 
 
 def times_set(walk: Walk, name: str) -> int:

@@ -167,11 +167,11 @@ class Walk(ABC):
 
     def add_form(self, path: str, form: Any) -> str:
         """Add a form as a part; return its name, with a number if the name is taken."""
-        count, place = 1, path
-        while (known := self.result.forms.setdefault(place, form)) is not form and known != form:
+        count, name = 1, path
+        while (known := self.result.forms.setdefault(name, form)) is not form and known != form:
             count += 1
-            place = f"{path} ({count})"
-        return place
+            name = f"{path} ({count})"
+        return name
 
     def leave_out(self, path: str, why: str) -> None:
         """Note what does not count, and why."""

@@ -71,7 +71,7 @@ def is_foreign(path: Path) -> bool:
         return False
     layout = directory_at(path)
     # A lock means nothing: a process that is about to set the results aside holds it too.
-    return not layout.about.exists() and not any(map(_size, layout.columns()))
+    return not layout.run_json.exists() and not any(map(_size, layout.columns()))
 
 
 def answers_file(path: Path) -> Path | None:
@@ -204,7 +204,7 @@ def copy_for_plan(path: Path, target: Path) -> None:
     """Copy the files of a run that a plan reads or adds answers to, and link the scores."""
     layout = directory_at(path)
     target.mkdir()
-    for file in (layout.column("workflow"), layout.failures, layout.about):
+    for file in (layout.column("workflow"), layout.failures, layout.run_json):
         if file.exists():
             shutil.copyfile(file, target / file.name)
     if (path / "index").is_dir():

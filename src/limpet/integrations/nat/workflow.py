@@ -32,7 +32,7 @@ from limpet.shapes import Item, Output
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.template import ALL, AnswerPath
+from limpet.workflows.request_templates import ALL, AnswerPath
 
 _NOT_NAMED = ("eval", "general", "workflow", "optimizer")  # sections without names of parts
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.datasets.csv_files import CsvForm
-from limpet.datasets.rows import Flaw, Row, Table
+from limpet.datasets.rows import Flaw, Row, SourceTable
 from limpet.datasets.sources import table_of, table_of_file
 from limpet.errors import DiskFullError, JournalError, LimpetError, RunLockedError
 from limpet.journal.files import NO_SPACE, open_for_append, open_to_read, sync_file, write_all
@@ -75,12 +75,12 @@ def read_labels(
         flaw = flaws[0]
         raise LimpetError(f"{table.at(flaw.number)}: {flaw.reason}: {one_line(flaw.value)}")
     if not said:
-        raise LimpetError(f"{table.place}: there are no rows")
+        raise LimpetError(f"{table.location}: there are no rows")
     return said
 
 
 def said_in(
-    table: Table, column: str | None = None, *, strict: bool = True
+    table: SourceTable, column: str | None = None, *, strict: bool = True
 ) -> tuple[list[Said], list[Flaw]]:
     """Return what the rows of a table say, and those that cannot be read.
 
@@ -108,7 +108,7 @@ def said_in(
     return said, flaws
 
 
-def _table(source: Any) -> Table:
+def _table(source: Any) -> SourceTable:
     if not isinstance(source, (str, os.PathLike)):
         return table_of(source, None)
     table = table_of_file(source)
@@ -125,7 +125,7 @@ def _has_semicolons(source: "str | os.PathLike[str]") -> bool:
     return isinstance(first, Row) and len(first.values) == 1 and ";" in next(iter(first.values))
 
 
-def _said(table: Table, row: Row, column: str | None) -> Said | None:
+def _said(table: SourceTable, row: Row, column: str | None) -> Said | None:
     """Return what a row says; None: it is empty."""
     cells = {str(name).strip().casefold(): value for name, value in row.values.items()}
     if all(_is_empty(value) for value in cells.values()):
@@ -135,7 +135,7 @@ def _said(table: Table, row: Row, column: str | None) -> Said | None:
         if name not in cells:
             known = ", ".join(map(one_line, row.values))
             raise LimpetError(
-                f"{table.place}: there is no column {quoted(name)}; the columns are {known}",
+                f"{table.location}: there is no column {quoted(name)}; the columns are {known}",
                 hint=hint_near(name, list(row.values))
                 or "name the column of the labels with --label-column (in Python: label_column=)",
             )

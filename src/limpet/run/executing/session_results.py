@@ -139,7 +139,7 @@ class SessionResults:
             summary: The summary of the whole run.
         """
         places: frozenset[int] | None = None
-        selected = self._request.selection.places(self._request.items)
+        selected = self._request.selection.positions(self._request.items)
         if len(selected) < len(self._request.items):
             places = frozenset(selected)
             numbers = self._numbers()

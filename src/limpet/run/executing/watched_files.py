@@ -15,7 +15,7 @@ from limpet.fingerprints.files.audit_hook import (
     stop_listening,
     unwatched,
 )
-from limpet.fingerprints.files.file_reads import Call, Read, StepReads, read_by
+from limpet.fingerprints.files.file_reads import CallReads, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
@@ -58,7 +58,7 @@ class WatchedFiles:
         self._last = last
         self._ended = False
         self._marked: set[str] = set()
-        self._calls: dict[tuple[str, Any], Call] = {}
+        self._calls: dict[tuple[str, Any], CallReads] = {}
         self._waiting: list[asyncio.Future[Any]] = []
         reads = [
             StepReads(name, one.code, _known(one, project), one.sources)
@@ -93,7 +93,7 @@ class WatchedFiles:
         with self._watch.setting_up(step):
             yield
 
-    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[Call, Token[Any]]":
+    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[CallReads, Token[Any]]":
         """Record the files read in this context for a cell and its row, until `end_call`."""
         call, token = self._watch.begin(step, row)
         before = self._calls.get((step, cell))
@@ -103,7 +103,7 @@ class WatchedFiles:
         self._calls[step, cell] = call
         return call, token
 
-    def end_call(self, call: Call, token: "Token[Any]") -> None:
+    def end_call(self, call: CallReads, token: "Token[Any]") -> None:
         self._watch.end(call, token)
 
     def unwritten(self) -> "list[asyncio.Future[Any]]":

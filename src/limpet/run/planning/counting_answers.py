@@ -219,7 +219,7 @@ def _changed_since(run_file: RunFile, now: Fingerprint) -> tuple[str, ...]:
 
 def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:
     """Return the positions of the session's items among those reported on; None: all."""
-    wanted = request.selection.places(request.items)
+    wanted = request.selection.positions(request.items)
     if len(wanted) == len(reported):
         return None
     at = {place: number for number, place in enumerate(reported)}

@@ -16,7 +16,7 @@ from limpet.errors import JournalError
 from limpet.fingerprints.differences import differences
 from limpet.fingerprints.files.file_reads import Read
 from limpet.fingerprints.files.project import ABSENT, Project
-from limpet.fingerprints.shown import Shown
+from limpet.fingerprints.part_contents import PartContent
 from limpet.fingerprints.walk.result import digest_of
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
@@ -94,19 +94,21 @@ class FilesRead:
         """Return how these files differ from when a step read them; `clean` removes secrets."""
         before: dict[str, str] = {}
         now: dict[str, str] = {}
-        known: dict[tuple[str, str], Shown] = {}
+        known: dict[tuple[str, str], PartContent] = {}
         for number in self._numbers:
             read = self._lines[number]
             digest = project.digest(read.file)
             if read.step != step or read.file not in names or read.digest == digest:
                 continue
             before[read.file] = read.digest
-            known[read.file, read.digest] = Shown("file", self._texts.get((read.file, read.digest)))
+            known[read.file, read.digest] = PartContent(
+                "file", self._texts.get((read.file, read.digest))
+            )
             if digest != ABSENT:
                 now[read.file] = digest
                 text = project.text(read.file, digest, LONGEST_TEXT)
                 safe = None if text is None else clean(without_settings(text))
-                known[read.file, digest] = Shown("file", safe)
+                known[read.file, digest] = PartContent("file", safe)
         return differences(before, now, known)
 
     def state(self, project: Project) -> str:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from limpet.errors import JournalError
-from limpet.fingerprints.shown import Shown
+from limpet.fingerprints.part_contents import PartContent
 from limpet.journal.files import read_whole
 from limpet.journal.journal import FORMAT, Journal
 from limpet.journal.layout import Layout
@@ -34,10 +34,10 @@ class KeptVersion:
 
     version: str = ""
     parts: Mapping[str, str] = field(default_factory=dict)
-    shown: Mapping[str, Shown] = field(default_factory=dict)
+    shown: Mapping[str, PartContent] = field(default_factory=dict)
 
     @property
-    def contents(self) -> dict[tuple[str, str], Shown]:
+    def contents(self) -> dict[tuple[str, str], PartContent]:
         """The content of the parts, by name and digest."""
         return {(name, self.parts[name]): shown for name, shown in self.shown.items()}
 
@@ -61,9 +61,9 @@ class KeptStep(KeptVersion):
     asked: KeptVersion | None = None
 
     @property
-    def known(self) -> dict[tuple[str, str], Shown]:
+    def known(self) -> dict[tuple[str, str], PartContent]:
         """The content of the parts of all versions, by name and digest."""
-        known: dict[tuple[str, str], Shown] = {}
+        known: dict[tuple[str, str], PartContent] = {}
         for version in (self.before, self, self.asked):
             known |= version.contents if version is not None else {}
         return known
@@ -200,11 +200,11 @@ def _version_data(
 
 
 def _parts_data(
-    parts: Mapping[str, str], shown: Mapping[str, Shown], room: int
+    parts: Mapping[str, str], shown: Mapping[str, PartContent], room: int
 ) -> tuple[dict[str, Any], int]:
     data: dict[str, Any] = {}
     for name, digest in parts.items():
-        part = shown.get(name, Shown("value"))
+        part = shown.get(name, PartContent("value"))
         entry: dict[str, Any] = {"digest": digest, "kind": part.kind}
         data[name] = entry
         if part.called:
@@ -245,13 +245,13 @@ def _read_version(data: Any, base: Mapping[str, str]) -> KeptVersion | None:
     return KeptVersion(str(data["digest"]), same | parts, shown)
 
 
-def _read_parts(data: Any) -> tuple[dict[str, str], dict[str, Shown]]:
+def _read_parts(data: Any) -> tuple[dict[str, str], dict[str, PartContent]]:
     parts, shown = {}, {}
     for name, part in data.items() if isinstance(data, dict) else ():
         if isinstance(part, dict) and isinstance(part.get("digest"), str):
             text = part.get("text")
             parts[name] = part["digest"]
-            shown[name] = Shown(
+            shown[name] = PartContent(
                 str(part.get("kind", "value")),
                 text if isinstance(text, str) else None,
                 part.get("cut") is True,

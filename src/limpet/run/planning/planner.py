@@ -187,7 +187,7 @@ class Planner:
     def nothing_to_do(self) -> Plan:
         """Return the plan of a session that finds everything done."""
         request = self._request
-        whole, items = len(request.items), len(request.selection.places(request.items))
+        whole, items = len(request.items), len(request.selection.positions(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
         of, unseen = whole if items < whole else None, self.identities.unseen
         skipped = len(request.bad_rows)
@@ -264,7 +264,7 @@ class Planner:
 
     def _wanted_redo(self) -> NotedRedo:
         request = self._request
-        selected, ids = request.selection.places(request.items), request.redo_items
+        selected, ids = request.selection.positions(request.items), request.redo_items
         if ids is None and len(selected) < len(request.items):
             ids = frozenset(request.items[place].id for place in selected)
         versions = {step: self.identities.version(step) for step in sorted(request.redo)}

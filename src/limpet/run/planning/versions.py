@@ -81,7 +81,8 @@ class StepIdentities:
         if run_file is None:
             return set(self._inspections)
         state = {
-            name: list(look.note_end())[:_MOST_NAMES] for name, look in self._inspections.items()
+            name: list(look.record_state())[:_MOST_NAMES]
+            for name, look in self._inspections.items()
         }
         run_file.state = clean({name: names for name, names in state.items() if names})
         return {

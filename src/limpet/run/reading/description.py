@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.journal.event_log import Started
+from limpet.journal.event_log import StartedAttempt
 from limpet.run.housekeeping import tags_of
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.run_files import Holder
@@ -67,7 +67,7 @@ class Description:
     worked_s: tuple[float, bool] = (0.0, True)
     retries: Mapping[str, int] = field(default_factory=dict)
     holder: Holder | None = None
-    cut_off: Sequence[Started] = ()
+    cut_off: Sequence[StartedAttempt] = ()
     selected: tuple[int, int] | None = None
     redos: Sequence[NotedRedo] = ()
     by_current_version: tuple[int, int] | None = None

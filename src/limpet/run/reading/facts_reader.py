@@ -111,7 +111,7 @@ class NewLines:
 ValueT = TypeVar("ValueT")
 Group: TypeAlias = tuple[list[bytes], list[ValueT], list[bytes]]
 """Keys, their values and their lines."""
-_PLACES = frozenset({"_places", "state"})
+_LAZY = frozenset({"_offsets", "state"})
 _HEAD_BYTES = 1_000
 _HALF = rb"\ud"
 _BEGIN, _END = len(b'{"_limpet":{'), b'},"'
@@ -143,7 +143,7 @@ class FactsReader(ColumnReader):
             super().__init__(path, opened=opened)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _PLACES:
+        if name not in _LAZY:
             raise AttributeError(name)
         super().__init__(self.path, self._index_path)  # sets both
         return self.__dict__[name]
@@ -157,35 +157,35 @@ class FactsReader(ColumnReader):
     def refresh(self) -> None:
         """Read what was appended since, or everything if the file was replaced."""
         self.close()
-        if self.__dict__.keys() >= _PLACES:
+        if self.__dict__.keys() >= _LAZY:
             super().refresh()
 
     def has(self, key: bytes) -> bool:
         """Return whether a key has a record."""
-        return key in self._places.offsets
+        return key in self._offsets.by_key
 
     def generation(self, key: bytes) -> int:
         """Return the generation of a key's record; -1 if there is none."""
-        return self._places.generation(key)
+        return self._offsets.generation(key)
 
     def offset(self, key: bytes) -> int:
         """Return where a key's record begins; -1 if there is none."""
-        return self._places.offsets.get(key, -1)
+        return self._offsets.by_key.get(key, -1)
 
     def keys(self) -> Iterator[bytes]:
         """Yield the keys in the order of the file."""
-        return iter(self._places.offsets)
+        return iter(self._offsets.by_key)
 
     def count_since(self, offset: int) -> int:
         """Return how many records begin at `offset` or later."""
-        offsets = self._places.offsets
+        offsets = self._offsets.by_key
         if offset == 0:
             return len(offsets)
         return sum(1 for _ in takewhile(offset.__le__, reversed(offsets.values())))
 
     def since(self, offset: int) -> list[bytes]:
         """Return the keys of the records that begin at `offset` or later, the first first."""
-        items = reversed(self._places.offsets.items())
+        items = reversed(self._offsets.by_key.items())
         return [key for key, _ in takewhile(lambda item: item[1] >= offset, items)][::-1]
 
     @property
@@ -195,7 +195,7 @@ class FactsReader(ColumnReader):
 
     def latest(self) -> Iterator[bytes]:
         """Yield the keys, the last in the file first."""
-        return reversed(self._places.offsets)
+        return reversed(self._offsets.by_key)
 
     def facts(self, key: bytes) -> dict[str, Any] | None:
         """Return our facts about a record; None if there are none."""
@@ -240,7 +240,7 @@ class FactsReader(ColumnReader):
         file = self._file or self._opened()
         if file is None:
             return
-        offsets = self._places.offsets
+        offsets = self._offsets.by_key
         if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
             places = offsets
         else:
@@ -274,13 +274,13 @@ class FactsReader(ColumnReader):
                 if begin >= 0 and text[begin : begin + len(PREFIX)] == PREFIX:
                     with suppress(ValueError):
                         key = bytes.fromhex(text[at - 32 : at].decode("ascii"))
-                        if self._places.offsets.get(key) == begin:
+                        if self._offsets.by_key.get(key) == begin:
                             keys.append(key)
                 at = text.find(needle, at + 1)
         return keys
 
     def _head(self, key: bytes) -> bytes | None:
-        offset = self._places.offsets.get(key)
+        offset = self._offsets.by_key.get(key)
         file = self._file or self._opened()
         if offset is None or file is None:
             return None

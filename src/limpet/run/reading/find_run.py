@@ -50,7 +50,7 @@ def is_run(path: Path) -> bool:
         layout = Layout(path)
         column = layout.column("workflow")
         return not beside and (
-            layout.about.is_file() or layout.lock.is_file() or _has_records(column)
+            layout.run_json.is_file() or layout.lock.is_file() or _has_records(column)
         )
     if not path.is_file() or path.suffix.lower() not in (".jsonl", ".ndjson", ".json"):
         return False

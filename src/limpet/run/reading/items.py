@@ -6,7 +6,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from limpet.journal.column import ColumnReader
-from limpet.journal.event_log import Started, failed_attempts
+from limpet.journal.event_log import StartedAttempt, failed_attempts
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
@@ -205,7 +205,7 @@ class WholeItems:
         calls: The calls in flight.
     """
 
-    def __init__(self, items: ItemsReader, layout: Layout, calls: Iterable[Started]) -> None:
+    def __init__(self, items: ItemsReader, layout: Layout, calls: Iterable[StartedAttempt]) -> None:
         self._items = items
         self._layout = layout
         self._calls: dict[str, list[tuple[str, str]]] = {}

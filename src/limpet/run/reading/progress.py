@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from limpet.journal.event_log import EventLog, Started
+from limpet.journal.event_log import EventLog, StartedAttempt
 from limpet.run.planning.counting import Counting
 from limpet.run.reading.facts_reader import FactsReader, Failed, FailuresReader
 from limpet.run.results.costs import add_all_counts, add_counts, bounded
@@ -41,7 +41,7 @@ def age_s(text: object) -> float | None:
     return None if at is None else max(0.0, time.time() - at)
 
 
-def has_record(columns: Mapping[str, FactsReader], call: Started) -> bool:
+def has_record(columns: Mapping[str, FactsReader], call: StartedAttempt) -> bool:
     """Return whether a call has ended with a record."""
     column = columns.get(call.step)
     return column is not None and column.generation_of(call.key) >= call.generation
@@ -174,7 +174,7 @@ class Progress:
             failures = {key: failed for key, failed in failures.items() if key in present}
         return list(failures.values())
 
-    def unfinished(self) -> list[Started]:
+    def unfinished(self) -> list[StartedAttempt]:
         """Return the calls that started and have not ended, the oldest first."""
         if self.event_log is None:
             return []

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
-from limpet.journal.event_log import EventLog, Started
+from limpet.journal.event_log import EventLog, StartedAttempt
 from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.items import WholeItem, WholeItems
@@ -141,7 +141,7 @@ class RunReader(RunResults):
             for name, step in self.session.steps.items()
         }
 
-    def cut_off_calls(self) -> list[Started]:
+    def cut_off_calls(self) -> list[StartedAttempt]:
         """Return the calls that were in flight when it was cut off: they may have been paid for."""
         if self.state != "cut off":
             return []

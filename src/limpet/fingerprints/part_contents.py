@@ -223,7 +223,7 @@ _BY_FORM |= {"library": "library", "see": "name", "function": "name", "unreadabl
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PartContent:
     """The content of a part.
 
     Attributes:
@@ -240,19 +240,19 @@ class Shown:
     called: str = ""
 
 
-class ShownParts:
+class PartContents:
     """The content of an identity's parts, computed on first use: most are never shown.
 
     Args:
         make: Computes the content.
     """
 
-    def __init__(self, make: Callable[[], Mapping[str, Shown]] = dict) -> None:
+    def __init__(self, make: Callable[[], Mapping[str, PartContent]] = dict) -> None:
         self._make = make
-        self._computed: Mapping[str, Shown] | None = None
+        self._computed: Mapping[str, PartContent] | None = None
 
     @property
-    def parts(self) -> Mapping[str, Shown]:
+    def parts(self) -> Mapping[str, PartContent]:
         """The content of each part, by name."""
         if self._computed is None:
             self._computed = self._make()
@@ -263,14 +263,14 @@ class ShownParts:
         self._make, self._computed = dict, None
 
 
-def shown_parts(result: WalkResult) -> dict[str, Shown]:
+def shown_parts(result: WalkResult) -> dict[str, PartContent]:
     """Return the content of each part that a walk found."""
     shown, room = {}, MOST_IN_ALL
     for name, form in result.forms.items():
         kind = _kind(name, form)
         text, is_cut = _text(result, name, form, kind) if room > 0 else (None, True)
         room -= len(text or "")
-        shown[name] = Shown(kind, text, is_cut, _called(result, name))
+        shown[name] = PartContent(kind, text, is_cut, _called(result, name))
     return shown
 
 
@@ -283,26 +283,26 @@ def _called(result: WalkResult, name: str) -> str:
     return f"{variable}{match[2]}, closed over by {function}"
 
 
-def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
+def shown_data(data: Mapping[str, Any]) -> dict[str, PartContent]:
     """Return the content of settings, given as plain data by name."""
     shown = {}
     for name, value in data.items():
         text, is_cut = rendered(_form(value), name, MOST_TEXT)
-        shown[name] = Shown("setting", without_keys(text), is_cut)
+        shown[name] = PartContent("setting", without_keys(text), is_cut)
     return shown
 
 
-def shown_variable(name: str, value: str | None) -> Shown:
+def shown_variable(name: str, value: str | None) -> PartContent:
     """Return the content of an environment variable."""
-    return Shown("variable", *_bounded(_value_of(name, value or None)))
+    return PartContent("variable", *_bounded(_value_of(name, value or None)))
 
 
-def shown_text(kind: str, text: str | None) -> Shown:
+def shown_text(kind: str, text: str | None) -> PartContent:
     """Return a part that is a plain string, like the version of a package."""
-    return Shown(kind, *_bounded(text if text is None else without_keys(text)))
+    return PartContent(kind, *_bounded(text if text is None else without_keys(text)))
 
 
-def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> Shown:
+def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> PartContent:
     """Return the content of a file, if it is text and does not hold secrets by its name.
 
     Args:
@@ -311,15 +311,15 @@ def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> Shown:
         is_whole: Whether that is the whole content.
     """
     if is_secret_file(path) or b"\0" in begin:
-        return Shown("file")
+        return PartContent("file")
     try:
         text = begin.decode()
     except UnicodeDecodeError as error:
         if is_whole or error.start < len(begin) - 4:
-            return Shown("file")
+            return PartContent("file")
         text = begin[: error.start].decode()
     kept, is_cut = _bounded(without_settings(text))
-    return Shown("file", kept, is_cut or not is_whole)
+    return PartContent("file", kept, is_cut or not is_whole)
 
 
 def _kind(name: str, form: Any) -> str:

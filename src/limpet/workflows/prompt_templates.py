@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import DatasetError, LimpetError, wrong_argument
+from limpet.placeholders import PLACEHOLDER, check_placeholders, names_in
 from limpet.shapes import Item
-from limpet.templates import PLACEHOLDER, check_placeholders, names_in
 from limpet.text import one_line, quoted
-from limpet.workflows.template import render, render_as_text
+from limpet.workflows.request_templates import render, render_as_text
 
 # ---- How do images and files get into a message? ------------------------------------------------
 #

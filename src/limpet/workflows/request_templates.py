@@ -9,9 +9,9 @@ from uuid import uuid4
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, wrong_argument
+from limpet.placeholders import OF_ITEM, PLACEHOLDER, render_text, value_as_text
+from limpet.placeholders import render as render_template
 from limpet.shapes import Item
-from limpet.templates import OF_ITEM, PLACEHOLDER, render_text, value_as_text
-from limpet.templates import render as render_template
 from limpet.text import did_you_mean
 from limpet.transport.failures import Show, said_error
 

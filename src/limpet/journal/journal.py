@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from limpet.errors import DiskFullError, JournalError, LimpetError
+from limpet.errors import DiskFullError, JournalError, LimpetError, OtherFormatError
 from limpet.fingerprints.keys import digest
 from limpet.journal.append_file import AppendFile, Job, running_loop, settle
 from limpet.journal.column import Column
@@ -310,7 +310,8 @@ def read_run_json(layout: Layout, warn: Callable[[str], None] = logger.warning) 
         warn: Hears that it cannot be read and that its copy counts.
 
     Raises:
-        JournalError: It cannot be read, or has another format.
+        JournalError: It cannot be read.
+        OtherFormatError: Another version of Limpet wrote it.
     """
     try:
         known = json.loads(read_whole(layout.run_json))
@@ -331,7 +332,7 @@ def read_run_json(layout: Layout, warn: Callable[[str], None] = logger.warning) 
         raise JournalError(f"{layout.run_json}: `format` is missing or no number", hint=RESTORE)
     if theirs != FORMAT:
         which = "an earlier" if theirs < FORMAT else "a later"
-        raise JournalError(
+        raise OtherFormatError(
             f"{layout.run_json}: the run was written by {which} version of Limpet "
             f"(format {theirs}; this one has {FORMAT})",
             hint="nothing was changed: use that version of Limpet, or another directory",

@@ -83,7 +83,7 @@ def test_without_a_file_every_field_has_its_default(layout):
     ],
 )
 def test_a_field_that_is_damaged_or_newer_is_refused_by_its_name(layout, told, said):
-    write(layout, {"format": 1, **told})
+    write(layout, {"format": 2, **told})
     with pytest.raises(limpet.errors.JournalError, match=rf"run\.json: .*{said}") as caught:
         limpet.evaluate(ROWS, lambda question: question, run=layout.home, version="1")
     assert caught.value.hint

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from limpet.errors import JournalError
+from limpet.errors import JournalError, OtherFormatError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, last_event_at
 from limpet.journal.lines import size_and_crc
@@ -217,6 +217,8 @@ class RunFiles:
         self.remarks = []
         try:
             return RunFile.load(self.layout, self._warn)
+        except OtherFormatError:
+            raise
         except JournalError as error:
             self._warn(f"{error}, so some details are missing")
             return RunFile()

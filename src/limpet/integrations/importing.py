@@ -193,10 +193,11 @@ def _matched(
     by_number = {_as_number(id_): work_item for id_, work_item in by_id.items()}
     by_number.pop(None, None)
     answer = target.names.answer
+    theirs = (answer, TOOLKIT_ANSWER)
     for given in rows:
-        # A line of our own column has the row in a field of its own.
+        # A line of our own column has the row in a field of its own, and none of the toolkit's.
         row = given
-        if "_limpet" in given and ROW in given:
+        if {"_limpet", ROW, ANSWER} <= given.keys() and given.keys().isdisjoint(theirs):
             row = {**target.names.row(given), "_limpet": given["_limpet"]}
         written = _first(row, target.names.id, "id")
         if written is None:
@@ -209,7 +210,7 @@ def _matched(
             report.skip(NO_ITEM, id_)
         elif known.item.input != row.get(target.dataset.roles.input):
             report.skip(OTHER_INPUT, id_)
-        elif not is_answer(_first(row, answer, TOOLKIT_ANSWER)):
+        elif not is_answer(_first(row, *theirs)):
             report.skip(NO_ANSWER, id_)
         else:
             yield known, row

@@ -87,7 +87,8 @@ def score_of(record: Mapping[str, Any]) -> Score:
 # ---- The same in the files of the NeMo Agent Toolkit, which has its own names. ------------------
 
 TOOLKIT_ANSWER, TOOLKIT_TRACE = "generated_answer", "intermediate_steps"
-_TOOLKIT_METADATA = "output_metadata"
+TOOLKIT_METADATA = "output_metadata"
+"""Where the metadata of an answer are in a row: the toolkit itself has no field for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,4 +112,7 @@ class ToolkitNames:
         given = record[ROW]
         row = {**given} if self.id in given else {self.id: record["id"], **given}
         row |= {self.answer: record[ANSWER], self.trace: record[TRACE]}
-        return row if METADATA not in record else {**row, _TOOLKIT_METADATA: record[METADATA]}
+        # A field of that name in the dataset must not be read as the answer's metadata.
+        if METADATA in record or TOOLKIT_METADATA in row:
+            row[TOOLKIT_METADATA] = record.get(METADATA)
+        return row

@@ -13,6 +13,8 @@ import limpet
 from limpet.models import openai_api
 from limpet.models.chat import _fitted, _working_form
 from limpet.pacing.registry import PacerRegistry, pacing_with
+from limpet.run.reading import RunReader
+from limpet.types import USAGE_COUNTS
 from limpet.workflows import http
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(6)]
@@ -63,7 +65,9 @@ def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
         forms = [form_of(request) for request in server.asked]
     assert forms == ["schema", "schema", *["text"] * 6]
     assert result.summary["scores"]["right"]["mean"] == 1.0
-    assert result.items[0].score_usage["right"]["usage"]["total_tokens"] == 3 * 15
+    with RunReader(tmp_path) as reader:
+        first = next(reader.items())
+    assert first.score_usage["right"]["usage"]["total_tokens"] == 3 * 15
     (said,) = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert said == (
         "m: no reply fits the schema that its server accepted (reply: schema): from now on the "
@@ -240,6 +244,7 @@ def test_usage_of_gemini_and_ollama_is_read(tmp_path, body, path, used, model):
         prices = {model: {"prompt": 1.0, "completion": 2.0}}
         result = limpet.evaluate(ROWS[:1], workflow, run=tmp_path, prices=prices)
     (item,) = result.items
-    assert item.output == "hi"
-    assert {name: count for name, count in item.usage.items() if count and name != "cost"} == used
-    assert item.usage["cost"] == pytest.approx((10 + 2 * used["completion_tokens"]) / 1e6)
+    assert item.output.value == "hi"
+    counts = {name: getattr(item.usage, name) for name in USAGE_COUNTS}
+    assert {name: count for name, count in counts.items() if count} == used
+    assert item.usage.cost == pytest.approx((10 + 2 * used["completion_tokens"]) / 1e6)

@@ -41,15 +41,18 @@ def descriptions(draw):
 
     names = draw(NAMES)
     steps = (step("workflow"), *map(step, names))
-    scores = {}
+    scores, evaluators = {}, {}
     for name in names:
         mean = draw(st.floats(0, 1))
         ends = sorted([draw(st.floats(0, 1)), draw(st.floats(0, 1))])
         interval = {"low": ends[0], "high": ends[1], "method": "wilson"}
-        scores[name] = {"mean": mean, "interval": interval, "completed": draw(st.integers(1, 99)),
-                        "failed": {}, "range": [0, 1]}  # fmt: skip
+        completed = draw(st.integers(1, 99))
+        scores[name] = {"evaluator": name, "completed": completed, "mean": mean,
+                        "interval": interval, "range": [0, 1]}  # fmt: skip
+        evaluators[name] = {"completed": completed, "failed": {}}
     usage = {"cost": draw(st.floats(0, 99)), "total_tokens": draw(st.integers(0, 10**9))}
-    summary = {"n": steps[0].total, "workflow": {"usage": usage}, "evaluators": scores}
+    summary = {"n": steps[0].total, "workflow": {"usage": usage}, "scores": scores,
+               "evaluators": evaluators}  # fmt: skip
     return Description(
         "runs/one",
         draw(st.sampled_from(STATES)),
@@ -81,6 +84,7 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
         assert (on_page["done"], on_page["asked"]) == (done, step.total)
         assert sum(in_json["failed"].values()) == on_page["failed"] == failed
         assert in_json["retries"] == on_page["retries"] == step.retries
+    assert len(page["scores"]) == len(data["scores"]) == len(run.progress.steps) - 1
     for claim in page["scores"]:
         numbers = data["scores"][claim["name"]]
         assert claim["mean"] == numbers["mean"]
@@ -103,7 +107,13 @@ def test_so_do_the_lists_of_runs(run):
     assert f"{run.done:,}/{run.asked:,}" in text
     assert (data["done"], data["total"]) == (page["done"], page["asked"]) == (run.done, run.asked)
     assert data["failed"] == page["failed"] == run.failed
-    assert {claim["name"]: claim["mean"] for claim in page["scores"]} == data["means"]
+    assert {claim["name"] for claim in page["scores"]} == set(data["scores"])
+    for claim in page["scores"]:
+        numbers = data["scores"][claim["name"]]
+        assert claim["mean"] == numbers["mean"]
+        assert (claim["low"], claim["high"]) == tuple(
+            numbers["interval"][e] for e in ("low", "high")
+        )
     assert data["used"] == {"cost": page["cost"], "tokens": page["tokens"]}
     for claim in page["scores"]:
         assert f"{claim['name']} {claim['words']}" in " ".join(text.split())

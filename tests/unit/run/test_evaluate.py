@@ -124,18 +124,21 @@ def test_files_are_as_the_peer_writes_them(tmp_path):
     (live, *_) = lines(tmp_path / "run" / "workflow_output.jsonl")
     assert live["_limpet"]["usage"]["prompt_tokens"] == 2
     whole = answers[[one["id"] for one in answers].index(live["id"])]
-    assert live["intermediate_steps"] == [{"name": "think"}]  # in the column, as they are
-    del live["intermediate_steps"], live["_limpet"], live["_crc"]
-    assert live.items() <= whole.items()
+    assert list(live) == ["_limpet", "id", "row", "output", "trace", "_crc"]
+    assert live["trace"] == [{"name": "think"}]  # in the column, as they are
+    assert live["output"] == whole["generated_answer"]
+    assert live["row"].items() <= whole.items()
 
 
 def test_metadata_is_kept_with_its_answer_and_no_field_of_the_dataset_is_taken_for_it(tmp_path):
     told = {"q0": {"model": "m", "at": (1, 2)}, "q1": None}
     answering = Answering(lambda q: Output(q, metadata=told[f"q{q[-1]}"]))
-    rows = [{**row, "output_metadata": "of the row"} for row in ROWS[:2]]
+    own = {"metadata": "of the row", "output_metadata": "of the row"}
+    rows = [{**row, **own} for row in ROWS[:2]]
     answering.evaluate(rows, tmp_path / "run")
     first, second = answering.evaluate(rows, tmp_path / "run").items  # read back
-    assert (first.metadata, second.metadata) == ({"model": "m", "at": [1, 2]}, None)
+    assert (first.output.metadata, second.output.metadata) == ({"model": "m", "at": [1, 2]}, None)
+    assert [item.row for item in (first, second)] == rows
     final = exported(tmp_path / "run")
     assert [one["output_metadata"] for one in final] == [{"model": "m", "at": [1, 2]}, None]
 
@@ -262,7 +265,8 @@ def test_a_failed_workflow_is_no_score_and_runs_again(tmp_path):
     (failed,) = result.failed
     assert (failed.id, failed.status, failed.output, failed.scores) == ("q3", "failed", None, {})
     numbers = result.summary["evaluators"]["exact_match"]
-    assert (numbers["mean"], numbers["completed"], numbers["not_run"]) == (1.0, 5, 1)
+    assert (numbers["completed"], numbers["not_run"]) == (5, 1)
+    assert result.summary["scores"]["exact_match"]["mean"] == 1.0
     assert result.summary["workflow"]["failed"] == {"permanent": 1}
     answer = exported(tmp_path / "run")[3]
     assert answer["generated_answer"] is None
@@ -287,7 +291,7 @@ def test_a_failing_evaluator_is_a_failure_of_its_class_and_never_zero(tmp_path):
 
     result = Answering().evaluate(ROWS, tmp_path / "run", [judge], retry=0)
     numbers = result.summary["evaluators"]["judge"]
-    assert (numbers["mean"], numbers["completed"]) == (1.0, 5)
+    assert (result.summary["scores"]["judge"]["mean"], numbers["completed"]) == (1.0, 5)
     assert sum(numbers["failed"].values()) == 1
     assert result.items[2].score_errors["judge"]["message"] == "cannot judge two"
     assert result.failed == [result.items[2]]
@@ -298,13 +302,15 @@ def test_several_scores_labels_and_reasons_are_kept(tmp_path):
         return {"long": len(output) > 1, "tone": Score(0.5, label="calm", explanation=item.id)}
 
     result = Answering().evaluate(ROWS, tmp_path / "run", {"judge": judge, "kind": lambda o: "ok"})
-    assert result.items[1].scores["judge"]["scores"]["tone"] == {
-        "score": 0.5,
-        "reasoning": "q1",
-        "label": "calm",
+    assert result.items[1].scores == {
+        "judge.long": Score(False),
+        "judge.tone": Score(0.5, label="calm", explanation="q1"),
+        "kind": Score(None, label="ok"),
     }
-    assert result.summary["evaluators"]["judge"]["means"] == {"long": 0.0, "tone": 0.5}
-    assert result.summary["scores"]["kind"]["labels"] == {"ok": 6}
+    scores = result.summary["scores"]
+    assert list(scores) == ["judge.long", "judge.tone", "kind"]
+    assert (scores["judge.long"]["mean"], scores["judge.tone"]["mean"]) == (0.0, 0.5)
+    assert scores["kind"]["labels"] == {"ok": 6}
 
 
 def test_an_items_evaluators_start_before_the_workflow_is_through(tmp_path):
@@ -368,7 +374,7 @@ def test_a_trace_filter_applies_to_the_final_file_and_not_to_what_is_kept(tmp_pa
     (live,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (final,) = read(tmp_path / "run" / "workflow_output.json")
     assert final["intermediate_steps"] == trace[:2]
-    assert live["intermediate_steps"] == trace
+    assert live["trace"] == trace
 
 
 def test_secrets_are_never_written(tmp_path, monkeypatch):
@@ -641,9 +647,7 @@ def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
     elif damage == "summary":
         (run / "summary.json").unlink()
     else:
-        column.write_bytes(
-            column.read_bytes().replace(b'"generated_answer":"3"', b'"generated_answer":"7"')
-        )
+        column.write_bytes(column.read_bytes().replace(b'"output":"3"', b'"output":"7"'))
         (run / "index" / "workflow_output.idx").unlink()
     result = answering.evaluate(ROWS, run, [exact_match()])
     assert len(answering.calls) == 6 + {"cut": 1, "deleted": 6, "summary": 0, "edited": 1}[damage]
@@ -901,7 +905,7 @@ def test_a_watcher_sees_each_item_when_it_is_on_disk_and_its_failure_harms_nothi
     def note(item):
         column = tmp_path / "run" / "workflow_output.jsonl"
         on_disk = item.status == "failed" or f'"id":"{item.id}"'.encode() in column.read_bytes()
-        seen[item.id] = (item.status, item.output, on_disk)
+        seen[item.id] = (item.status, item.output and item.output.value, on_disk)
         if item.id == "q0":
             raise RuntimeError("the onlooker fell over")
 

@@ -56,7 +56,7 @@ def test_each_cell_has_its_scores_labels_failures_seconds_and_cost(tmp_path):
     np.testing.assert_array_equal(table.costs[:, 0], [0.5, 0.5, nan, 0.5, 0.5])
     for item in result.items:
         row = table.ids.index(item.id)
-        if item.is_completed:
+        if item.output is not None:
             assert table.seconds[row, item.trial] == item.seconds
 
 

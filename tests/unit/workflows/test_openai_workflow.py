@@ -195,14 +195,14 @@ def test_a_reply_that_only_calls_tools_has_the_calls_as_its_answer(tmp_path, con
     reply = completion(content, finish="tool_calls", tool_calls=CALLS)
     tools = limpet.trajectory(expected_column="tools", mode="exact")
     item = asked_of(reply, tmp_path, [tools])
-    assert item.output == {
+    assert item.output.value == {
         "tool_calls": [
             {"name": "weather", "arguments": {"city": "Rome"}},
             {"name": "weather", "arguments": {"city": "Paris"}},
         ]
     }
-    assert item.trace[0]["output"] == item.output
-    assert item.trace[1:] == [
+    assert item.output.trace[0]["output"] == item.output.value
+    assert item.output.trace[1:] == [
         {"kind": "tool", "name": "weather", "input": {"city": "Rome"}, "id": "a"},
         {"kind": "tool", "name": "weather", "input": {"city": "Paris"}, "id": "b"},
     ]
@@ -211,19 +211,19 @@ def test_a_reply_that_only_calls_tools_has_the_calls_as_its_answer(tmp_path, con
 
 def test_a_streamed_call_is_the_same(tmp_path):
     item = asked_of(calling("weather", {"city": "Rome"}), tmp_path, stream=True)
-    assert item.output == {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
-    assert [event.get("id") for event in item.trace] == [None, "call_1"]
+    assert item.output.value == {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
+    assert [event.get("id") for event in item.output.trace] == [None, "call_1"]
 
 
 def test_text_is_the_answer_and_the_calls_beside_it_are_in_the_trace(tmp_path):
     item = asked_of(completion("Let me look.", finish="tool_calls", tool_calls=CALLS), tmp_path)
-    assert item.output == "Let me look."
-    assert [event["name"] for event in item.trace] == ["m", "weather", "weather"]
+    assert item.output.value == "Let me look."
+    assert [event["name"] for event in item.output.trace] == ["m", "weather", "weather"]
 
 
 def test_arguments_that_are_not_json_stay_text(tmp_path):
     item = asked_of(calling("weather", '{"city": '), tmp_path)
-    assert item.output == {"tool_calls": [{"name": "weather", "arguments": '{"city": '}]}
+    assert item.output.value == {"tool_calls": [{"name": "weather", "arguments": '{"city": '}]}
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
@@ -235,7 +235,7 @@ def test_no_text_and_no_call_is_a_failure(tmp_path, finish, calls):
 
 
 def test_an_empty_text_is_an_answer(tmp_path):
-    assert asked_of(completion("", tool_calls=[]), tmp_path).output == ""
+    assert asked_of(completion("", tool_calls=[]), tmp_path).output.value == ""
 
 
 # ---- images and files ---------------------------------------------------------------------------

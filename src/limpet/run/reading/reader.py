@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from limpet.errors import JournalError, LimpetError
+from limpet.errors import JournalError, LimpetError, OtherFormatError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, StartedAttempt
 from limpet.run.calibrating.corrected import add_calibrations
@@ -271,5 +271,7 @@ def open_run(run: str | None) -> RunReader:
     """
     try:
         return RunReader(choose_run(run))
+    except OtherFormatError:
+        raise
     except JournalError as error:
         raise LimpetError(str(error), hint=error.hint) from error

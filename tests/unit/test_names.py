@@ -132,6 +132,8 @@ def test_every_option_of_map_is_a_parameter(function):
         ({"run": False}, "run=False: must be a path, a Run or None; to save nothing: save=False"),
         ({"secrets": False}, "to mask nothing: mask=False"),
         ({"concurrency": 3}, "did you mean 'pace'?"),
+        ({"trails": 2}, "'trails' is not an option of evaluate; did you mean 'trials'?"),
+        ({"pase": 2}, "did you mean 'pace'?"),
     ],
 )
 def test_an_option_of_before_names_the_one_of_now(given, said):

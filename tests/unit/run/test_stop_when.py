@@ -375,8 +375,8 @@ def test_a_try_before_it_is_not_taken_for_a_random_sample(bench):
 
 
 def test_a_run_that_is_not_kept_stops_too(bench):
-    bench.path = False
-    result = bench.evaluate(stop_when=GOAL)
+    bench.path = None
+    result = bench.evaluate(stop_when=GOAL, save=False)
     assert result.summary["stop_when"]["reached"]
     assert len(bench.asked) < 200
 

@@ -106,7 +106,7 @@ def test_each_part_is_on_disk_with_its_kind_and_what_it_was(tmp_path, module, mo
     monkeypatch.setenv("TONE", "mild")
     limpet.evaluate(ROWS, module(PARTS).answer, run=tmp_path / "run")
     known = on_disk(tmp_path / "run")
-    assert known["format"] == 1
+    assert known["format"] == 2
     parts = known["steps"]["workflow"]["parts"]
     assert all(len(part["digest"]) == 32 for part in parts.values())
     kinds = {name: part["kind"] for name, part in parts.items()}
@@ -219,8 +219,8 @@ def test_parts_are_kept_of_ten_versions_and_the_digest_of_all(tmp_path, module):
         b"{",
         b"[]",
         b"\xff\xfe",
-        b'{"format": 2, "steps": {}}',
-        b'{"format": 1, "steps": 3}',
+        b'{"format": 3, "steps": {}}',
+        b'{"format": 2, "steps": 3}',
         b'{"steps": {"workflow": {"parts": [1], "before": 3, "asked": []}}}',
         b'{"steps": {"workflow": {"parts": {"P": {"digest": 3}, "Q": 1}, "left_out": 1}}}',
         b"[" * 100_000,

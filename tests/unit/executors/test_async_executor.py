@@ -313,7 +313,7 @@ async def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
 
     executor = AsyncExecutor(fn, concurrency=2, exit_on_error=False)
     outputs, details = await executor.execute(range(10))
-    # 0 and 1 were done, 2 met the wall, 3 was in flight and had time to end: no more was asked.
+    # 0 and 1 were done, 2 met the wall, 3 was in flight and had time to end: no more was requested.
     assert statuses(details) == [COMPLETED, COMPLETED, DID_NOT_RUN, COMPLETED] + [DID_NOT_RUN] * 6
     assert outputs[:4] == [0, 1, limpet.UNSET, 3]
     assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)

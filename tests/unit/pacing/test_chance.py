@@ -25,12 +25,12 @@ def now():
 
 
 class Server:
-    """32 places and a queue; some calls are refused, at any pace."""
+    """32 slots and a queue; some calls are refused, at any pace."""
 
     def __init__(self, share, call_s, wait_s=None, seed=0):
         self.rng = random.Random(seed)
         self.share, self.call_s, self.wait_s = share, call_s, wait_s
-        self.places = asyncio.Semaphore(32)
+        self.slots = asyncio.Semaphore(32)
         self.refused = 0
 
     async def call(self, x):
@@ -38,7 +38,7 @@ class Server:
         if self.rng.random() < self.share:
             self.refused += 1
             raise RateLimitError("bad luck", retry_after=self.wait_s)
-        async with self.places:
+        async with self.slots:
             await asyncio.sleep(self.rng.lognormvariate(math.log(self.call_s), 0.5))
         return x
 

@@ -17,18 +17,18 @@ def now():
 
 
 class Server:
-    """32 places and a queue; one call in a hundred is refused, at any pace."""
+    """32 slots and a queue; one call in a hundred is refused, at any pace."""
 
     def __init__(self, wait_s=None, seed=0):
         self.rng = random.Random(seed)
         self.wait_s = wait_s
-        self.places = asyncio.Semaphore(32)
+        self.slots = asyncio.Semaphore(32)
 
     async def call(self, x):
         await asyncio.sleep(0.02)
         if self.rng.random() < 0.01:
             raise RateLimitError("bad luck", retry_after=self.wait_s)
-        async with self.places:
+        async with self.slots:
             await asyncio.sleep(self.rng.lognormvariate(math.log(0.2), 0.5))
         return x
 

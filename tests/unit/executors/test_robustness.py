@@ -1,4 +1,4 @@
-"""What hurt once, or nearly: each of these hung a run, lost its results or told a lie."""
+"""Regressions: each of these hung a run, lost its results or misreported them."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Refusals by chance are no limit; limits behind them, and proxies with words of their own, are."""
+"""Random refusals are no limit; limits behind them are, and so are proxies' own words."""
 
 import asyncio
 import math
@@ -44,7 +44,7 @@ class Server:
 
 
 class Bucket:
-    """So many calls a second; of those that it would take, some are refused by chance."""
+    """A rate limit; some of the calls within it are refused at random."""
 
     def __init__(self, rate, share, seed=0):
         self.rng = random.Random(seed)
@@ -65,7 +65,7 @@ class Bucket:
 
 
 def seconds(make, count, concurrency="auto"):
-    """Return the virtual seconds that so many calls take, and the server; all succeed."""
+    """Return the virtual seconds that `count` calls take, and the server; all succeed."""
     server = None
 
     async def main():
@@ -114,7 +114,7 @@ def test_with_refusals_by_chance_auto_reaches_80_in_100_of_the_best_number(share
     assert server.refused <= 1.4 * count * share / (1 - share) + 20
 
 
-@pytest.mark.slow  # the wait that is named is of such calls
+@pytest.mark.slow  # the named wait belongs to such calls
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
 def test_so_it_does_with_calls_of_two_seconds(share):
     took, _ = seconds(lambda: Server(share, 2), 1500)

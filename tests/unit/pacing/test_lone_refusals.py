@@ -1,4 +1,4 @@
-"""A refusal that comes alone is put to a trial: chance does not slow a run down, a limit does."""
+"""An isolated refusal is tested: chance does not slow a run down, a limit does."""
 
 import asyncio
 import math
@@ -58,7 +58,7 @@ class MovingBucket:
 
 
 def seconds(make, count, concurrency="auto"):
-    """Return the virtual seconds that so many calls take, and the server; all succeed."""
+    """Return the virtual seconds that these calls take, and the server; all succeed."""
 
     async def main():
         server = make()

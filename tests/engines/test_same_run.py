@@ -29,7 +29,7 @@ SEEN = []
 
 
 async def answer(item):
-    note(item)
+    record(item)
     SEEN.append(item.id)  # state: it changes in whichever process answers
     number = int(item.id[1:])
     if number == 3:
@@ -44,7 +44,7 @@ async def answer(item):
 
 
 def length(output, item):
-    note(item, "length")
+    record(item, "length")
     if item.id == "q5":
         raise KeyError("no length")
     return limpet.Score(len(output) / 10, label="short", explanation=f"{output!r} is short",
@@ -207,7 +207,7 @@ def test_a_run_goes_on_with_another_engine_and_makes_no_call_again(tmp_path, eng
 def test_what_failed_on_one_engine_is_tried_again_on_another(tmp_path, first, then):
     code = """
 def answer(item):
-    note(item)
+    record(item)
     if item.id in {"q1", "q4"} and not (HERE / "mended").exists():
         raise ValueError("not yet")
     return item.expected
@@ -251,12 +251,12 @@ def helper(text):
 
 
 def answer(question):  # by rote
-    note(question.split()[-1])
+    record(question.split()[-1])
     return helper(question) + '!'
 
 
 def length(output, expected):
-    note(output.split()[-1], "length")
+    record(output.split()[-1], "length")
     return len(output) == 3
 """
 

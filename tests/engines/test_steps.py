@@ -52,7 +52,7 @@ class Opened:
         self.state = {"ready": self.word}
 
     async def __call__(self, item):
-        note(item)
+        record(item)
         assert asyncio.get_running_loop() is self.loop
         with self.lock:
             return self.state["ready"] + " " + item.input
@@ -67,7 +67,7 @@ class PlainOpened(Opened):
         self.state = {"ready": self.word}
 
     def __call__(self, item):
-        note(item)
+        record(item)
         return self.state["ready"] + " " + item.input
 
     def teardown(self):

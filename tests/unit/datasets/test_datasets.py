@@ -193,7 +193,7 @@ NO_JSON = {
 def test_a_row_that_has_no_json_form_is_a_bad_row(value):
     value, why = NO_JSON[value]
     message, _ = refused([{"question": "x", "kind": value}])
-    assert message.startswith(f"rows, row 1: 'kind' cannot be kept as JSON: {why}")
+    assert message.startswith(f"rows, row 1: 'kind' cannot be stored as JSON: {why}")
 
 
 @pytest.mark.parametrize("value", NO_JSON)
@@ -202,8 +202,8 @@ def test_a_row_with_an_id_that_has_no_json_form_is_refused(tmp_path, value):
     rows = [*ROWS, {"id": "d", "question": "x", "kind": value}]
     with pytest.raises(DatasetError) as raised:
         limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
-    assert str(raised.value).startswith(f"item 'd': 'kind' cannot be kept as JSON: {why}")
-    assert "leave the column out" in raised.value.hint
+    assert str(raised.value).startswith(f"item 'd': 'kind' cannot be stored as JSON: {why}")
+    assert "remove the column" in raised.value.hint
 
 
 def test_the_deepest_row_that_is_taken_runs(tmp_path):
@@ -375,7 +375,7 @@ def test_a_function_that_gives_no_rows_is_named(modules, source, message):
 def test_an_error_of_the_users_function_stays_his_own(modules):
     with pytest.raises(KeyError, match="token") as raised:
         Dataset("my_rows:fails").load()
-    assert raised.value.__notes__ == ["while my_rows:fails() was called for the rows of a dataset"]
+    assert raised.value.__notes__ == ["while calling my_rows:fails() for the rows of a dataset"]
 
 
 def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def ids(rows=ROWS, **options):
 )
 def test_a_filter_keeps_what_is_allowed_and_not_denied(asked, kept):
     if not kept:
-        with pytest.raises(DatasetError, match=r"^rows: the filter leaves none of its 4 rows$"):
+        with pytest.raises(DatasetError, match=r"^rows: the filter matches none of its 4 rows$"):
             Dataset(ROWS, filter=asked).load()
         return
     dataset = Dataset(ROWS, filter=asked).load()

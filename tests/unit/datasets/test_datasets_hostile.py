@@ -286,7 +286,7 @@ REFUSED = {
     "text behind a closing quote": (
         "q.csv",
         b'id,question\na,"x" y\n',
-        '{}, line 2: after the closing quote of a cell there is more: a,"x" y',
+        '{}, line 2: there is text after the closing quote of a cell: a,"x" y',
     ),
     "a header twice": (
         "q.csv",

@@ -225,7 +225,7 @@ def test_what_is_no_reply_is_an_error(returned):
     async def function(messages):
         return returned
 
-    with pytest.raises(LimpetError, match="must be a string, a dict or a Reply"):
+    with pytest.raises(LimpetError, match="must return a string, a dict or a Reply"):
         ask(as_model(function))
 
 

@@ -120,7 +120,7 @@ def test_a_limit_of_the_agents_own_model_slows_us_down():
 
 def test_an_end_without_a_mark_is_taken_for_a_cut_unless_the_server_said_that_it_is_all():
     raw = b'data: {"value":"a"}\n\n'
-    with pytest.raises(limpet.TransientError, match="it may be truncated"):
+    with pytest.raises(limpet.TransientError, match="the stream may be truncated"):
         read(raw, framed=False)
     assert read(raw + step("WORKFLOW_END") + b"\n", framed=False)[0] == "a"
     assert read(raw + b"data: [DONE]\n", framed=False)[0] == "a"

@@ -45,7 +45,7 @@ def refused(source, **options):
 # What a dataset is
 
 
-def test_a_dataset_hands_out_items_as_often_as_it_is_asked(tmp_path):
+def test_a_dataset_can_be_iterated_any_number_of_times(tmp_path):
     dataset = Dataset(write(tmp_path / "q.jsonl", *ROWS)).load()
     assert isinstance(dataset, LoadedDataset)
     assert list(dataset) == list(dataset)
@@ -62,7 +62,7 @@ def test_a_dataset_says_what_it_holds_and_what_it_does_not():
     assert repr(Dataset(ROWS, limit=1).load()) == "<LoadedDataset rows: 1 item>"
 
 
-def test_bad_rows_are_in_the_order_of_the_file_and_cut_to_size(tmp_path):
+def test_bad_rows_are_in_the_order_of_the_file_and_shortened(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text('{"id":"a"}\n' + "x" * 10_000 + '\n{"id":"b","question":"y"}\n')
     first, second = Dataset(path, on_bad_row="skip").load().bad_rows
@@ -115,7 +115,7 @@ def test_a_dataset_may_expect_nothing():
     assert (first.expected, second.expected) == (1, None)
 
 
-def test_a_column_that_is_asked_is_not_its_own_answer():
+def test_the_input_column_is_not_its_own_answer():
     (item,) = Dataset([{"answer": "x"}], input="answer").load()
     assert item.expected is None
 

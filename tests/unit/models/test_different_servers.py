@@ -54,7 +54,7 @@ def test_auto_falls_back_on_each_status_of_a_refusal(tmp_path, status):
     assert result.summary["evaluators"]["right"]["mean"] == 1.0
 
 
-def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
+def test_text_is_requested_from_a_server_that_ignores_the_schema(tmp_path, caplog):
     def answer(request, _):
         return json.dumps(GOOD) if form_of(request) == "text" else "Correct, I would say."
 

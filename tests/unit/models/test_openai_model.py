@@ -365,7 +365,7 @@ def test_an_unusable_reply_is_an_invalid_reply_with_its_text_and_usage(answer, s
     assert len(server.asked) == 1
 
 
-def test_the_text_of_an_invalid_reply_is_kept_whole():
+def test_the_text_of_an_invalid_reply_is_kept_completely():
     with model_server("maybe " * 200) as server, pytest.raises(InvalidReplyError) as caught:
         asking(at(server), schema=SCHEMA)
     assert caught.value.reply == "maybe " * 200

@@ -180,7 +180,7 @@ def test_placeholders_become_one_argument_each_whatever_they_contain():
     assert not Path("pwned").exists()
 
 
-def test_a_string_is_split_and_its_placeholders_stay_whole():
+def test_a_string_is_split_but_not_its_placeholders():
     words = command("printf '%s|' 'a b' {{ my column }} \"x {{question}}\"")
     row = {"my column": "1 2", "question": "3 4"}
     assert answer(words, **row) == "a b|1 2|x 3 4|"
@@ -486,7 +486,7 @@ def test_a_version_replaces_its_files(folder):
     assert before != dict(command("python agent.py", version="4").fingerprint)
 
 
-def test_it_sees_the_whole_row():
+def test_it_sees_the_entire_row():
     workflow = command(["printf", "{{id}}"])
     row = {"question": "q", "hidden": 1}
     assert workflow.seen(Item("a", "q", None, row)) != workflow.seen(Item("b", "q", None, row))

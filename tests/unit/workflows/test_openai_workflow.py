@@ -160,7 +160,7 @@ def test_a_schema_makes_the_answer_a_value():
     assert model.asked[0][1] == {"type": "object"}
 
 
-def test_an_answer_that_was_cut_off_says_so():
+def test_a_truncated_answer_says_so():
     assert call(openai(model=Recorder("4", finish="length"), prompt="a"), item()).metadata == {
         "finish": "length"
     }

@@ -1,6 +1,6 @@
 """How are `{{…}}` in a template filled?
 
-`{{name}}` in a string stands for a value; nothing in it is ever executed. A string that is a single
+`{{name}}` in a string is replaced by a value; nothing is ever executed. A string that is a single
 placeholder becomes the value itself, with its type.
 """
 

@@ -152,7 +152,7 @@ _KINDS = {
 
 
 def _other_kind(file: Path | int) -> str | None:
-    """Return what it is, if not a regular file with one name; None if it is, or does not exist."""
+    """Return the kind of a path; None for a regular file with one link, or a missing one."""
     try:
         status = os.fstat(file) if isinstance(file, int) else file.lstat()
     except OSError:

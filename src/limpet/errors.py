@@ -4,7 +4,7 @@ LimpetError
 ├── RateLimitError      the provider refused the call: slow down, try again
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      it will not work the next time either: fix the input or the code
-│   ├── InvalidReplyError  a model's reply cannot be used: cut off, refused, not as asked
+│   ├── InvalidReplyError  a model's reply cannot be used: truncated, refused, not as requested
 │   └── WorkerDiedError    the process that ran the call died, alone with it: it kills its worker
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later

@@ -84,11 +84,11 @@ def nat_fails(server, kind, attempts, *says, **options):
 @pytest.mark.parametrize(
     ("raw", "kind", "attempts", "says"),
     [
-        (STREAM + b"\r\n", "transient", 3, "it may be truncated"),
-        (CHUNKED + chunk(data("half an an")), "transient", 3, "the response breaks off"),
-        (CHUNKED + chunk(data("x") + b"\n\n") + b"ff\r\ndata: {", "transient", 3, "breaks off"),
-        (STREAM + b"Content-Length: 999\r\n\r\n" + data("x"), "transient", 3, "breaks off"),
-        (STREAM + b"\r\n" + data("x") + b"\n\n", "transient", 3, "it may be truncated"),
+        (STREAM + b"\r\n", "transient", 3, "the stream may be truncated"),
+        (CHUNKED + chunk(data("half an an")), "transient", 3, "the response is incomplete"),
+        (CHUNKED + chunk(data("x") + b"\n\n") + b"ff\r\ndata: {", "transient", 3, "is incomplete"),
+        (STREAM + b"Content-Length: 999\r\n\r\n" + data("x"), "transient", 3, "is incomplete"),
+        (STREAM + b"\r\n" + data("x") + b"\n\n", "transient", 3, "the stream may be truncated"),
         (CHUNKED + chunk(b'data: {"value":"\xff\xfe"}\n\n') + LAST_CHUNK, "transient", 3,
          "not UTF-8"),
         (CHUNKED + chunk(b'data: {"value":"a"\n\n') + LAST_CHUNK, "transient", 3, "not JSON"),
@@ -111,12 +111,12 @@ def nat_fails(server, kind, attempts, *says, **options):
          "permanent", 1, "the answer is null"),
         (OK + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n" + b"{}",
          "permanent", 1, "no 'value': {}"),
-        (b"", "transient", 3, "the connection was closed, without a response"),
+        (b"", "transient", 3, "the connection was closed without a response"),
         (b"SSH-2.0-OpenSSH_9\r\n", "transient", 3, "the response is not HTTP"),
         (STREAM + b"Content-Encoding: br\r\nContent-Length: 1\r\n\r\nx", "permanent", 1,
          "encoded as 'br'"),
         (STREAM + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain", "transient", 3,
-         "compression is broken"),
+         "the compressed response is broken"),
     ],
     ids=lambda value: value if isinstance(value, str) and " " in value else "",
 )  # fmt: skip
@@ -454,7 +454,7 @@ def test_http_has_the_same_ground_under_it():
     with peer(sending(OK + b"Content-Length: 99\r\n\r\n{")) as server:
         kind, message, attempts = the_failure(ask(http(f"{server.url}/ask?key=hunter22")))
     assert (kind, attempts) == ("transient", 3)
-    assert message.startswith(f"POST {server.url}/ask: the response breaks off")
+    assert message.startswith(f"POST {server.url}/ask: the response is incomplete")
     assert "hunter22" not in message
 
 
@@ -469,7 +469,7 @@ def test_a_bare_number_without_a_marked_end_may_be_cut_and_is_tried_again():
 def test_a_stream_whose_workflow_has_not_ended_was_cut_though_its_framing_is_whole():
     begun = [step("WORKFLOW_START", uuid="w"), data("The answer is "), data("not ")]
     with site(streaming(*begun)) as server:
-        nat_fails(server, "transient", 3, "the stream ended before its workflow did")
+        nat_fails(server, "transient", 3, "it ended before its workflow")
     whole = [*begun, data("so"), step("WORKFLOW_END", uuid="w")]
     with site(streaming(*whole)) as server:
         assert ask(nat(server.url)).items[0].output.value == "The answer is not so"

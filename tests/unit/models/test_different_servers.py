@@ -56,7 +56,7 @@ def test_auto_falls_back_on_each_status_of_a_refusal(tmp_path, status):
     assert result.summary["scores"]["right"]["mean"] == 1.0
 
 
-def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
+def test_text_is_requested_from_a_server_that_ignores_the_schema(tmp_path, caplog):
     def answer(request, _):
         return json.dumps(GOOD) if form_of(request) == "text" else "Correct, I would say."
 
@@ -70,7 +70,7 @@ def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
     assert first.score_usage["right"]["usage"]["total_tokens"] == 3 * 15
     (said,) = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert said == (
-        "m: no reply fits the schema that its server accepted (reply: schema): from now on the "
+        "m: no reply fits the schema that its server accepted (reply: schema); from now on the "
         "schema is in the prompt, as with reply: text"
     )
 
@@ -90,7 +90,7 @@ def test_one_reply_that_fitted_shows_that_the_schema_is_not_ignored(tmp_path, ca
 @pytest.mark.parametrize(
     "reply", [completion('{"reason": "it', finish="length"), completion("", refusal="no")]
 )
-def test_a_reply_that_is_cut_off_or_refused_is_no_reason_to_fall_back(tmp_path, reply):
+def test_a_reply_that_is_truncated_or_refused_is_no_reason_to_fall_back(tmp_path, reply):
     with model_server(reply) as server:
         judged(server, tmp_path, ROWS[:2])
         assert {form_of(request) for request in server.asked} == {"schema"}

@@ -417,7 +417,7 @@ def test_a_record_that_cannot_be_encoded_harms_no_other(tmp_path):
 def test_a_directory_that_cannot_be_written_is_said_before_anything_is_spent(tmp_path):
     (tmp_path / "file").write_text("x")
     answering = Answering()
-    with pytest.raises(limpet.errors.JournalError, match="this is a file, and a run is a"):
+    with pytest.raises(limpet.errors.JournalError, match="this is a file, but a run is a"):
         answering.evaluate(ROWS, tmp_path / "file" / "run")
     assert answering.calls == []
 

@@ -248,9 +248,7 @@ def test_a_class_whose_scale_is_none_is_told_how_to_make_one(tmp_path):
         async def call(self, scored):
             return {"score": limpet.Score(1)}
 
-    with pytest.raises(
-        TypeError, match=r"limpet\.types\.Scale, .*range=\(1, 5\)"
-    ):
+    with pytest.raises(TypeError, match=r"limpet\.types\.Scale, .*range=\(1, 5\)"):
         evaluate(tmp_path / "run", Own())
 
 

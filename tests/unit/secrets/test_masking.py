@@ -173,14 +173,14 @@ def test_a_secret_is_found_in_each_of_its_forms(form, secret):
     assert text[6:-6] not in masked
 
 
-def test_the_longest_of_secrets_within_each_other_is_masked_whole():
+def test_the_longest_of_nested_secrets_is_masked():
     mask = Mask(["abc-0123456789", "abc-0123456789-longer", "x-abc-0123456789-longer-y"])
     assert mask.text("1 abc-0123456789 2 abc-0123456789-longer 3") == f"1 {MASK} 2 {MASK} 3"
     assert mask.text("x-abc-0123456789-longer-y") == MASK
 
 
 @pytest.mark.parametrize("mark", ["…", "..."])
-def test_the_beginning_of_a_secret_that_was_cut_is_masked(mark):
+def test_the_start_of_a_shortened_secret_is_masked(mark):
     mask = Mask([KEY, "sk-Other/0123+456789"])
     for length in range(8, len(KEY)):
         assert mask.data([f"got '{KEY[:length]}{mark} not x"]) == ([f"got '{MASK}{mark} not x"], 1)

@@ -86,13 +86,13 @@ def test_a_field_that_holds_no_messages_is_an_error_before_the_first_call(held):
     [
         ({}, "needs prompt or messages"),
         ({"prompt": "a", "messages": ["{{b}}"]}, "prompt: excludes messages"),
-        ({"prompt": " "}, "prompt: must be a string that is not empty"),
+        ({"prompt": " "}, "prompt: must be a nonempty string"),
         ({"prompt": "{{a"}, "prompt: '{{a' has no '}}'"),
         ({"messages": []}, "messages: must be a list of messages"),
         ({"messages": [{"role": "user"}]}, "messages: message 1 must have content"),
         ({"prompt": "a", "files": [""]}, "files: must be a list of strings"),
         ({"prompt": "a", "params": 3}, "params=3: must be a mapping"),
-        ({"prompt": "a", "params": {"model": "b"}}, "params: 'model' is not one of them"),
+        ({"prompt": "a", "params": {"model": "b"}}, "params: 'model' is not a parameter"),
     ],
 )
 def test_a_conversation_that_is_none_is_refused(arguments, said):
@@ -160,7 +160,7 @@ def test_a_schema_makes_the_answer_a_value():
     assert model.asked[0][1] == {"type": "object"}
 
 
-def test_an_answer_that_was_cut_off_says_so():
+def test_a_truncated_answer_says_so():
     assert call(openai(model=Recorder("4", finish="length"), prompt="a"), item()).metadata == {
         "finish": "length"
     }
@@ -303,9 +303,9 @@ def test_the_content_of_a_file_counts(folder):
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("../secret.png", "'../secret.png' is outside of data/"),
-        ("/etc/passwd", "'/etc/passwd' is outside of data/"),
-        ("link.png", "'link.png' is outside of data/"),
+        ("../secret.png", "'../secret.png' is outside data/"),
+        ("/etc/passwd", "'/etc/passwd' is outside data/"),
+        ("link.png", "'link.png' is outside data/"),
         (".env", "'.env' is hidden: hidden files are never sent"),
         ("b.png", "'b.png' does not exist"),
         (".", "'.' is not a file"),
@@ -328,7 +328,7 @@ def test_a_row_cannot_send_what_it_likes(reference, said, folder):
 def test_a_row_cannot_send_what_it_likes_in_its_messages_either(folder):
     workflow = openai(model=Recorder(), messages="{{history}}", folder=folder)
     parts = [{"type": "file", "file": {"file_data": "../secret.png"}}]
-    with pytest.raises(DatasetError, match=r"is outside of data/"):
+    with pytest.raises(DatasetError, match=r"is outside data/"):
         workflow.seen(item(history=[{"role": "user", "content": parts}]))
 
 

@@ -15,7 +15,7 @@ from limpet.fingerprints.files.audit_hook import (
     stop_listening,
     unwatched,
 )
-from limpet.fingerprints.files.file_reads import CallReads, Read, StepReads, read_by
+from limpet.fingerprints.files.file_reads import CellReads, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
@@ -58,7 +58,7 @@ class WatchedFiles:
         self._last = last
         self._ended = False
         self._marked: set[str] = set()
-        self._calls: dict[tuple[str, Any], CallReads] = {}
+        self._calls: dict[tuple[str, Any], CellReads] = {}
         self._waiting: list[asyncio.Future[Any]] = []
         reads = [
             StepReads(name, one.code, _known(one, project), one.sources)
@@ -93,17 +93,17 @@ class WatchedFiles:
         with self._watch.setting_up(step):
             yield
 
-    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[CallReads, Token[Any]]":
+    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[CellReads, Token[Any]]":
         """Record the files read in this context for a cell and its row, until `end_call`."""
         call, token = self._watch.begin(step, row)
         before = self._calls.get((step, cell))
         if before is not None:  # a retry, or two calls at once
             call.files |= before.files
-            call.is_cut |= before.is_cut
+            call.is_truncated |= before.is_truncated
         self._calls[step, cell] = call
         return call, token
 
-    def end_call(self, call: CallReads, token: "Token[Any]") -> None:
+    def end_call(self, call: CellReads, token: "Token[Any]") -> None:
         self._watch.end(call, token)
 
     def unwritten(self) -> "list[asyncio.Future[Any]]":
@@ -129,7 +129,7 @@ class WatchedFiles:
             return {}
         files = {name: digest for name, digest in call.files.items() if name not in self._marked}
         facts: dict[str, Any] = {FILES: files} if files else {}
-        if call.is_cut:
+        if call.is_truncated:
             facts[CUT] = True
         if self._last >= self._first:
             facts[SHARED] = [self._first, self._last]
@@ -180,7 +180,7 @@ class WatchedFiles:
         facts: dict[str, Any] = {"step": step}
         if number is not None:
             facts["n"] = number
-        return self._journal.note_file(facts, record, wait=wait)
+        return self._journal.record_file(facts, record, wait=wait)
 
     def end(
         self, changing: Collection[str], objects: Collection[str], run_file: RunFile | None

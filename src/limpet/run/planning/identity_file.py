@@ -212,7 +212,7 @@ def _parts_data(
         if part.text is not None and len(part.text) <= room:
             entry["text"] = part.text
             room -= len(part.text)
-        if part.cut or (part.text is not None and "text" not in entry):
+        if part.is_shortened or (part.text is not None and "text" not in entry):
             entry["cut"] = True
     return data, room
 

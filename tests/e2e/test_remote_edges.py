@@ -146,7 +146,7 @@ def test_the_literal_parts_of_an_address_are_encoded_once_as_without_placeholder
     answer = b'{"a":1}'
     with peer(sending(whole(answer))) as server:
         (item,) = ask(http(server.url + written, method="GET"), row=row).items
-        assert item.output == {"a": 1}
+        assert item.output.value == {"a": 1}
         plain = written.replace("{{n}}", "7")
         if "{{" not in plain:
             ask(http(server.url + plain, method="GET"))
@@ -242,7 +242,7 @@ def test_an_answer_as_deep_as_allowed_is_kept_and_read_back(tmp_path):
                 (item,) = ask(workflow, run=run / "run").items
                 assert item.status == "completed", item.error
             assert len(server.asked) == 1
-    assert json.dumps(item.output) == "[" * 199 + "]" * 199
+    assert json.dumps(item.output.value) == "[" * 199 + "]" * 199
 
 
 # ---- headers ------------------------------------------------------------------------------------

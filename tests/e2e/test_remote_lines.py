@@ -189,7 +189,7 @@ def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_out
             save=False,
         )
     assert result.summary["workflow"]["completed"] == 6
-    kinds = [one.entry.facts["attempts"] for one in result.items]
+    kinds = [one.attempts for one in result.items]
     assert sorted(kinds) == [1, 1, 1, 1, 1, 2]
     assert len(asked) == attempts.count == 7
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import limpet
+from limpet.run.reading import RunReader
 from tests.engines.project import (
     BOTH,
     ONE,
@@ -75,6 +76,16 @@ def field(name):
     }
 
 
+def record(name):
+    def read(project, run):
+        with RunReader(run.run) as reader:
+            return {
+                f"{item.id} {item.trial}": without(getattr(item, name)) for item in reader.items()
+            }
+
+    return read
+
+
 def file(name):
     def read(project, run):
         text = (Path(run.run) / name).read_text(encoding="utf-8")
@@ -89,9 +100,11 @@ def file(name):
 VIEWS = {
     **{
         name: field(name)
-        for name in ("output", "trace", "metadata", "usage", "status", "attempts", "scores",
-                     "score_errors", "score_usage", "error", "key", "version", "row", "masked")
+        for name in ("output", "usage", "status", "attempts", "scores", "score_errors", "error",
+                     "row")
     },
+    **{name: record(name)
+       for name in ("trace", "metadata", "score_usage", "key", "version", "masked")},
     "summary": lambda project, run: run.summary,
     "table": lambda project, run: run.to_dataframe().drop(columns="seconds").to_dict("records"),
     "groups": lambda project, run: run.by("note"),
@@ -315,4 +328,5 @@ def test_trials_are_each_a_call_of_their_own(tmp_path, engine):
     project = Project(tmp_path, EDITED, rows=3)
     result = project.evaluate(engine, trials=4)
     assert project.counts() == {"0": 4, "1": 4, "2": 4}
-    assert len({item.key for item in result.items}) == 12
+    with RunReader(result.run) as reader:
+        assert len({item.key for item in reader.items()}) == 12

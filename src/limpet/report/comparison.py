@@ -356,5 +356,5 @@ def flip_words(flip: Flip) -> str:
     """Return how a score changed: `1 → 0`, `kind → rude`."""
     return " → ".join(
         one_line(score) if isinstance(score, str) else f"{score:g}"
-        for score in (flip.base.score, flip.new.score)
+        for score in (flip.base.value, flip.new.value)
     )

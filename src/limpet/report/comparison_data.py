@@ -101,8 +101,8 @@ def _flip(flip: Flip) -> dict[str, Any]:
         "trial": flip.trial,
         "delta": flip.delta,
         "worse": flip.is_worse,
-        "base": {"score": flip.base.score, "output": flip.base.output},
-        "new": {"score": flip.new.score, "output": flip.new.output},
+        "base": {"value": flip.base.value, "output": flip.base.output},
+        "new": {"value": flip.new.value, "output": flip.new.output},
     }
 
 

@@ -165,7 +165,7 @@ class Answer:
     """What one run answered, and how it was scored: a number or a label."""
 
     output: Any
-    score: float | str
+    value: float | str
 
 
 @dataclass(frozen=True, slots=True)

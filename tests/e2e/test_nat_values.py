@@ -239,6 +239,33 @@ def test_an_export_of_an_unfinished_run_has_the_names_of_the_structure(tmp_path,
     assert "generated_answer" not in done
 
 
+@pytest.mark.parametrize(
+    ("file", "skipped"),
+    [
+        ("workflow_output.json", {"no answer": 1}),
+        ("workflow_output.jsonl", {}),
+        ("workflow_column.jsonl", {}),
+    ],
+)
+def test_each_file_of_ours_is_imported_whatever_its_columns_are_called(
+    tmp_path, server, file, skipped
+):
+    server.broken = {"Repeat 1"}
+    own = {"row": "r", "output": "o", "trace": "t", "metadata": "m"}
+    rows = [{**row, **own} for row in CASES]
+    assert go(with_data(tmp_path, rows, "id_key: id"), server).returncode == 1
+    edited(tmp_path, "./out", "./again")
+    into = ("--into", "config.yml", "--endpoint", server.url, "--json")
+    done = run(tmp_path, f"out/{file}", *into, command="import")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["imported"], told["skipped"]) == (1, skipped)
+    (line,) = column(tmp_path, where="again")
+    assert (line["id"], line["row"], line["output"]) == ("100", rows[0], "0")
+    assert "metadata" not in line
+    assert [event["type"] for event in line["trace"]]
+
+
 # ---- without evaluators -------------------------------------------------------------------------
 
 

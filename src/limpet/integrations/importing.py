@@ -182,6 +182,10 @@ def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: _Targe
         write_items(journal.layout, items, contents, {})
 
 
+_OWN = {"_limpet", ROW, ANSWER, TRACE}
+"""Fields of a line of our own column: it has the dataset's row in a field of its own."""
+
+
 def _matched(
     rows: Iterable[Mapping[str, Any]], target: _Target, report: ImportReport
 ) -> Iterable[tuple[WorkItem, Mapping[str, Any]]]:
@@ -195,9 +199,8 @@ def _matched(
     answer = target.names.answer
     theirs = (answer, TOOLKIT_ANSWER)
     for given in rows:
-        # A line of our own column has the row in a field of its own, and none of the toolkit's.
         row = given
-        if {"_limpet", ROW, ANSWER} <= given.keys() and given.keys().isdisjoint(theirs):
+        if given.keys() >= _OWN and given.keys().isdisjoint(theirs):
             row = {**target.names.row(given), "_limpet": given["_limpet"]}
         written = _first(row, target.names.id, "id")
         if written is None:

@@ -135,8 +135,12 @@ def test_a_description_has_the_numbers_of_summary_json_and_of_load_run(tmp_path)
     [
         '{"n": 4, "work',
         "[]",
-        '{"n": "x", "workflow": [], "evaluators": {"exact": 5}}',
-        '{"workflow": {}, "evaluators": {}, "bad_rows": 5}',
+        '{"n": "x", "workflow": [], "scores": {}, "evaluators": {}}',
+        '{"n": "x", "workflow": {}, "scores": {}, "evaluators": {"exact": 5}}',
+        '{"workflow": {}, "scores": {}, "evaluators": {}, "bad_rows": 5}',
+        '{"workflow": {}, "evaluators": {}, "bad_rows": ["of a summary without scores"]}',
+        '{"workflow": {}, "scores": {"exact": 5}, "evaluators": {"exact": {}}}',
+        '{"workflow": {}, "scores": {"x": {"evaluator": ["x"]}}, "evaluators": {"x": {}}}',
     ],
 )
 def test_a_damaged_summary_changes_no_number(tmp_path, damaged):
@@ -146,6 +150,7 @@ def test_a_damaged_summary_changes_no_number(tmp_path, damaged):
     (tmp_path / "run" / "summary.json").write_text(damaged)
     now = described_at(tmp_path / "run")
     assert line_data(now) == before
+    assert limpet.load_run(tmp_path / "run").summary["bad_rows"] == []
     assert "exact_match 0.250" in " ".join(drawn(StatusScreen(now)).split())
 
 

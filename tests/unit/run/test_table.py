@@ -70,6 +70,12 @@ def test_everything_that_is_known_of_an_item_has_a_column(tmp_path):
     assert "judge.tone.explanation" not in frame  # no row has one
 
 
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_explanation_has_no_column(tmp_path, empty):
+    frame = evaluate(tmp_path, {"judge": lambda _: limpet.Score(1, explanation=empty)})
+    assert "judge.explanation" not in frame.to_dataframe()
+
+
 def test_a_table_is_joined_with_its_dataset_by_id_for_all_trials(tmp_path):
     dataset = pd.DataFrame(ROWS).assign(weight=[1, 2, 3, 4])
     result = evaluate(

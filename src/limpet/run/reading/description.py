@@ -215,7 +215,8 @@ def _is_summary(written: Mapping[str, Any]) -> bool:
 def _is_score(score: Any, evaluators: Mapping[str, Any]) -> bool:
     return (
         isinstance(score, Mapping)
-        and score.get("evaluator") in evaluators
+        and isinstance(name := score.get("evaluator"), str)
+        and name in evaluators
         and isinstance(score.get("completed"), int)
         and isinstance(score.get("mean"), (int, float, type(None)))
         and all(_has_ends(score[name]) for name in ("interval", "bounds") if name in score)

@@ -265,7 +265,7 @@ def _score_cells(evaluator: str, record: Mapping[str, Any]) -> Iterator[tuple[Ke
         value, label = score.get("value"), score.get("label")
         yield ("score", evaluator, part, VALUE), label if value is None else value
         yield ("score", evaluator, part, "label"), label
-        yield ("score", evaluator, part, "explanation"), score.get("explanation")
+        yield ("score", evaluator, part, "explanation"), score.get("explanation") or None
         yield ("score", evaluator, part, "agreement"), agreement_of(score)
         yield ("score", evaluator, part, "metadata"), score.get("metadata")
 

@@ -62,9 +62,9 @@ class ReportFile:
 
     def _repr_html_(self) -> str:
         # A notebook's page resolves a link from the notebook's directory, as its kernel does.
-        place, here = self.path.resolve(), Path.cwd()
-        inside = place.is_relative_to(here)
-        address = quote(place.relative_to(here).as_posix()) if inside else place.as_uri()
+        path, here = self.path.resolve(), Path.cwd()
+        inside = path.is_relative_to(here)
+        address = quote(path.relative_to(here).as_posix()) if inside else path.as_uri()
         link = f'<a href="{escape(address)}" target="_blank">{escape(one_line(str(self.path)))}</a>'
         more = f"<p>{escape(self.left_out)}</p>" if self.left_out else ""
         return f"<p>{link} ({size(self.bytes)})</p>{more}"

@@ -298,10 +298,10 @@ class JournaledMap(MapRun):
         stale = StaleRecords(read, project, {STEP: column}, STEP, run_file, self._on_change)
         self._keys = list(map(self._key, self._inputs, self._settle(run_file, stale)))
         say_unfinished(journal, run_file, [column])
-        places = {key: index for index, key in enumerate(self._keys)}
+        indexes = {key: index for index, key in enumerate(self._keys)}
         rules, generation = Counting(outdated=stale.needed()), column.generation_of
         kept = (key for key in self._keys if rules.verdict(STEP, key, generation(key)).is_done)
-        self._kept = {places[key]: entry for key, entry in column.read_many(kept)}
+        self._kept = {indexes[key]: entry for key, entry in column.read_many(kept)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         missing = len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
@@ -385,8 +385,8 @@ class JournaledMap(MapRun):
             _restore(result, index, entry)
         fresh = {self._keys[index]: index for index in self._missing}
         read = {fresh[key]: entry for key, entry in self._column.read_many(fresh)}
-        for place, index in enumerate(self._missing):
-            result.details[index] = details[place]
+        for at, index in enumerate(self._missing):
+            result.details[index] = details[at]
             if index in read:
                 result.outputs[index] = read[index].record["output"]
             else:

@@ -355,7 +355,7 @@ class RunFile:
             self.selections.append(selection)
 
     def reported(self, items: Sequence[Item]) -> Sequence[int]:
-        """Return the places of the items that any session selected, in the dataset's order.
+        """Return the positions of the items that any session selected, in the dataset's order.
 
         The run reports on these: a limit on a finished run changes nothing in its report, and after
         a first try with three items, the report is about these three.
@@ -363,7 +363,7 @@ class RunFile:
         if Selection() in self.selections:
             return range(len(items))
         return sorted(
-            {place for selection in self.selections for place in selection.positions(items)}
+            {position for selection in self.selections for position in selection.positions(items)}
         )
 
     @property

@@ -65,7 +65,7 @@ class Judged:
     ) -> None:
         self._name = name
         self._offsets = reader.asked.offsets()
-        self._positions = reader.asked.positions()
+        self._item_of = reader.asked.items_of_cells()
         numbers = reader.numbers().scores[name.evaluator]
         self._parts = {*numbers.parts, *numbers.labels}
         self._check_part()
@@ -98,12 +98,12 @@ class Judged:
                    for cell in self.cells.values())  # fmt: skip
 
     def population(self, answers_at: int) -> tuple[int, list[float]]:
-        """Return how many answers began before this place, and the mean score of each item."""
+        """Return how many answers began before this offset, and the mean score of each item."""
         before = [0 <= offset < answers_at for offset in self._offsets]
         by_item: dict[int, list[float]] = {}
         for cell, value in self.values.items():
             if before[cell]:
-                by_item.setdefault(self._positions[cell], []).append(value)
+                by_item.setdefault(self._item_of[cell], []).append(value)
         # Sorted: no number depends on the order in which scores came.
         return sum(before), sorted(fsum(values) / len(values) for values in by_item.values())
 

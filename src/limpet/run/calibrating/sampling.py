@@ -298,15 +298,15 @@ def _draw(
 ) -> tuple[Draw, list[ItemRecord], int]:
     """Return the draw, its items, and how many items were left out as drawn before."""
     reader.refresh()
-    positions, trials = reader.asked.positions(), dict[int, list[int]]()
+    item_of, trials = reader.asked.items_of_cells(), dict[int, list[int]]()
     answers = [number for number, at in enumerate(reader.asked.offsets()) if at >= 0]
     for number in answers:
-        trials.setdefault(positions[number], []).append(number)
+        trials.setdefault(item_of[number], []).append(number)
     population = (reader.columns[reader.step].end, len(answers))
     before = {cell.id for draw in draws if draw.population == population for cell in draw.cells}
     chance = Random(seed)  # noqa: S311 - a draw that can be repeated
     chosen = chance.sample(list(trials), min(n + len(before), len(trials)))
-    numbers = [chance.choice(trials[position]) for position in chosen]
+    numbers = [chance.choice(trials[item]) for item in chosen]
     items = [
         item
         for item in reader.items_at(numbers)

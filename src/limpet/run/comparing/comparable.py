@@ -121,7 +121,7 @@ class PairedLabels:
 
     Attributes:
         name: The score.
-        at: The items, by their place among the pairs.
+        at: The items, by their position among the pairs.
         base: The labels of the base.
         new: The labels of the new run.
     """

@@ -92,7 +92,7 @@ def _score_name(found: Comparable, name: str) -> ScoreName:
 
 
 class _Change(NamedTuple):
-    """An item that changed; `at` is its place among the pairs."""
+    """An item that changed; `at` is its position among the pairs."""
 
     score: str
     at: int

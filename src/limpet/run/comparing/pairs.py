@@ -77,10 +77,10 @@ class Pairs:
         return (one.input, one.expected, one.row) == (other.input, other.expected, other.row)
 
     def _here(self, at: int) -> int:
-        return self.base.table.places[int(self.base_rows[at])]
+        return self.base.table.positions[int(self.base_rows[at])]
 
     def _there(self, at: int) -> int:
-        return self.new.table.places[int(self.new_rows[at])]
+        return self.new.table.positions[int(self.new_rows[at])]
 
 
 def pair(base: OpenedRun, new: OpenedRun) -> Pairs:
@@ -93,9 +93,9 @@ def pair(base: OpenedRun, new: OpenedRun) -> Pairs:
 
 
 def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
-    place = {id_: row for row, id_ in enumerate(others)}
-    new_rows = [place.pop(id_, -1) for id_ in ids]
-    only_new = list(place.values())
+    rows = {id_: row for row, id_ in enumerate(others)}
+    new_rows = [rows.pop(id_, -1) for id_ in ids]
+    only_new = list(rows.values())
     return (
         np.array([*range(len(ids)), *(-1 for _ in only_new)], np.int64),
         np.array([*new_rows, *only_new], np.int64),

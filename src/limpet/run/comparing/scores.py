@@ -25,7 +25,7 @@ class PairedScores:
 
     Attributes:
         name: The score.
-        at: The items, by their place among the pairs.
+        at: The items, by their position among the pairs.
         base: The values of the base.
         new: The values of the new run.
         range: The lowest and the highest value; None: any number.
@@ -196,7 +196,7 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     if missing.all():
         raise LimpetError(f"no item has a score of {one_line(str(scores.name))} in both runs")
     given: dict[str, Any] = {"items": flat.items, "groups": flat.groups}
-    # Where lower is better, the base and the new run change places, and the result is turned back.
+    # Where lower is better, the base and the new run are swapped, and the result is turned back.
     a, b = (flat.a, flat.b) if scores.higher_is_better else (flat.b, flat.a)
     why = ""
     if scores.range is None and missing.any():

@@ -73,24 +73,24 @@ class StepQueue(InputSource, Generic[T]):
         self.total = None
         self._size = size
         self._items: deque[T] = deque()
-        # Invariant: nothing waits for a place while there is one.
+        # Invariant: nothing waits for a slot while one is free.
         self._waiting: deque[tuple[T, asyncio.Future[None]]] = deque()
         self._on_arrival: Callable[[], None] = lambda: None
         self._closed = False
         self.on_move: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
-        """How many items wait, in the queue or for a place in it."""
+        """How many items wait, in the queue or for a slot in it."""
         return len(self._items) + len(self._waiting)
 
     def put(self, item: T) -> "asyncio.Future[None] | None":
-        """Queue an item. If the queue is full, return a future: done when there was a place."""
+        """Queue an item. If the queue is full, return a future that is done once it has a slot."""
         if self._closed:
             return None
         if len(self._items) >= self._size:
-            place = asyncio.get_running_loop().create_future()
-            self._waiting.append((item, place))
-            return place
+            slot = asyncio.get_running_loop().create_future()
+            self._waiting.append((item, slot))
+            return slot
         self._items.append(item)
         self._on_arrival()
         return None
@@ -115,10 +115,10 @@ class StepQueue(InputSource, Generic[T]):
             return NOTHING
         item = self._items.popleft()
         while self._waiting and len(self._items) < self._size:
-            waiting, place = self._waiting.popleft()
-            if not place.done():  # cancelled: whoever put it is gone
+            waiting, slot = self._waiting.popleft()
+            if not slot.done():  # cancelled: whoever put it is gone
                 self._items.append(waiting)
-                place.set_result(None)
+                slot.set_result(None)
         return item
 
     def refill(self) -> None:
@@ -128,9 +128,9 @@ class StepQueue(InputSource, Generic[T]):
         self._closed = True
         self.on_move()
         self._items.clear()
-        for _, place in self._waiting:
-            if not place.done():
-                place.set_result(None)
+        for _, slot in self._waiting:
+            if not slot.done():
+                slot.set_result(None)
         self._waiting.clear()
 
 
@@ -165,7 +165,7 @@ class AnsweringStep(_CellStep):
         name: The step's name.
         who: The step's name in messages.
         target: The workflow.
-        place: Where it runs.
+        engine: Where it runs.
         executor: The step's executor; None before `run`.
     """
 
@@ -177,12 +177,12 @@ class AnsweringStep(_CellStep):
         runner: StepRunner,
         request: Request,
         omissions: Omissions,
-        places: StepEngines,
+        engines: StepEngines,
         pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
         super().__init__(runner)
         self.target = request.workflow
-        self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
+        self.engine = engines.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._omissions = omissions
         self._pass_on = pass_on
@@ -201,7 +201,7 @@ class AnsweringStep(_CellStep):
             target.endpoint,
             self._completed,
             target.concurrency,
-            self.place,
+            self.engine,
         )
         await self._runner.run(recorder, self.executor, calls)
 
@@ -215,7 +215,7 @@ class AnsweringStep(_CellStep):
     async def _answer(self, call: Call) -> Output:
         item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
         with self._paid.attempt(call[1].key):
-            return await self.place.call(item, self._runner.taken(call[1]))
+            return await self.engine.call(item, self._runner.taken(call[1]))
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._omissions)
@@ -311,14 +311,14 @@ class ScoringStep(_CellStep):
         evaluator: The evaluator.
         fingerprint: Its fingerprint.
         omissions: Reports what was left out.
-        places: Where the steps run.
+        engines: Where the steps run.
         prices: What a million tokens cost, by model.
 
     Attributes:
         name: The step's name.
         who: The step's name in messages.
         target: The evaluator.
-        place: Where it runs.
+        engine: Where it runs.
         queue: The answers to score.
         executor: The step's executor; None before `run`.
     """
@@ -331,7 +331,7 @@ class ScoringStep(_CellStep):
         evaluator: Evaluator,
         fingerprint: str,
         omissions: Omissions,
-        places: StepEngines,
+        engines: StepEngines,
         prices: Prices | None,
     ) -> None:
         super().__init__(runner)
@@ -341,7 +341,7 @@ class ScoringStep(_CellStep):
         self.queue: StepQueue[Scoring] = StepQueue(_QUEUE_SIZE)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self.target = evaluator
-        self.place = places.of(
+        self.engine = engines.of(
             evaluator.name, evaluator, "the evaluator", self._read_returned, omissions
         )
         self._fingerprint = fingerprint
@@ -376,7 +376,7 @@ class ScoringStep(_CellStep):
         """Score what arrives in the queue, until it ends."""
         recorder = self._runner.recorder(self)
         endpoint = self.target.endpoint
-        self.executor = self._runner.executor(recorder, self._score, endpoint, place=self.place)
+        self.executor = self._runner.executor(recorder, self._score, endpoint, engine=self.engine)
         try:
             await self._runner.run(recorder, self.executor, self.queue)
         finally:
@@ -396,7 +396,7 @@ class ScoringStep(_CellStep):
         with self._paid.attempt(key := scoring.cell.key):
             ballots = self._ballots.of(scoring, needed, self._paid.ballots(key))
             with casting_into(ballots):
-                output = await self.place.call(scored, self._runner.taken(scoring.cell))
+                output = await self.engine.call(scored, self._runner.taken(scoring.cell))
         if len(ballots.keys) > 1:
             scoring.facts[MADE_OF] = ballots.keys
         return output

@@ -90,7 +90,7 @@ class Blocker(NamedTuple):
     """A running call of an async function: its frame, and the line in the user's code."""
 
     frame: FrameType
-    place: str
+    location: str
 
 
 class LoopWatch:
@@ -164,18 +164,20 @@ class LoopWatch:
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
             self._over.set()  # reported once
-            self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.place)
+            self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.location)
 
-    def _say(self, name: str, place: str) -> None:
+    def _say(self, name: str, location: str) -> None:
         # On this thread: the loop is blocked, and a hundred calls may be waiting to block it.
         logger.warning(
             "%s blocks the event loop repeatedly for more than 0.1 s, at %s: no other call "
             "progresses meanwhile. Make it a plain def, which runs in threads, or use "
             "asyncio.to_thread or an async client (reported once)",
             name,
-            place,
+            location,
         )
-        tell = functools.partial(self._journal.log_event, "blocking", function=name, at_line=place)
+        tell = functools.partial(
+            self._journal.log_event, "blocking", function=name, at_line=location
+        )
         self._loop.call_soon_threadsafe(tell)
 
 

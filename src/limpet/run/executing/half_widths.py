@@ -58,7 +58,7 @@ class ScoreSoFar:
         self._unbounded = 0
 
     def is_known(self, cell: int) -> bool:
-        """Return whether a cell has ended: trial t of the item at place p is t * items + p."""
+        """Return whether a cell has ended: trial t of the item at position p is t * items + p."""
         return self._states[cell] != _UNKNOWN
 
     def note(self, cell: int, record: Mapping[str, Any]) -> None:
@@ -103,17 +103,17 @@ class ScoreSoFar:
             return f"{one_line(name.evaluator)} gives several scores: name one of {known}"
         return f"{one_line(name.evaluator)} has no score {one_line(name.part)}, but {known}"
 
-    def half_width(self, places: Sequence[int], *, drained: bool) -> float | None:
-        """Return the half-width over the items at these places; None: there are too few of them.
+    def half_width(self, positions: Sequence[int], *, drained: bool) -> float | None:
+        """Return the half-width over the items at these positions; None: there are too few of them.
 
         Args:
-            places: The places of the items that were begun.
+            positions: The positions of the items that were begun.
             drained: Whether none of them is in progress: what has no outcome then has failed.
                 Otherwise items in progress do not count.
         """
         import numpy as np  # noqa: PLC0415 - slow to import
 
-        chosen = np.asarray(places, dtype=np.intp)
+        chosen = np.asarray(positions, dtype=np.intp)
         states = np.frombuffer(self._states, np.uint8).reshape(self._shape)[:, chosen]
         values = np.frombuffer(self._values, np.float64).reshape(self._shape)[:, chosen]
         if drained:
@@ -131,8 +131,8 @@ class ScoreSoFar:
 
         Args:
             values: The values.
-            items: The place of the item of each value.
-            failed: The place of the item of each failure.
+            items: The position of the item of each value.
+            failed: The position of the item of each failure.
         """
         import numpy as np  # noqa: PLC0415 - slow to import
 
@@ -149,8 +149,8 @@ class ScoreSoFar:
         if not is_binary and len(np.unique(items)) < FIRST_LOOK_UNLESS_BINARY:
             return None
         groups, lost_groups = (
-            None if self._groups is None else [self._groups[place] for place in places]
-            for places in (items, failed)
+            None if self._groups is None else [self._groups[position] for position in positions]
+            for positions in (items, failed)
         )
         item_of = items if several else None
         try:

@@ -141,15 +141,15 @@ class Pipeline:
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
         cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
-        places = StepEngines(request.engines, cells, self._tell_of_worker)
-        self._answering = AnsweringStep(runner, request, omissions, places, pass_on)
+        engines = StepEngines(request.engines, cells, self._tell_of_worker)
+        self._answering = AnsweringStep(runner, request, omissions, engines, pass_on)
         self._scoring = [
             ScoringStep(
                 runner,
                 evaluator,
                 version_of(evaluator.name),
                 omissions,
-                places,
+                engines,
                 request.prices,
             )
             for evaluator in request.evaluators
@@ -211,13 +211,13 @@ class Pipeline:
                 return False
         # The set-up may have loaded secrets.
         secrets = secrets_of(self._request.workflow, *self._request.evaluators)
-        for place in (self._answering.place, *(step.place for step in self._scoring)):
-            secrets += [*place.secrets, *certain_secrets(place.environment)]
+        for engine in (self._answering.engine, *(step.engine for step in self._scoring)):
+            secrets += [*engine.secrets, *certain_secrets(engine.environment)]
         self._masking.look_again(secrets)
         return self.stop_reason is None
 
     async def _open(self, step: AnsweringStep | ScoringStep) -> bool:
-        held = OpenedStep(step.place, step.who, functools.partial(self._break_off, step))
+        held = OpenedStep(step.engine, step.who, functools.partial(self._break_off, step))
         self._stopping.opening = held
         try:
             with self._files.setting_up(step.name):
@@ -294,7 +294,7 @@ class Pipeline:
     def _pass_on(self, call: Call, entry: Entry | None) -> Awaitable[object] | None:
         """Queue a new answer for the evaluators that have not scored it.
 
-        Return what is left to wait for, if anything: a place in a queue, or a file.
+        Return what is left to wait for, if anything: a slot in a queue, or a file.
         """
         if self._lookup.answers.counting or self._taking is not None:
             return self._pass_on_with_earlier(call, entry)

@@ -138,15 +138,15 @@ class SessionResults:
             reason: Why the session stopped early; None if it did not.
             summary: The summary of the whole run.
         """
-        places: frozenset[int] | None = None
+        positions: frozenset[int] | None = None
         selected = self._request.selection.positions(self._request.items)
         if len(selected) < len(self._request.items):
-            places = frozenset(selected)
+            positions = frozenset(selected)
             numbers = self._numbers()
-            for item in reader.items(places):
+            for item in reader.items(positions):
                 numbers.add(item)
             summary = self.summary(numbers, reason)
-        read = functools.partial(_read_items, reader, places)
+        read = functools.partial(_read_items, reader, positions)
         if self._run is None:  # its files are temporary
             read = functools.partial(list, read())
         reader.close()
@@ -185,6 +185,6 @@ def _read_later(run: Path) -> list[ItemRecord]:
     return _read_items(RunReader(run), None)
 
 
-def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemRecord]:
+def _read_items(reader: RunReader, positions: frozenset[int] | None) -> list[ItemRecord]:
     with reader:
-        return list(reader.items(places))
+        return list(reader.items(positions))

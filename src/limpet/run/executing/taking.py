@@ -111,9 +111,9 @@ class Taking:
         work_items, answers = lookup.answers.work_items, lookup.answers
         self._items = answers.reported
         trials = len(work_items) // max(self._items, 1)
-        items = [work_items[place].item for place in range(self._items)]
+        items = [work_items[position].item for position in range(self._items)]
         ids = [item.id for item in items]
-        self._places = {id_: place for place, id_ in enumerate(ids)}
+        self._positions = {id_: position for position, id_ in enumerate(ids)}
         self._ranks = [rank(order.seed, id_).hex() for id_ in ids]
         selected = filter(answers.is_selected, range(self._items))
         self._order = sorted(selected, key=self._ranks.__getitem__)
@@ -138,54 +138,54 @@ class Taking:
         """Note the results of earlier sessions, except those that are made again."""
         load_statistics()
         for result in results:
-            place = self._places[result.id]
-            self._has_results[place] |= result.is_completed
+            position = self._positions[result.id]
+            self._has_results[position] |= result.is_completed
             for score in self._scores:
                 name = score.goal.name.evaluator
                 if name in result.scores and name not in result.redo:
-                    self._note(score, place, result.trial, result.scores[name])
+                    self._note(score, position, result.trial, result.scores[name])
                 elif name in result.score_errors or result.error is not None:
-                    self._note(score, place, result.trial, None)
-        for place in self._order:
-            calls, kept = self._lookup.lacking(place)
+                    self._note(score, position, result.trial, None)
+        for position in self._order:
+            calls, kept = self._lookup.lacking(position)
             for only_failed, lacking in ((False, calls), (True, kept)):
                 for work_item, _ in lacking:
-                    self._forget(place, work_item.trial, only_failed=only_failed)
+                    self._forget(position, work_item.trial, only_failed=only_failed)
 
     def see(self, outcome: Outcome) -> None:
         """Note an outcome that is on disk."""
         step, id_, trial, _ = outcome.cell
         for score in self._scores:
             if outcome.failure is not None and step in (WORKFLOW, score.goal.name.evaluator):
-                self._note(score, self._places[id_], trial, None)
+                self._note(score, self._positions[id_], trial, None)
             elif outcome.failure is None and step == score.goal.name.evaluator:
-                self._note(score, self._places[id_], trial, outcome.record)
+                self._note(score, self._positions[id_], trial, outcome.record)
 
     def note_kept(self, step: str, id_: str, trial: int, record: Mapping[str, Any]) -> None:
         """Note a score that a new answer keeps, as it equals the earlier answer."""
         for score in self._scores:
             if step == score.goal.name.evaluator:
-                self._note(score, self._places[id_], trial, record)
+                self._note(score, self._positions[id_], trial, record)
 
     def _note(
-        self, score: ScoreSoFar, place: int, trial: int, record: Mapping[str, Any] | None
+        self, score: ScoreSoFar, position: int, trial: int, record: Mapping[str, Any] | None
     ) -> None:
         """Note the record of a score; None: it failed."""
-        cell = trial * self._items + place
+        cell = trial * self._items + position
         if not score.is_known(cell):
-            self._open[place] -= 1
-            self._finished += not self._open[place] and self._is_taken[place]
+            self._open[position] -= 1
+            self._finished += not self._open[position] and self._is_taken[position]
         if record is None:
             score.note_failed(cell)
         else:
             score.note(cell, record)
 
-    def _forget(self, place: int, trial: int, *, only_failed: bool) -> None:
-        cell = trial * self._items + place
+    def _forget(self, position: int, trial: int, *, only_failed: bool) -> None:
+        cell = trial * self._items + position
         for score in self._scores:
             was_known = score.is_known(cell)
             score.forget(cell, only_failed=only_failed)
-            self._open[place] += was_known and not score.is_known(cell)
+            self._open[position] += was_known and not score.is_known(cell)
 
     # ---- taking ---------------------------------------------------------------------------------
 
@@ -202,11 +202,11 @@ class Taking:
 
     def take(self) -> Taken:
         """Begin the next item."""
-        place = self._order[len(self._taken)]
-        self._taken.append(place)
-        self._is_taken[place] = True
-        self._finished += not self._open[place]
-        return Taken(*self._lookup.lacking(place))
+        position = self._order[len(self._taken)]
+        self._taken.append(position)
+        self._is_taken[position] = True
+        self._finished += not self._open[position]
+        return Taken(*self._lookup.lacking(position))
 
     def take_finished(self) -> None:
         """Take items that lack nothing, up to the first that does, or until it is enough."""
@@ -272,9 +272,9 @@ class Taking:
                 **({"problem": score.problem} if score.problem else {}),
             }
         outside = {
-            place
-            for place, has_results in enumerate(self._has_results)
-            if has_results and not self._is_taken[place]
+            position
+            for position, has_results in enumerate(self._has_results)
+            if has_results and not self._is_taken[position]
         }
         unselected = len(outside.difference(self._order))
         return {
@@ -342,8 +342,8 @@ class Feeding:
                 if taken.kept:
                     await self._pass_on_kept(taken.kept)
                 for call in taken.calls:
-                    if (place := self.calls.put(call)) is not None:
-                        await place
+                    if (slot := self.calls.put(call)) is not None:
+                        await slot
         finally:
             self.calls.end()
 

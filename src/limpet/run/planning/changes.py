@@ -107,8 +107,8 @@ class Explainer:
             with contextlib.suppress(JournalError):  # a hint
                 note_question(journal, step, *self._identity(step), self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
-        place = self.layout.single or self.layout.home
-        lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
+        path = self.layout.single or self.layout.home
+        lines = few_lines(error.differences, f"limpet why {shlex.quote(str(path))}")
         if lines:
             error.add_note("\n".join(lines))
         if error.plan is not None:
@@ -324,12 +324,16 @@ def settle_change(
     """
     inputs = len(keys_under(now.whole))
     here, elsewhere = done_by_version(run_file, now.whole, keys_under, column)
-    in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
+    in_question = {
+        position: other for position, other in elsewhere.items() if position not in exempt
+    }
     choices: dict[str, OnChange | None] = {
         other: on_change or choice_about(run_file, now.whole, other)
         for other in set(in_question.values())
     }
-    undecided = {place: other for place, other in in_question.items() if choices[other] is None}
+    undecided = {
+        position: other for position, other in in_question.items() if choices[other] is None
+    }
     is_other = bool(undecided)
     made_by = [other for other in in_question.values() if choices[other] != "keep"]
     before = run_file.functions[made_by[-1]] if made_by else now.parts
@@ -337,10 +341,10 @@ def settle_change(
     if on_change is None and stale.of_asked:
         counting = dict.fromkeys(here.difference(exempt), now.whole)
         counting |= {
-            place: other for place, other in in_question.items() if choices[other] != "redo"
+            position: other for position, other in in_question.items() if choices[other] != "redo"
         }
-        for place, names in _stale(counting, keys_under, stale).items():
-            undecided[place] = counting[place]
+        for position, names in _stale(counting, keys_under, stale).items():
+            undecided[position] = counting[position]
             files |= names
     # The parts of old versions are not kept.
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
@@ -358,9 +362,9 @@ def settle_change(
     note_latest(run_file, now)
     fingerprints = [
         other
-        if (other := elsewhere.get(place)) and (place in exempt or choices[other] == "keep")
+        if (other := elsewhere.get(position)) and (position in exempt or choices[other] == "keep")
         else now.whole
-        for place in range(inputs)
+        for position in range(inputs)
     ]
     return Settled(fingerprints, made_again, changed)
 
@@ -377,12 +381,12 @@ def _stale(
     keys_under: KeysUnder,
     stale: StaleRecords,
 ) -> dict[int, set[str]]:
-    """Return the places whose result was made from files that changed without a decision."""
+    """Return the positions whose result was made from files that changed without a decision."""
     return {
-        place: files
+        position: files
         for whole in set(counting.values())
-        for place, key in enumerate(keys_under(whole))
-        if counting.get(place) == whole and (files := stale.undecided(key))
+        for position, key in enumerate(keys_under(whole))
+        if counting.get(position) == whole and (files := stale.undecided(key))
     }
 
 

@@ -234,4 +234,4 @@ def done_by_version(
 
 
 def _done(keys: Iterable[str], column: ColumnReader) -> set[int]:
-    return {place for place, key in enumerate(keys) if key in column}
+    return {position for position, key in enumerate(keys) if key in column}

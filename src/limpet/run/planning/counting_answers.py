@@ -57,10 +57,10 @@ class CountingAnswers:
         self._columns, self._layout, self._project = columns, layout, project
         self._run_file = run_file
         self._answers = columns[WORKFLOW]
-        places = run_file.reported(request.items)
-        self.reported = len(places)
-        self._selected = _selected(request, places)
-        self.work_items = WorkItems(request.items, request.trials, request.workflow, places)
+        positions = run_file.reported(request.items)
+        self.reported = len(positions)
+        self._selected = _selected(request, positions)
+        self.work_items = WorkItems(request.items, request.trials, request.workflow, positions)
         self.stale = self._look_for_stale(request.on_change)
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.counting = Counting(
@@ -95,9 +95,9 @@ class CountingAnswers:
         """The number of items that this session selects."""
         return self.reported if self._selected is None else len(self._selected)
 
-    def is_selected(self, place: int) -> bool:
-        """Return whether this session selects the work item at a place."""
-        return self._selected is None or place % self.reported in self._selected
+    def is_selected(self, position: int) -> bool:
+        """Return whether this session selects the work item at a position."""
+        return self._selected is None or position % self.reported in self._selected
 
     def counting_call(self, call: Call) -> Call:
         """Return the call whose answer counts now, which may be of an earlier version."""
@@ -118,8 +118,8 @@ class CountingAnswers:
             version = self.standing.get(key, ("", ""))[1]
             below = self.stale.kept.get(key, 0)
             if version or below:
-                place, trial = self.work_items.place(at)
-                standings.setdefault(place, {})[trial] = EarlierAnswer(version, below)
+                position, trial = self.work_items.position(at)
+                standings.setdefault(position, {})[trial] = EarlierAnswer(version, below)
         return standings
 
     @property
@@ -173,12 +173,12 @@ class CountingAnswers:
             self.made_again = settled.made_again
         self.changed = self.changed or tuple(settled.changed)
         chosen = enumerate(settled.fingerprints)
-        others = {place: whole for place, whole in chosen if whole != now.whole}
+        others = {position: whole for position, whole in chosen if whole != now.whole}
         if others.keys() - exempt and not settled.changed:
             self.changed = ()  # kept
         self.standing = {
-            self.keys[place]: (self._keys_under(whole)[place], whole)
-            for place, whole in others.items()
+            self.keys[position]: (self._keys_under(whole)[position], whole)
+            for position, whole in others.items()
         }
         self._kept = self._run_file.decided.get(now.whole, [])
 
@@ -187,9 +187,9 @@ class CountingAnswers:
         if self._selected is None and not self.counting:
             return set()
         return {
-            place
-            for place, work_item in enumerate(self.work_items)
-            if not self.is_selected(place) or self._is_forced(work_item)
+            position
+            for position, work_item in enumerate(self.work_items)
+            if not self.is_selected(position) or self._is_forced(work_item)
         }
 
     def _is_forced(self, work_item: WorkItem) -> bool:
@@ -200,9 +200,9 @@ class CountingAnswers:
     def _small_redo(self, done: Mapping[int, str]) -> Effort | None:
         """Return the effort to make answers again; None: too much to do without asking."""
         self._in_question = [
-            self._keys_under(whole)[place]
-            for place, whole in done.items()
-            if not self.counting.stays_failed(WORKFLOW, self.keys[place], 0)
+            self._keys_under(whole)[position]
+            for position, whole in done.items()
+            if not self.counting.stays_failed(WORKFLOW, self.keys[position], 0)
         ]
         return small_redo(len(self._in_question), self._facts_of(self._in_question))
 
@@ -222,5 +222,5 @@ def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | Non
     wanted = request.selection.positions(request.items)
     if len(wanted) == len(reported):
         return None
-    at = {place: number for number, place in enumerate(reported)}
-    return frozenset(at[place] for place in wanted)
+    at = {position: number for number, position in enumerate(reported)}
+    return frozenset(at[position] for position in wanted)

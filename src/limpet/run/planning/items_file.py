@@ -63,35 +63,38 @@ class Contents:
 
     Attributes:
         seen: The digests of what the workflow sees, 16 bytes each.
-        repeated: By place, the item's number among those with the same digest, if not the first.
+        repeated: By position, the item's number among those with the same digest, if not the first.
     """
 
     def __init__(self, seen: bytes, repeated: Mapping[int, int]) -> None:
         self.seen = seen
         self.repeated = repeated
 
-    def __getitem__(self, place: int) -> Content:
-        begin = place * KEY_BYTES
-        return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(place, 0))
+    def __getitem__(self, position: int) -> Content:
+        begin = position * KEY_BYTES
+        return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(position, 0))
 
-    def identity(self, place: int) -> bytes:
+    def identity(self, position: int) -> bytes:
         """Return the identity of an item."""
-        return item_identity(*self[place])
+        return item_identity(*self[position])
 
-    def identities(self, places: Iterable[int]) -> list[bytes]:
+    def identities(self, positions: Iterable[int]) -> list[bytes]:
         """Return the identities of items."""
         digests = self.seen
         if self.repeated:
-            return [self.identity(place) for place in places]
-        return [digests[place * KEY_BYTES : (place + 1) * KEY_BYTES] + FIRST for place in places]
+            return [self.identity(position) for position in positions]
+        return [
+            digests[position * KEY_BYTES : (position + 1) * KEY_BYTES] + FIRST
+            for position in positions
+        ]
 
-    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> list[bytes]:
+    def keys(self, fingerprint: str, trial: int, positions: Iterable[int]) -> list[bytes]:
         """Return the keys of items' cells, if the workflow has this fingerprint."""
-        return OutputKeys(fingerprint, trial).keys(self.identities(places))
+        return OutputKeys(fingerprint, trial).keys(self.identities(positions))
 
 
 Standings = Mapping[int, Mapping[int, EarlierAnswer]]
-"""By an item's place in the dataset, and by trial."""
+"""By an item's position in the dataset, and by trial."""
 
 
 # ---- writing ------------------------------------------------------------------------------------
@@ -160,15 +163,15 @@ def items_digest(items: Sequence[Item]) -> str:
 
 def _made_of(items: Sequence[Item], contents: Contents, standings: Standings) -> str:
     together = blake2b(items_digest(items).encode() + contents.seen, digest_size=16)
-    more = [contents.repeated, {place: dict(trials) for place, trials in standings.items()}]
+    more = [contents.repeated, {position: dict(trials) for position, trials in standings.items()}]
     together.update(encode_canonical(more))
     return together.hexdigest()
 
 
 def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> Iterator[bytes]:
     if not isinstance(items, PackedItems):
-        for place, item in enumerate(items):
-            begin = _begin(contents[place], standings.get(place))
+        for position, item in enumerate(items):
+            begin = _begin(contents[position], standings.get(position))
             yield _with_fields(begin, item.id, _given(item), dict(item.row))
         return
     roles = items.roles
@@ -177,9 +180,9 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
         fields["expected_field"] = roles.expected
     between = b"," + orjson.dumps(fields)[1:-1] + b',"row":'
     plain, repeated = _begins(contents.seen), contents.repeated
-    for place, (name, row, begin) in enumerate(zip(items.names, items.rows, plain, strict=True)):
-        if place in standings or place in repeated:
-            begin = _begin(contents[place], standings.get(place))  # noqa: PLW2901 - few have more
+    for position, (name, row, begin) in enumerate(zip(items.names, items.rows, plain, strict=True)):
+        if position in standings or position in repeated:
+            begin = _begin(contents[position], standings.get(position))  # noqa: PLW2901 - few have more
         if isinstance(row, bytes):  # already JSON
             yield b"".join((begin, json_text(name), between, row, b"}\n"))
         else:

@@ -96,27 +96,27 @@ class Lookup:
         """The number of done cells of each step, in the whole run."""
         return {step: count.done for step, count in self._counts.items()}
 
-    def lacking(self, place: int) -> tuple[Calls, Calls]:
+    def lacking(self, position: int) -> tuple[Calls, Calls]:
         """Return what an item lacks: the calls to answer, and the answered calls to score.
 
         Args:
-            place: Its place among the items that the run reports on.
+            position: Its position among the items that the run reports on.
         """
         none: array[int] = array("Q")
-        calls, kept = (by_item.get(place, none) for by_item in self._by_item)
+        calls, kept = (by_item.get(position, none) for by_item in self._by_item)
         return self.missing.at(calls), self.unscored.at(kept)
 
     def kept_answers(self) -> Iterator[tuple[WorkItem, Entry]]:
         """Yield the answers on disk that are not made again in this session."""
         keys, missing = self.answers.keys, set(self._missing)
         for begin in range(0, len(keys), _CHUNK):
-            places = {
-                self.answers.counting_key(keys[place]): place
-                for place in range(begin, min(begin + _CHUNK, len(keys)))
-                if place not in missing
+            positions = {
+                self.answers.counting_key(keys[position]): position
+                for position in range(begin, min(begin + _CHUNK, len(keys)))
+                if position not in missing
             }
-            for key, entry in self._column.read_many(places):
-                yield self.answers.work_items[places[key]], entry
+            for key, entry in self._column.read_many(positions):
+                yield self.answers.work_items[positions[key]], entry
 
     def kept_scores(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the records of the scores on disk that this session keeps, with their steps."""
@@ -129,39 +129,39 @@ class Lookup:
         reported = self.answers.reported
         missing: dict[int, array[int]] = {}
         unscored: dict[int, array[int]] = {}
-        for places, by_item in ((self._missing, missing), (self._unscored, unscored)):
-            for place in sorted(places):
-                by_item.setdefault(place % reported, array("Q")).append(place)
+        for positions, by_item in ((self._missing, missing), (self._unscored, unscored)):
+            for position in sorted(positions):
+                by_item.setdefault(position % reported, array("Q")).append(position)
         return missing, unscored
 
     def _divide(self) -> None:
         """Divide the cells of each step into done and missing."""
         keys = counting = self.answers.keys
         for begin in range(0, len(keys), _CHUNK):
-            to_score: dict[str, tuple[int, bool]] = {}  # by key, its place and if it is done
-            for place in range(begin, min(begin + _CHUNK, len(keys))):
-                self._look_at_answer(place, to_score)
+            to_score: dict[str, tuple[int, bool]] = {}  # by key, its position and if it is done
+            for position in range(begin, min(begin + _CHUNK, len(keys))):
+                self._look_at_answer(position, to_score)
             self._look_at_scores(to_score)
         if self.answers.standing:
             counting = Keys(bytes.fromhex(self.answers.counting_key(key)) for key in keys)
         self.missing = Calls(self.answers.work_items, keys, self._missing)
         self.unscored = Calls(self.answers.work_items, counting, self._unscored)
 
-    def _look_at_answer(self, place: int, to_score: dict[str, tuple[int, bool]]) -> None:
-        key, rules = self.answers.keys[place], self.answers.counting
+    def _look_at_answer(self, position: int, to_score: dict[str, tuple[int, bool]]) -> None:
+        key, rules = self.answers.keys[position], self.answers.counting
         counting = self.answers.counting_key(key)
-        id_ = self.answers.work_items[place].item.id if rules.depends_on_ids else ""
+        id_ = self.answers.work_items[position].item.id if rules.depends_on_ids else ""
         verdict = rules.verdict(WORKFLOW, counting, self._column.generation_of(counting), id_)
-        is_selected = self.answers.is_selected(place)
+        is_selected = self.answers.is_selected(position)
         stays_failed = not verdict.is_done and rules.stays_failed(WORKFLOW, key, verdict.needed)
         if is_selected and not verdict.is_done and not stays_failed:
-            self._missing.append(place)
+            self._missing.append(position)
             if verdict.counts:
                 self._count_again(WORKFLOW, counting)
             return
         self._counts[WORKFLOW].not_retried += stays_failed and is_selected
         if verdict.counts:
-            to_score[counting] = place, verdict.is_done
+            to_score[counting] = position, verdict.is_done
 
     def _count_again(self, step: str, key: str) -> None:
         """Count a record that is made again: because its files changed, or by a redo."""
@@ -175,8 +175,11 @@ class Lookup:
     def _look_at_scores(self, to_score: dict[str, tuple[int, bool]]) -> None:
         count = self._counts[WORKFLOW]
         for key, entry in self._column.read_many(list(to_score)):
-            place, is_done = to_score.pop(key)
-            work_item, is_selected = self.answers.work_items[place], self.answers.is_selected(place)
+            position, is_done = to_score.pop(key)
+            work_item, is_selected = (
+                self.answers.work_items[position],
+                self.answers.is_selected(position),
+            )
             count.done += is_done
             count.kept += is_done and is_selected
             # A list, not any() alone: each evaluator must be counted.
@@ -185,9 +188,9 @@ class Lookup:
                 for evaluator in self._request.evaluators
             ]
             if any(lacks) and is_selected:
-                self._unscored.append(place)
+                self._unscored.append(position)
         # The remaining records were damaged after the column was opened.
-        left = (place for place, _ in to_score.values())
+        left = (position for position, _ in to_score.values())
         self._missing.extend(filter(self.answers.is_selected, left))
 
     def _lacks_score(

@@ -205,7 +205,7 @@ class Planner:
         """Return a hash of what decides the cells of these items and the shape of the files."""
         request, items = self._request, self._request.items
         if len(reported) < len(items):
-            items = [items[place] for place in reported]
+            items = [items[position] for position in reported]
         # The configuration may say what the files look like.
         files = [request.nat_files, request.written_events, request.bare_outputs]
         shape = [files, digest(request.configuration)]
@@ -266,7 +266,7 @@ class Planner:
         request = self._request
         selected, ids = request.selection.positions(request.items), request.redo_items
         if ids is None and len(selected) < len(request.items):
-            ids = frozenset(request.items[place].id for place in selected)
+            ids = frozenset(request.items[position].id for position in selected)
         versions = {step: self.identities.version(step) for step in sorted(request.redo)}
         return NotedRedo(0, request.redo, ids, versions)
 

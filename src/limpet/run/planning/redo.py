@@ -114,10 +114,10 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
             f"cannot run item {one_line(id_)!r} again: it does not exist",
             hint=hint_near(id_, islice(known, _MOST_IDS)) or "it must be an id in the dataset",
         )
-    places = selection.positions(items)
-    if outside := sorted(wanted - {items[place].id for place in places}):
+    positions = selection.positions(items)
+    if outside := sorted(wanted - {items[position].id for position in positions}):
         raise LimpetError(
             f"cannot run item {one_line(outside[0])!r} again: it is not among the "
-            f"{len(places):,} selected items",
+            f"{len(positions):,} selected items",
             hint="remove the limit or the sample",
         )

@@ -72,7 +72,7 @@ class WorkItems:
         items: All items of the dataset: an occurrence does not depend on the selection.
         trials: The number of trials.
         workflow: The workflow, which says what it sees of an item.
-        places: The places of the selected items; None: all.
+        positions: The positions of the selected items; None: all.
 
     Attributes:
         contents: What the keys of all items are made of.
@@ -83,40 +83,40 @@ class WorkItems:
         items: Sequence[Item],
         trials: int,
         workflow: Workflow,
-        places: Sequence[int] | None = None,
+        positions: Sequence[int] | None = None,
     ) -> None:
         self._items = items
         self._trials = trials
-        self._places = range(len(items)) if places is None else places
+        self._positions = range(len(items)) if positions is None else positions
         occurrences, seen, repeated = Occurrences(), bytearray(), {}
-        for place, item in enumerate(items):
+        for position, item in enumerate(items):
             content = digest(workflow.seen(item))
             seen += bytes.fromhex(content)
             if number := occurrences.number(content):
-                repeated[place] = number
+                repeated[position] = number
         self.contents = Contents(bytes(seen), repeated)
 
     def __len__(self) -> int:
-        return len(self._places) * self._trials
+        return len(self._positions) * self._trials
 
     def __getitem__(self, at: int) -> WorkItem:
-        place, trial = self.place(at)
-        return WorkItem(self._items[place], trial, self.contents[place])
+        position, trial = self.position(at)
+        return WorkItem(self._items[position], trial, self.contents[position])
 
     def __iter__(self) -> Iterator[WorkItem]:
         return map(self.__getitem__, range(len(self)))
 
-    def place(self, at: int) -> tuple[int, int]:
-        """Return the place in the dataset and the trial of a work item."""
-        trial, at = divmod(at, len(self._places))
-        return self._places[at], trial
+    def position(self, at: int) -> tuple[int, int]:
+        """Return the position in the dataset and the trial of a work item."""
+        trial, at = divmod(at, len(self._positions))
+        return self._positions[at], trial
 
     def keys(self, fingerprint: str) -> "Keys":
         """Return the keys of the workflow's cells under this fingerprint."""
         return Keys(
             key
             for trial in range(self._trials)
-            for key in self.contents.keys(fingerprint, trial, self._places)
+            for key in self.contents.keys(fingerprint, trial, self._positions)
         )
 
 
@@ -129,8 +129,8 @@ class Keys:
     def __len__(self) -> int:
         return len(self._raw) // KEY_BYTES
 
-    def __getitem__(self, place: int) -> str:
-        begin = place * KEY_BYTES
+    def __getitem__(self, position: int) -> str:
+        begin = position * KEY_BYTES
         return self._raw[begin : begin + KEY_BYTES].hex()
 
     def __iter__(self) -> Iterator[str]:
@@ -138,19 +138,19 @@ class Keys:
 
 
 class Calls(Sequence[Call]):
-    """The calls of the work items at these places; there is a key for every work item."""
+    """The calls of the work items at these positions; there is a key for every work item."""
 
-    def __init__(self, work_items: WorkItems, keys: Keys, places: "array[int]") -> None:
+    def __init__(self, work_items: WorkItems, keys: Keys, positions: "array[int]") -> None:
         self._work_items = work_items
         self._keys = keys
-        self._places = places
+        self._positions = positions
 
-    def at(self, places: "array[int]") -> "Calls":
-        """Return the calls of the work items at other places."""
-        return Calls(self._work_items, self._keys, places)
+    def at(self, positions: "array[int]") -> "Calls":
+        """Return the calls of the work items at other positions."""
+        return Calls(self._work_items, self._keys, positions)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     @overload
     def __getitem__(self, at: int) -> Call: ...
@@ -160,15 +160,15 @@ class Calls(Sequence[Call]):
 
     def __getitem__(self, at: int | slice) -> "Call | Calls":
         if isinstance(at, slice):
-            return Calls(self._work_items, self._keys, self._places[at])
-        return self._call_at(self._places[at])
+            return Calls(self._work_items, self._keys, self._positions[at])
+        return self._call_at(self._positions[at])
 
     def __iter__(self) -> Iterator[Call]:
-        return map(self._call_at, self._places)
+        return map(self._call_at, self._positions)
 
-    def _call_at(self, place: int) -> Call:
-        work_item = self._work_items[place]
-        return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[place])
+    def _call_at(self, position: int) -> Call:
+        work_item = self._work_items[position]
+        return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[position])
 
 
 # ---- What does an evaluator have to score, and under which key is the score kept? ---------------

@@ -88,10 +88,12 @@ class ItemsFile:
             begin, ends = len(self._offsets), list(accumulate(map(len, lines), initial=at))
             at = ends.pop()
             self._offsets.extend(ends)
-            odd = [place for place, line in enumerate(lines) if line[_AFTER_KEY] != _ID]
+            odd = [position for position, line in enumerate(lines) if line[_AFTER_KEY] != _ID]
             self._more.update({begin + at: self._decoded(lines[at], begin + at) for at in odd})
-            for place, line in enumerate(() if known else lines, begin):
-                self._item(self._decoded(line, place), place)  # without a checksum, each is checked
+            for position, line in enumerate(() if known else lines, begin):
+                self._item(
+                    self._decoded(line, position), position
+                )  # without a checksum, each is checked
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
@@ -102,19 +104,19 @@ class ItemsFile:
             raise self._damaged("a line ends too early")
         return bytes(seen)
 
-    def seen_by(self, reads: frozenset[str], places: Sequence[int]) -> list[bytes]:
-        """Return the digests of what an evaluator reads of the items at these places."""
+    def seen_by(self, reads: frozenset[str], positions: Sequence[int]) -> list[bytes]:
+        """Return the digests of what an evaluator reads of the items at these positions."""
         if _NOT_OF_ITEMS.issuperset(reads):
-            return [_seen_of_nothing(reads)] * len(places)
+            return [_seen_of_nothing(reads)] * len(positions)
         parts = sorted(reads)
         if reads not in self._seen_by:
             self._seen_by[reads] = bytearray(KEY_BYTES * len(self))
         known, found = self._seen_by[reads], list[bytes]()
-        for place in places:
-            begin = KEY_BYTES * place
+        for position in positions:
+            begin = KEY_BYTES * position
             digest = bytes(known[begin : begin + KEY_BYTES])
             if digest == _NOT_KNOWN:
-                digest = seen_bytes(self.item(place), parts)
+                digest = seen_bytes(self.item(position), parts)
                 known[begin : begin + KEY_BYTES] = digest
             found.append(digest)
         return found
@@ -135,7 +137,7 @@ class ItemsFile:
             hint="run the same command again: the file is rewritten, and results are kept",
         )
 
-    def _decoded(self, line: bytes, place: int) -> dict[str, Any]:
+    def _decoded(self, line: bytes, position: int) -> dict[str, Any]:
         try:
             try:
                 fields = orjson.loads(line)
@@ -144,7 +146,7 @@ class ItemsFile:
             if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
         except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
-            raise self._damaged(f"line {place + 1} is not an item") from error
+            raise self._damaged(f"line {position + 1} is not an item") from error
         return cast("dict[str, Any]", fields)
 
     @cached_property
@@ -153,41 +155,41 @@ class ItemsFile:
         occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
         return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
 
-    def standing(self, place: int, trial: int) -> EarlierAnswer:
+    def standing(self, position: int, trial: int) -> EarlierAnswer:
         """Return which earlier answer the user keeps for an item."""
-        return EarlierAnswer(*self._more.get(place, {}).get("standing", {}).get(str(trial), ()))
+        return EarlierAnswer(*self._more.get(position, {}).get("standing", {}).get(str(trial), ()))
 
     @cached_property
     def has_standing(self) -> bool:
         """Whether an earlier answer may count for some item."""
         return any("standing" in more for more in self._more.values())
 
-    def item(self, place: int) -> Item:
-        """Return the item at a place.
+    def item(self, position: int) -> Item:
+        """Return the item at a position.
 
         Raises:
             JournalError: The line is damaged.
         """
-        return self._item(self._decoded(self._line(place), place), place)
+        return self._item(self._decoded(self._line(position), position), position)
 
-    def item_and_roles(self, place: int) -> tuple[Item, Mapping[str, str]]:
-        """Return the item at a place, and which fields of its row are `input` and `expected`.
+    def item_and_roles(self, position: int) -> tuple[Item, Mapping[str, str]]:
+        """Return the item at a position, and which fields of its row are `input` and `expected`.
 
         Raises:
             JournalError: The line is damaged.
         """
-        fields = self._decoded(self._line(place), place)
-        return self._item(fields, place), self._roles_in(fields)
+        fields = self._decoded(self._line(position), position)
+        return self._item(fields, position), self._roles_in(fields)
 
-    def _line(self, place: int) -> bytes:
+    def _line(self, position: int) -> bytes:
         file = self._file or self._opened()
-        if self._at != self._offsets[place]:  # most are read in order
-            file.seek(self._offsets[place])
+        if self._at != self._offsets[position]:  # most are read in order
+            file.seek(self._offsets[position])
         line = file.readline()
-        self._at = self._offsets[place] + len(line)
+        self._at = self._offsets[position] + len(line)
         return line
 
-    def _item(self, fields: Mapping[str, Any], place: int) -> Item:
+    def _item(self, fields: Mapping[str, Any], position: int) -> Item:
         try:
             row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
             if "input_field" in fields:
@@ -196,7 +198,7 @@ class ItemsFile:
                 expected = row.get(fields["expected_field"])
             return Item(fields["id"], given, expected, row)
         except (KeyError, AttributeError, TypeError) as error:
-            raise self._damaged(f"line {place + 1} is not an item") from error
+            raise self._damaged(f"line {position + 1} is not an item") from error
 
     def _roles_in(self, fields: Mapping[str, Any]) -> Mapping[str, str]:
         known = (str(fields.get("input_field", "")), str(fields.get("expected_field", "")))
@@ -206,37 +208,37 @@ class ItemsFile:
         return self._roles[known]
 
     def find(self, id_: str) -> int | None:
-        """Return the place of the item with an id; None: no item has it."""
+        """Return the position of the item with an id; None: no item has it."""
         needle, at = b'"id":' + json_text(id_) + b",", 0
         file = self._file or self._opened()
         file.seek(0)
         text, self._at = file.read(), -1
         while (at := text.find(needle, at)) >= 0:
-            place = bisect_right(self._offsets, at) - 1
-            if self.item(place).id == id_:  # else it is a field of a row
-                return place
+            position = bisect_right(self._offsets, at) - 1
+            if self.item(position).id == id_:  # else it is a field of a row
+                return position
             at += 1
         return None
 
     def ids(self) -> Iterator[str]:
         """Yield the ids, in order."""
-        place = at = 0
-        while place < len(self):
+        position = at = 0
+        while position < len(self):
             file, self._at = self._file or self._opened(), -1
             file.seek(at)
             lines = file.readlines(GROUP_BYTES)
-            yield from [self._id_in(line, n) for n, line in enumerate(lines, place)]
-            place, at = place + len(lines), at + sum(map(len, lines))
+            yield from [self._id_in(line, n) for n, line in enumerate(lines, position)]
+            position, at = position + len(lines), at + sum(map(len, lines))
 
-    def _id_in(self, line: bytes, place: int) -> str:
+    def _id_in(self, line: bytes, position: int) -> str:
         begin = line.find(b',"id":"', KEY.stop) + len(b',"id":"')
         text = line[begin : line.find(b'"', begin)]
         # Most ids need no decoding, and decoding a row takes ten times as long.
-        return str(self._decoded(line, place)["id"]) if b"\\" in text else text.decode()
+        return str(self._decoded(line, position)["id"]) if b"\\" in text else text.decode()
 
-    def content(self, place: int) -> bytes:
+    def content(self, position: int) -> bytes:
         """Return an item as bytes, with its row; equal bytes are equal items."""
-        line = self._line(place)
+        line = self._line(position)
         return line[line.index(b'"id":', KEY.stop) :]
 
 
@@ -252,16 +254,16 @@ class AskedCell(NamedTuple):
     """An item in a trial, and the answer that counts for it.
 
     Attributes:
-        place: The item's place in the dataset; None: not known.
+        position: The item's position in the dataset; None: not known.
         trial: The trial, from 0.
         key: The key of an answer by the current workflow.
         counting: The key of the answer that counts.
         version: The earlier version that gave it; empty: the current one.
         identity: The item's identity, for the keys of its scores; empty: not known.
-        id: The item's id, where its place is not known.
+        id: The item's id, where its position is not known.
     """
 
-    place: int | None
+    position: int | None
     trial: int
     key: bytes
     counting: bytes
@@ -280,7 +282,7 @@ class AskedCells:
         failures: The failures of all steps.
         file: `items.jsonl`; None: it is missing or damaged.
         fingerprint: The workflow's fingerprint; empty: not known.
-        places: The places of the items that the run reports on.
+        positions: The positions of the items that the run reports on.
         trials: The number of trials.
         counting: What decides whether a record counts.
     """
@@ -290,7 +292,7 @@ class AskedCells:
     failures: FailuresReader
     file: ItemsFile | None
     fingerprint: str
-    places: Sequence[int]
+    positions: Sequence[int]
     trials: int
     counting: Counting
     _latest: list[AskedCell] | None = None
@@ -307,22 +309,22 @@ class AskedCells:
         return self.have_keys and is_plain and self.step not in self.counting.outdated
 
     def __len__(self) -> int:
-        return len(self.places) * self.trials if self.have_keys else len(self._latest_of_each())
+        return len(self.positions) * self.trials if self.have_keys else len(self._latest_of_each())
 
     def cells(self, only: Container[int] | None = None) -> Iterator[AskedCell]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
-            only: The places of the items to yield; None: all.
+            only: The positions of the items to yield; None: all.
         """
         if self.file is None or not self.fingerprint:
             found = self._latest_of_each()
-            yield from (cell for cell in found if only is None or cell.place in only)
+            yield from (cell for cell in found if only is None or cell.position in only)
             return
         for trial in range(self.trials):
-            for place in self.places:
-                if only is None or place in only:
-                    yield self._cell(self.file, place, trial)
+            for position in self.positions:
+                if only is None or position in only:
+                    yield self._cell(self.file, position, trial)
 
     def counting_keys(self) -> list[bytes]:
         """Return the key of the answer that counts for each cell."""
@@ -330,17 +332,17 @@ class AskedCells:
             return [cell.counting for cell in self.cells()]
         keys: list[bytes] = []
         for trial in range(self.trials):
-            keys += self.file.contents.keys(self.fingerprint, trial, self.places)
+            keys += self.file.contents.keys(self.fingerprint, trial, self.positions)
         return keys
 
     def offsets(self) -> list[int]:
         """Return where the answer of each cell begins in its column; -1 if there is none."""
         return [self.column.offset(key) for key in self.counting_keys()]
 
-    def positions(self) -> list[int]:
-        """Return for each cell which item it is a trial of, from 0."""
+    def items_of_cells(self) -> list[int]:
+        """Return the number of each cell's item, from 0."""
         if self.file is not None:
-            return [number % len(self.places) for number in range(len(self))]
+            return [number % len(self.positions) for number in range(len(self))]
         known: dict[str, int] = {}
         return [known.setdefault(cell.id, len(known)) for cell in self._latest_of_each()]
 
@@ -351,30 +353,30 @@ class AskedCells:
             cells = enumerate(self._latest_of_each())
             found = {(cell.id, cell.trial): number for number, cell in cells}
         else:
-            ids, length = {id_ for id_, _ in wanted}, len(self.places)
-            for at, place in enumerate(self.places):
-                if (id_ := self.file.item(place).id) in ids:
+            ids, length = {id_ for id_, _ in wanted}, len(self.positions)
+            for at, position in enumerate(self.positions):
+                if (id_ := self.file.item(position).id) in ids:
                     cells_of_id = range(at, len(self), length)
                     found |= {(id_, trial): number for trial, number in enumerate(cells_of_id)}
-        return {place: found[place] for place in wanted if place in found}
+        return {cell: found[cell] for cell in wanted if cell in found}
 
     def __getitem__(self, number: int) -> AskedCell:
         if self.file is None or not self.fingerprint:
             return self._latest_of_each()[number]
-        trial, at = divmod(number, len(self.places))
-        return self._cell(self.file, self.places[at], trial)
+        trial, at = divmod(number, len(self.positions))
+        return self._cell(self.file, self.positions[at], trial)
 
-    def _cell(self, file: ItemsFile, place: int, trial: int) -> AskedCell:
-        identity = file.contents.identity(place)
+    def _cell(self, file: ItemsFile, position: int, trial: int) -> AskedCell:
+        identity = file.contents.identity(position)
         key = OutputKeys(self.fingerprint, trial).key(identity)
         if self.are_fixed:
-            return AskedCell(place, trial, key, key, "", identity)
-        kept, generation = file.standing(place, trial), self.column.generation
+            return AskedCell(position, trial, key, key, "", identity)
+        kept, generation = file.standing(position, trial), self.column.generation
         by = standing_in(kept.version, generation(key))
         counting = OutputKeys(by, trial).key(identity) if by else key
         record = (self.step, counting.hex(), generation(counting))
         version = self.counting.verdict(*record, by=by, below=kept.below).version
-        return AskedCell(place, trial, key, counting, version, identity)
+        return AskedCell(position, trial, key, counting, version, identity)
 
     def earlier_on_disk(self, versions: Collection[str]) -> int:
         """Return how many cells have no answer that counts, but one of these versions."""
@@ -405,10 +407,10 @@ class AskedCells:
             return
         ids = list(self.file.ids())
         for trial in range(max((trial for _, trial in found), default=0) + 1):
-            for place in self.places:
-                key = found.get((ids[place], trial), b"")
-                identity = self.file.contents.identity(place)
-                yield AskedCell(place, trial, key, key, identity=identity)
+            for position in self.positions:
+                key = found.get((ids[position], trial), b"")
+                identity = self.file.contents.identity(position)
+                yield AskedCell(position, trial, key, key, identity=identity)
 
 
 def _id_and_trial(facts: Mapping[str, Any]) -> tuple[str, int]:

@@ -129,7 +129,7 @@ class FactsReader(ColumnReader):
     Args:
         path: The column.
         index_path: Its index; None: check every line.
-        opened: The same column, open already; its places are shared.
+        opened: The same column, open already; its offsets are shared.
     """
 
     _file: BinaryIO | None = None
@@ -242,11 +242,11 @@ class FactsReader(ColumnReader):
             return
         offsets = self._offsets.by_key
         if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
-            places = offsets
+            by_key = offsets
         else:
             ordered = sorted((offsets[key], key) for key in wanted if key in offsets)
-            places = {key: offset for offset, key in ordered}
-        for keys, lines in _groups(file, places):
+            by_key = {key: offset for offset, key in ordered}
+        for keys, lines in _groups(file, by_key):
             values = [wanted.get(key) for key in keys]
             are_sure = are_whole(lines) and keys_in(lines) == keys
             if are_sure and None not in values:
@@ -293,10 +293,10 @@ class FactsReader(ColumnReader):
 
 
 def _groups(
-    file: BinaryIO, places: Mapping[bytes, int]
+    file: BinaryIO, by_key: Mapping[bytes, int]
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield the keys and the lines at these places, some at a time: a line may be very long."""
-    keys, offsets, done = list(places), list(places.values()), 0
+    """Yield the keys and the lines at these offsets, some at a time: a line may be very long."""
+    keys, offsets, done = list(by_key), list(by_key.values()), 0
     while done < len(keys):
         at = offsets[done]
         last = offsets[bisect_right(offsets, at + _GROUP_BYTES, done) - 1]

@@ -63,8 +63,8 @@ class ItemsReader:
     def _asked(self, cell: AskedCell) -> ItemRecord:
         item, file = Item(cell.id, None), self.asked.file
         roles: Mapping[str, str] = {}
-        if file is not None and cell.place is not None:
-            item, roles = file.item_and_roles(cell.place)
+        if file is not None and cell.position is not None:
+            item, roles = file.item_and_roles(cell.position)
         return ItemRecord(
             item.id,
             cell.trial,
@@ -290,8 +290,8 @@ class WholeItems:
 def _cells(asked: AskedCells, id_: str) -> list[AskedCell]:
     if asked.file is None:
         return [cell for cell in asked.cells() if cell.id == id_]
-    place = asked.file.find(id_)
-    return [] if place is None else list(asked.cells({place}))
+    position = asked.file.find(id_)
+    return [] if position is None else list(asked.cells({position}))
 
 
 def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[int, list[bytes]]:

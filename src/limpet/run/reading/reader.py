@@ -46,7 +46,7 @@ class RunReader(RunResults):
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares their places.
+        columns: Its columns that are open already; the reader shares their offsets.
 
     Raises:
         JournalError: There is no run at `path`.

@@ -121,7 +121,7 @@ class RunFiles:
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares their places.
+        columns: Its columns that are open already; the reader shares their offsets.
 
     Attributes:
         path: The path as given.

@@ -69,7 +69,7 @@ class RunResults(RunFiles):
             self.failures,
             file,
             "" if answering is None else answering.fingerprint,
-            self._places(file),
+            self._positions(file),
             self.trials,
             self.counting,
         )
@@ -79,8 +79,8 @@ class RunResults(RunFiles):
         ]
         return ItemsReader(asked, evaluators, self.run_file.scales, self.run_file.names.id)
 
-    def _places(self, file: ItemsFile | None) -> Sequence[int]:
-        """Return the places of the items that the run reports on."""
+    def _positions(self, file: ItemsFile | None) -> Sequence[int]:
+        """Return the positions of the items that the run reports on."""
         if file is None:
             return ()
         if self.run_file.selections in ([], [Selection()]):
@@ -103,16 +103,16 @@ class RunResults(RunFiles):
         return len(self._items.asked)
 
     def items(
-        self, places: Container[int] | None = None, *, whole: bool = True
+        self, positions: Container[int] | None = None, *, whole: bool = True
     ) -> Iterator[ItemRecord]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
-            places: The places of the items to read; None: all.
+            positions: The positions of the items to read; None: all.
             whole: Decode the answers, too; else only the facts about them and, unless `items.jsonl`
                 is missing or damaged, their rows.
         """
-        return self._items.read(self._items.asked.cells(places), whole=whole)
+        return self._items.read(self._items.asked.cells(positions), whole=whole)
 
     @property
     def asked(self) -> AskedCells:
@@ -130,11 +130,13 @@ class RunResults(RunFiles):
 
     def trials_of_items(self) -> Iterator[list[ItemRecord]]:
         """Yield all trials of each item, in the order of the dataset, in bounded memory."""
-        places = self._items.asked.places
-        some: Sequence[Container[int] | None] = [None]  # the places are not known
+        positions = self._items.asked.positions
+        some: Sequence[Container[int] | None] = [None]  # the positions are not known
         if self._items.asked.file is not None:
-            length = max(_LEAST_ITEMS, len(places) // _MOST_PASSES)
-            some = [frozenset(places[at : at + length]) for at in range(0, len(places), length)]
+            length = max(_LEAST_ITEMS, len(positions) // _MOST_PASSES)
+            some = [
+                frozenset(positions[at : at + length]) for at in range(0, len(positions), length)
+            ]
         for chunk in some:
             by_id: dict[str, list[ItemRecord]] = {}
             for item in self.items(chunk):

@@ -25,7 +25,7 @@ class Labels:
 
     Attributes:
         names: The labels.
-        numbers: By item and trial, the label's place among them; -1: none.
+        numbers: By item and trial, the label's position among them; -1: none.
     """
 
     names: list[str]
@@ -44,7 +44,7 @@ class ScoreTable:
 
     Attributes:
         ids: The ids of the items, in order.
-        places: The items' places in `items.jsonl`; empty: it is missing or damaged.
+        positions: The items' positions in `items.jsonl`; empty: it is missing or damaged.
         trials: The number of trials.
         answered: Whether the workflow answered.
         failed: Whether the workflow failed.
@@ -56,7 +56,7 @@ class ScoreTable:
     """
 
     ids: Sequence[str]
-    places: Sequence[int]
+    positions: Sequence[int]
     trials: int
     answered: Flags
     failed: Flags
@@ -100,7 +100,7 @@ class GrowingTable:
         self._known: dict[ArrayName, int] = {}
         flags, floats = grid.filled(False, np.bool_), grid.filled(np.nan, np.float64)  # noqa: FBT003
         self.table = ScoreTable(
-            grid.ids, grid.places, grid.trials, flags, flags.copy(), floats, floats.copy()
+            grid.ids, grid.positions, grid.trials, flags, flags.copy(), floats, floats.copy()
         )
 
     def add(self, packed: PackedArrays) -> ScoreTable:
@@ -150,18 +150,18 @@ class Grid:
     def __init__(self, asked: AskedCells, cells: int) -> None:
         self._shape: NDArray[np.int64] | None = None
         if asked.file is not None:  # items in order, trial by trial
-            self.places = asked.places
-            self.trials = max(1, cells // max(1, len(self.places)))
+            self.positions = asked.positions
+            self.trials = max(1, cells // max(1, len(self.positions)))
             ids = list(asked.file.ids())
-            is_all = len(ids) == len(self.places)
-            self.ids = ids if is_all else [ids[place] for place in self.places]
+            is_all = len(ids) == len(self.positions)
+            self.ids = ids if is_all else [ids[position] for position in self.positions]
         else:
             found = [(cell.id, cell.trial) for cell in asked.cells()]
             rows = {id_: row for row, id_ in enumerate(dict.fromkeys(id_ for id_, _ in found))}
-            self.places, self.ids = (), list(rows)
+            self.positions, self.ids = (), list(rows)
             self.trials = max((trial + 1 for _, trial in found), default=1)
-            places = [(rows[id_], trial) for id_, trial in found]
-            self._shape = np.array(places, np.int64).reshape(len(found), 2)
+            at = [(rows[id_], trial) for id_, trial in found]
+            self._shape = np.array(at, np.int64).reshape(len(found), 2)
 
     def at(self, numbers: Any) -> tuple[Any, Any]:
         """Return the rows and columns of cells."""

@@ -65,25 +65,25 @@ class ScoresReader:
         outputs = outputs_of(answer)
         if self._by is None or self._file is None:
             return self._latest_key(id_, cell.trial, outputs)
-        if not outputs or cell.place is None:
+        if not outputs or cell.position is None:
             return b""
-        [seen] = self._file.seen_by(self._reads, [cell.place])
+        [seen] = self._file.seen_by(self._reads, [cell.position])
         keys = ScoreKeys(self._by.fingerprint, cell.trial)
         return keys.key(cell.identity, seen, outputs[self.reads_trace])
 
-    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
+    def keys(self, trial: int, positions: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
         """Return the keys of the scores of many answers.
 
         Args:
             trial: The trial.
-            places: The places of the items.
+            positions: The positions of the items.
             outputs: The digests of the answers, with their traces if it reads those.
         """
         assert self._by is not None
         assert self._file is not None
-        places = list(places)
-        items = self._file.contents.identities(places)
-        seen = self._file.seen_by(self._reads, places)
+        positions = list(positions)
+        items = self._file.contents.identities(positions)
+        seen = self._file.seen_by(self._reads, positions)
         return ScoreKeys(self._by.fingerprint, trial).keys(items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:

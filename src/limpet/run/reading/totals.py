@@ -86,10 +86,10 @@ class AddedLines:
         names = [evaluator.name for evaluator in items.evaluators]
         self.numbers = Numbers(names, items.asked.trials, items.scales)
         self.numbers.items = len(self._asked)
-        file, places = self._asked.file, self._asked.places
+        file, positions = self._asked.file, self._asked.positions
         assert file is not None
-        rows = (file.item(place).row for place in places)
-        self.numbers.cell_items.add_all(len(places), rows)
+        rows = (file.item(position).row for position in positions)
+        self.numbers.cell_items.add_all(len(positions), rows)
 
     def _add_answers(
         self, cells: Sequence[int], lines: Sequence[bytes]
@@ -162,7 +162,7 @@ class GrowingTotals(AddedLines):
         self._missing: dict[str, dict[bytes, int]] = {step: {} for step in paths}
         self._failed: dict[str, dict[bytes, Failed]] = {step: {} for step in paths}
         # Where scores are whose answer was not read yet, or does not count.
-        self._unplaced: dict[str, dict[bytes, int]] = {step: {} for step in paths}
+        self._unmatched: dict[str, dict[bytes, int]] = {step: {} for step in paths}
         self._failures_end = 0
         self._is_simple = True
         if self.can_grow:
@@ -220,14 +220,14 @@ class GrowingTotals(AddedLines):
 
     def _new_scores(self, evaluator: ScoresReader, missed: Iterable[bytes], size: int) -> None:
         """Add new scores, and those that were read before their answers."""
-        name, unplaced = evaluator.name, self._unplaced[evaluator.name]
-        known = {key: unplaced.pop(key) for key in missed if key in unplaced}
+        name, unmatched = evaluator.name, self._unmatched[evaluator.name]
+        known = {key: unmatched.pop(key) for key in missed if key in unmatched}
         if known:
             self._add_taken(evaluator, *self._lines_at(name, known))
         for keys, starts, lines in self._lines[name].read(size):
             self._check(lines)
             for at in self._add_taken(evaluator, keys, lines):
-                unplaced.setdefault(keys[at], starts[at])
+                unmatched.setdefault(keys[at], starts[at])
 
     def _add_taken(
         self, evaluator: ScoresReader, keys: Sequence[bytes], lines: Sequence[bytes]
@@ -256,11 +256,11 @@ class GrowingTotals(AddedLines):
             cells = [cell for cell in cells if cell >= 0]
         return cells, lines, others
 
-    def _lines_at(self, step: str, places: Mapping[bytes, int]) -> tuple[list[bytes], list[bytes]]:
-        """Return the keys and lines at some places, as far as they are still whole."""
+    def _lines_at(self, step: str, offsets: Mapping[bytes, int]) -> tuple[list[bytes], list[bytes]]:
+        """Return the keys and lines at some offsets, as far as they are still whole."""
         found: dict[bytes, bytes] = {}
         with open_to_read(self._lines[step].path) as file:
-            for key, offset in places.items():
+            for key, offset in offsets.items():
                 file.seek(offset)
                 line = file.readline()
                 if is_whole(line) and keys_in([line]) == [key]:
@@ -276,16 +276,16 @@ class GrowingTotals(AddedLines):
         self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]
     ) -> list[bytes]:
         """Miss the scores of new answers, and return their keys."""
-        places, missed = self._asked.places, dict[bytes, int]()
+        positions, missed = self._asked.positions, dict[bytes, int]()
         for trial in range(self._asked.trials):
-            first = trial * len(places)
+            first = trial * len(positions)
             of_trial = {
                 number: output
                 for number, outputs in answered.items()
-                if first <= number < first + len(places)
+                if first <= number < first + len(positions)
                 and (output := outputs[evaluator.reads_trace])
             }
-            at = [places[number - first] for number in of_trial]
+            at = [positions[number - first] for number in of_trial]
             missed |= zip(evaluator.keys(trial, at, of_trial.values()), of_trial, strict=True)
         self._missing[evaluator.name] |= missed
         return [*missed]
@@ -385,13 +385,13 @@ class Totals(AddedLines):
 
     def _score_keys(self, evaluator: ScoresReader, outputs: list[str]) -> dict[bytes, int]:
         """Return the numbers of the answered cells by the keys of their scores."""
-        places = self._asked.places
+        positions = self._asked.positions
         cells: dict[bytes, int] = {}
         for trial in range(self._asked.trials):
-            first = trial * len(places)
-            of_trial = outputs[first : first + len(places)]
-            answered = list(compress(range(first, first + len(places)), of_trial))
-            keys = evaluator.keys(trial, compress(places, of_trial), filter(None, of_trial))
+            first = trial * len(positions)
+            of_trial = outputs[first : first + len(positions)]
+            answered = list(compress(range(first, first + len(positions)), of_trial))
+            keys = evaluator.keys(trial, compress(positions, of_trial), filter(None, of_trial))
             cells.update(zip(keys, answered, strict=True))
         return cells
 
@@ -416,8 +416,8 @@ class Totals(AddedLines):
         for key, number in cells.items():
             if is_done[number]:
                 cell = self._asked[number]
-                assert cell.place is not None
-                id_ = file.item(cell.place).id if counting.depends_on_ids else ""
+                assert cell.position is not None
+                id_ = file.item(cell.position).id if counting.depends_on_ids else ""
                 present = cell.key if step == self._asked.step else key
                 redo = self._items.pending_redo(step, column, id_, key, present)
                 versions.add(cell.version, redo)

@@ -114,8 +114,8 @@ def write_xlsx(names: Sequence[str], rows: Rows, path: Path) -> int:
         for row in _lines(names, rows):
             cut += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
             sheet.append([_excel_cell(sheet, value) for value in row])
-    with tempfile.TemporaryDirectory(prefix="limpet-") as place:
-        file = Path(place) / "results.xlsx"
+    with tempfile.TemporaryDirectory(prefix="limpet-") as directory:
+        file = Path(directory) / "results.xlsx"
         book.save(file)
         replace_file(path, file_chunks(file))
     return cut

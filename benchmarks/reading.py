@@ -31,9 +31,9 @@ from limpet.journal.index import ENTRY_BYTES
 from limpet.journal.layout import directory_at
 from limpet.run.planning.items_file import Contents, write_items
 from limpet.run.reading import RunReader
-from limpet.run.reading.heads import HeadQuery, Heads
-from limpet.view.opened_runs import OpenedRun
+from limpet.run.reading.run_table import RunTable, TableQuery
 from limpet.view.run_answers import run_answer
+from limpet.view.viewed_runs import ViewedRun
 
 NEW = 334
 """So many items are a thousand cells: an answer and two scores each."""
@@ -152,21 +152,21 @@ def write_a_million(folder: Path) -> float:
     return cpu(lambda: write_items(directory_at(folder), items, contents, {}))
 
 
-def open_heads(run: Path) -> Heads:
+def open_table(run: Path) -> RunTable:
     """Return the table of all items, as a page opens it."""
-    heads = Heads(RunReader(run))
-    heads.refresh()
-    heads.summary()
-    list(heads.read(range(100)))  # the first rows
-    return heads
+    run_table = RunTable(RunReader(run))
+    run_table.refresh()
+    run_table.summary()
+    list(run_table.read(range(100)))  # the first rows
+    return run_table
 
 
 def open_page(run: Path) -> None:
     """Read all that the page of a run shows first."""
-    opened = OpenedRun(run)
+    opened = ViewedRun(run)
     answer = run_answer(opened, run.name, can_label=False)
     assert answer["state"] == "running", answer["state"]
-    list(opened.heads.read(range(100)))  # the first rows
+    list(opened.run_table.read(range(100)))  # the first rows
 
 
 def look(
@@ -186,7 +186,7 @@ def most_memory() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def first_look(run: Path, reading: Callable[[Path], Any] = open_heads) -> tuple[float, float]:
+def first_look(run: Path, reading: Callable[[Path], Any] = open_table) -> tuple[float, float]:
     context = multiprocessing.get_context("spawn")
     results: multiprocessing.Queue[tuple[float, float]] = context.Queue()
     process = context.Process(target=look, args=(reading, run, results))
@@ -206,15 +206,15 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
         page, page_megabytes = first_look(run, open_page)
     rest = {path: cut_off(path, NEW) for path in run.glob("*_output.jsonl")}
     killed, more_megabytes = first_look(run)
-    heads = open_heads(run)
+    run_table = open_table(run)
     for path, lines in rest.items():
         with path.open("ab") as file:
             file.write(lines)
-    refresh = cpu(heads.refresh)
-    query = HeadQuery(below={"exact_match": 0.5}, sort="-seconds")
-    found = query.ordered(heads.table, np.flatnonzero(query.holds(heads.table)))
-    assert 0 < len(found) < len(heads) / 5, len(found)  # a tenth
-    sort = cpu(lambda: query.ordered(heads.table, np.flatnonzero(query.holds(heads.table))))
+    refresh = cpu(run_table.refresh)
+    query = TableQuery(below={"exact_match": 0.5}, sort="-seconds")
+    found = query.ordered(run_table.table, np.flatnonzero(query.holds(run_table.table)))
+    assert 0 < len(found) < len(run_table) / 5, len(found)  # a tenth
+    sort = cpu(lambda: query.ordered(run_table.table, np.flatnonzero(query.holds(run_table.table))))
     return [
         (f"{named}: first look at a run that ended", ended, 3.0),
         (f"{named}: the same, memory in GB", megabytes / 1000, 0.3),

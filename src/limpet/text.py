@@ -127,9 +127,9 @@ def _folded(word: str) -> str:
 # ---- For notebooks and terminals ----------------------------------------------------------------
 
 
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_html(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; the cells are HTML already."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    head = "".join(f"<th>{escape(name)}</th>" for name in titles)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -423,6 +423,6 @@ def test_a_text_of_fifty_megabytes_is_cut_and_said(page, server):
     page.show("#/items?run=huge")
     first_rows(page)
     page.show("#/item?run=huge&id=q000")
-    expect(page.locator(".warn")).to_contain_text("Long texts are cut: 49.9 MB")
+    expect(page.locator(".warn")).to_contain_text("Long texts are shortened: 49.9 MB")
     page.get_by_role("button", name="Show more").click()
     expect(page.locator(".warn")).to_contain_text("49.7 MB")

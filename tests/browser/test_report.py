@@ -129,7 +129,7 @@ def test_items_are_sorted_filtered_searched_and_a_link_shows_the_same(page, offl
 
 
 QUERIES = [
-    "", "sort=-place", "failed=1", "sort=closeness", "sort=-closeness&failed=1", "sort=-seconds",
+    "", "sort=-position", "failed=1", "sort=closeness", "sort=-closeness&failed=1", "sort=-seconds",
     "sort=-cost", "below=closeness:0.3&sort=-closeness", "above=closeness:0.3", "below=closeness:1",
     "label=closeness:right&sort=-label", "sort=odd.-x", "sort=-odd.-x", "below=odd.-x:1",
     "above=odd.a:b:0", "sort=odd.a:b", "sort=label", "sort=-label", "label=label:c",
@@ -267,7 +267,7 @@ def test_what_there_is_no_room_for_is_said_and_the_rest_works(page, tmp_path):
     assert 50 < full < 150
     page.show(tmp_path / "large.html")
     expect(page.locator("body > .warn").first).to_have_text(made.left_out)
-    page.show(tmp_path / "large.html", "#/items?run=large&sort=-place")
+    page.show(tmp_path / "large.html", "#/items?run=large&sort=-position")
     assert first_rows(page) == ["q299", "q298", "q297"]
     expect(page.locator("tbody tr[data-name=row]").nth(2)).to_contain_text("completed")
     expect(page.locator("[aria-live=polite]")).to_have_text("300 items")
@@ -389,7 +389,7 @@ def test_hostile_texts_do_nothing(page, tmp_path):
     first_rows(page)
     assert page.locator("main script, main img, main svg[onload], main b").count() == 0
     # Those that could end the script with the data. The others are walked through in test_pages.
-    page.show(made.path, "#/items?sort=-place")
+    page.show(made.path, "#/items?sort=-position")
     first_rows(page)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
@@ -446,5 +446,5 @@ def test_a_text_of_fifty_megabytes_is_cut_and_said(page, tmp_path):
     made = write_report(tmp_path / "huge", tmp_path / "huge.html")
     assert made.bytes < 1_000_000
     page.show(made.path, "#/item?id=q000")
-    expect(page.locator("article .warn")).to_contain_text("Long texts are cut: 49.9 MB")
+    expect(page.locator("article .warn")).to_contain_text("Long texts are shortened: 49.9 MB")
     expect(page.get_by_role("button", name="Show more")).to_have_count(0)

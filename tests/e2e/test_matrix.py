@@ -411,8 +411,8 @@ def test_a_matrix_is_compared_and_removed_by_its_name_and_its_runs_stay_where_th
     assert "base  runs/vary/model=a,prompt=p1 " in compared
     assert "correct  1.000    0  -1.000" in compared
     (home / "notes.txt").touch()
-    assert "nobody to ask" in run(tmp_path, "vary", command="rm").stderr
+    assert "no terminal to ask" in run(tmp_path, "vary", command="rm").stderr
     removed = run(tmp_path, "vary", "--yes", command="rm")
     assert removed.returncode == 0
-    assert "left in place, not made by Limpet: notes.txt" in removed.stderr
+    assert "kept, not made by Limpet: notes.txt" in removed.stderr
     assert [path.name for path in home.iterdir()] == ["notes.txt"]

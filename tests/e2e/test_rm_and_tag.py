@@ -49,7 +49,7 @@ def test_rm_removes_a_run_and_nothing_beside_it(folder):
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_on_a_terminal_it_asks_and_no_is_the_default(folder, columns):
     terminal = Terminal([*COMMAND, "rm", "trial"], cwd=folder, columns=columns)
-    terminal.wait_for(r"remove runs/trial \([\d.]+ kB\) for ever\? \[y/N\]")
+    terminal.wait_for(r"remove runs/trial \([\d.]+ kB\) permanently\? \[y/N\]")
     terminal.press("\n")
     assert terminal.wait() == 2
     assert (folder / "runs/trial/run.json").is_file()

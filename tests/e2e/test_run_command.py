@@ -173,9 +173,9 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
         done.stderr
     )
     assert (
-        "hint: --redo runs the workflow again: 101 calls of workflow, up to 101 of correct; "
-        "--keep keeps the existing answers: no calls; "
-        "--set name=NEW keeps both, in two runs that limpet compare compares\n"
+        "hint: --redo runs the workflow again: 101 calls of workflow, up to 101 of correct\n"
+        "      --keep keeps the existing answers: no calls\n"
+        "      --set name=NEW keeps both, as two runs that limpet compare compares\n"
     ) in done.stderr
     assert len(calls(tmp_path)) == 101
     kept = run(tmp_path, "--keep")

@@ -283,7 +283,7 @@ def test_a_change_of_many_answers_is_a_question_with_the_plan_and_what_they_took
         screen.wait_for(r"redo, keep or stop\?")
         assert "the workflow changed since the answers of 101 of 103 items were made" in screen.said
         assert "redo runs the workflow again: 101 calls of workflow" in screen.said
-        assert "or stop, and run it with another name: --set name=NEW keeps both" in screen.said
+        assert "stop runs nothing; --set name=NEW keeps both" in screen.said
         assert re.search(r"the existing results took [\d.]+ s of calls", screen.said)
         screen.press(answer + "\r")
         assert screen.wait() == code

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.json_values import decode, encode
-from limpet.report.export import Rows, as_csv, as_jsonl, write_parquet
+from limpet.report.export import ExportRows, as_csv, as_jsonl, write_parquet
 from limpet.run.results.item_record import ItemRecord
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -33,7 +33,7 @@ def rows_of(table):
         ItemRecord(f"q{n}", 0, None, None, output, row=row, scores={"good": {"score": 0.5}})
         for n, (output, row) in enumerate(table)
     ]
-    return Rows(SimpleNamespace(evaluators=("good",), items=lambda: iter(items)))
+    return ExportRows(SimpleNamespace(evaluators=("good",), items=lambda: iter(items)))
 
 
 def is_same(value, other):

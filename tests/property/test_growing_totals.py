@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import limpet
 from limpet.run.reading import RunReader
-from limpet.run.reading.heads import Heads
+from limpet.run.reading.run_table import RunTable
 from limpet.run.results.summary import Numbers
 
 FILES = ("workflow_output.jsonl", "good_output.jsonl", "parts_output.jsonl", "failures.jsonl")
@@ -143,8 +143,8 @@ def read_one_by_one(run):
         return numbers.summary()
 
 
-def heads_of(heads):
-    table = heads.table
+def columns_of(run_table):
+    table = run_table.table
     columns = {"answered": table.answered, "failed": table.failed, "seconds": table.seconds}
     columns |= {"costs": table.costs, **table.scores, **table.failed_scores}
     labels = {
@@ -154,7 +154,7 @@ def heads_of(heads):
     return [*table.ids], {str(name): column.tolist() for name, column in columns.items()}, labels
 
 
-def assert_reads_the_same(copy, bare, heads=None, indexes="*.idx"):
+def assert_reads_the_same(copy, bare, run_table=None, indexes="*.idx"):
     """Assert that a reader says what one without an index says, and what the items add up to.
 
     Without `items.jsonl`, an index knows of an item whose only line is damaged: then it stays.
@@ -167,14 +167,14 @@ def assert_reads_the_same(copy, bare, heads=None, indexes="*.idx"):
     with RunReader(copy) as reader, RunReader(bare) as other:
         assert reader.numbers().summary() == expected
         assert other.numbers().summary() == expected
-        first, fresh = Heads(reader), Heads(other)
+        first, fresh = RunTable(reader), RunTable(other)
         first.refresh()
         fresh.refresh()
-        np.testing.assert_equal(heads_of(first), heads_of(fresh))
-        if heads is not None:
-            heads.refresh()
-            np.testing.assert_equal(heads_of(heads), heads_of(fresh))
-            assert heads._numbers.summary() == expected
+        np.testing.assert_equal(columns_of(first), columns_of(fresh))
+        if run_table is not None:
+            run_table.refresh()
+            np.testing.assert_equal(columns_of(run_table), columns_of(fresh))
+            assert run_table._numbers.summary() == expected
 
 
 share = st.floats(0, 1)
@@ -205,12 +205,12 @@ def test_whatever_happened_since_is_read_as_if_it_were_read_first(
     so_far = steps[0]
     grow(run, copy, so_far)
     with RunReader(copy) as watching:
-        heads = Heads(watching)
-        heads.refresh()
+        run_table = RunTable(watching)
+        run_table.refresh()
         for more in steps[1:]:
             so_far = tuple(map(max, so_far, more))  # a run only grows
             grow(run, copy, so_far)
-            assert_reads_the_same(copy, bare, heads)
+            assert_reads_the_same(copy, bare, run_table)
     indexes = "*.idx"
     for name, how, at in damages:
         damage(copy / name, how, at)
@@ -231,10 +231,10 @@ def test_a_page_that_looks_on_while_a_line_is_torn_and_written_over_shows_what_c
     shutil.copytree(run, copy)
     grow(run, copy, so_far)
     with RunReader(copy) as watching:
-        heads = Heads(watching)
-        heads.refresh()
+        run_table = RunTable(watching)
+        run_table.refresh()
         damage(copy / name, how, at)
-        assert_reads_the_same(copy, copy.parent / "bare", heads)
+        assert_reads_the_same(copy, copy.parent / "bare", run_table)
         if how in ("torn", "bad line"):  # it is cut off, and others are written in its place
             grow(run, copy, tuple(map(max, so_far, (0.9, 0.9, 0.9, 0.9))))
-            assert_reads_the_same(copy, copy.parent / "bare", heads)
+            assert_reads_the_same(copy, copy.parent / "bare", run_table)

@@ -14,15 +14,15 @@ from limpet.text import count, one_line
 
 
 def sample(run: str | None, *, n: int, output: Path, seed: int | None, force: bool) -> int:
-    """Draw answers, and write them to a file."""
+    """Draw answers and write them to a file."""
     with open_run(run) as reader:
         drawn = draw_sample(reader, n, output, seed=seed, force=force)
         where = one_line(str(reader.path))
     shown = one_line(str(output))
-    before = f", beside {drawn.before:,} that were drawn before" if drawn.before else ""
+    before = f", besides {drawn.before:,} drawn before" if drawn.before else ""
     say(f"wrote {shown}: {drawn.drawn:,} of {count(drawn.of, 'answer')}{before}, seed {drawn.seed}")
     if drawn.drawn < n:
-        say(f"there are no more to draw: {drawn.drawn:,} instead of {n:,}", "yellow")
+        say(f"no more to draw: {drawn.drawn:,} instead of {n:,}", "yellow")
     if drawn.cut:
         say(f"{count(drawn.cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
     say("fill in the column label, from the top: the rows are in random order")

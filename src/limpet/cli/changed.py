@@ -13,7 +13,7 @@ from limpet.run.planning.changes import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.run_file import OnChange
 
-_IN_ITS_OWN_RUN = "--set name=NEW keeps both, in two runs that limpet compare compares"
+_TWO_RUNS = "--set name=NEW keeps both, as two runs that limpet compare compares"
 
 
 def changes(plan: Plan, file: Path) -> Iterator[str]:
@@ -52,25 +52,25 @@ def question_about(
     lines += [f"the existing results took {changed.took}"] if changed.took else []
     lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
     choices = _choices("--redo", redone, "--keep", kept)
-    hint = f"{choices}; {_IN_ITS_OWN_RUN}" if is_named else choices
-    return LimpetError("\n".join(lines), hint=hint)
+    choices += [_TWO_RUNS] if is_named else []
+    return LimpetError("\n".join(lines), hint="\n      ".join(choices))
 
 
-def _choices(redo: str, redone: Plan | None, keep: str, kept: Plan | None) -> str:
-    """Return what the choices do, and what they cost, if that is known."""
-    redo, keep = f"{redo} runs the workflow again", f"{keep} keeps the existing answers"
-    if redone is not None and kept is not None:
-        redo, keep = f"{redo}: {redone.cost}", f"{keep}: {kept.cost}"
-    return f"{redo}; {keep}"
+def _choices(redo: str, redone: Plan | None, keep: str, kept: Plan | None) -> list[str]:
+    """Return what each choice does and, if known, what it costs."""
+    choices = [f"{redo} runs the workflow again", f"{keep} keeps the existing answers"]
+    if redone is None or kept is None:
+        return choices
+    return [f"{choices[0]}: {redone.cost}", f"{choices[1]}: {kept.cost}"]
 
 
 def can_ask() -> bool:
-    """Return whether there is a person to ask."""
+    """Return whether a person can be asked."""
     return stderr_console().is_terminal and sys.stdin is not None and sys.stdin.isatty()
 
 
 class ChoseToStopError(LimpetError):
-    """The user chose to stop, which is meant for all variants of a matrix."""
+    """The user chose to stop: no other variant of a matrix runs either."""
 
 
 def answer_to(
@@ -78,16 +78,16 @@ def answer_to(
 ) -> OnChange:
     """Ask what to do about a changed workflow.
 
-    An answer decides only about the answers of earlier versions, so it may cost less than --redo.
+    Unlike --redo, it redoes only the answers of earlier versions, so it may cost less.
 
     Raises:
         ChoseToStopError: The user chose to stop.
     """
     for line in str(question).splitlines():
         say(line, "yellow", wrap=not line.startswith(" "))  # code that changed is indented
-    say(_choices("redo", changed.plan, "keep", kept))
-    if is_named:
-        say(f"or stop, and run it with another name: {_IN_ITS_OWN_RUN}")
+    for choice in _choices("redo", changed.plan, "keep", kept):
+        say(choice)
+    say("stop runs nothing" + (f"; {_TWO_RUNS}" if is_named else ""))
     choices = click.Choice(["redo", "keep", "stop"])
     answer: str = click.prompt(
         "redo, keep or stop?", "stop", type=choices, prompt_suffix=" ", show_choices=False, err=True

@@ -20,7 +20,7 @@ from limpet.cli.error_exit import ReaderGoneError
 from limpet.integrations.kinds import KINDS
 from limpet.text import did_you_mean
 
-# Commands that people try, and what does it instead.
+# Commands that people try, and the ones that exist.
 _INSTEAD = {
     "plan": "limpet run --plan",
     "redo": "limpet run --redo",
@@ -28,7 +28,7 @@ _INSTEAD = {
     "resume": "limpet run",
     "diff": "limpet why",
 }
-_NEVER_MEANT = {"rm"}  # `limpet rum` meant `run`: what deletes is never suggested
+_NEVER_MEANT = {"rm"}  # `limpet rum` means `run`: never suggest a command that deletes
 
 
 class _Commands(click.Group):
@@ -67,7 +67,7 @@ def cli(ctx: click.Context) -> None:
 
 
 class _TakesFile(click.Command):
-    """A command that takes a configuration: the help lists the flags of each kind apart."""
+    """A command that takes a configuration: the help lists the flags of each kind separately."""
 
     def __init__(self, *args: Any, **how: Any) -> None:
         super().__init__(*args, **how)
@@ -121,12 +121,12 @@ _SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
 _ENV_FILE = click.option("--env-file", type=click.Path(path_type=Path), metavar="FILE",
                          help="Set the variables in this file that are not set yet.")
 _NO_EVALUATORS = click.option("--no-evaluators", is_flag=True,
-                              help="Do not score: leave out the evaluators of the file.")
+                              help="Do not score: skip the file's evaluators.")
 _COUNT = at_least(1)
 _MARGINS = click.option("--fail-if-worse", "margins", multiple=True, metavar="NAME=MARGIN",
-                        help="Exit with 1 if a score is worse by more; may be repeated.")
+                        help="Exit with 1 if a score is worse by more than this; may be repeated.")
 _INCONCLUSIVE = click.option("--inconclusive", type=click.Choice(["pass", "fail"]),
-                             help="What to do if a gate is not decided.  [default: exit with 4]")
+                             help="What to do if a gate is inconclusive.  [default: exit with 4]")
 _PATH = click.Path(path_type=Path)
 _OTHER_FORMS = [kind.FORM for kind in KINDS]
 
@@ -263,20 +263,20 @@ def _show(**given: Any) -> int:
 @_MARGINS
 @_INCONCLUSIVE
 @click.option("--these-questions", is_flag=True,
-              help="Conclude about these very questions, not about questions like these.")
+              help="Conclude about these very questions, not about similar ones.")
 @click.option("--allow", multiple=True, metavar="WHAT",
-              help="Compare although these differ: rows, evaluators, trials.")
+              help="Compare even if these differ: rows, evaluators, trials.")
 @click.option("--flips", type=at_least(0), default=5, show_default=True, metavar="N",
               help="Show the N items of each score that changed most.")
 @_JSON
-@click.option("--markdown", type=_PATH, metavar="FILE", help="Write it for a pull request.")
+@click.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown for a pull request.")
 @click.option("--junit", type=_PATH, metavar="FILE", help="Write a test case for each gate.")
 def _compare(**given: Any) -> int:
     """Compare runs with a base, item by item.
 
-    BASE and NEW are runs; of several, each is compared with BASE. Alone, BASE may be a matrix,
-    whose runs are compared with its first. Nothing runs. With --fail-if-worse, exits with 1 if NEW
-    is worse, and with 4 if the items do not decide it.
+    Each NEW run is compared with BASE. BASE alone may be a matrix: its runs are compared with the
+    first. Nothing runs. With --fail-if-worse, exits with 1 if NEW is worse, and with 4 if that is
+    inconclusive.
     """
     return _call("compare", given)
 
@@ -315,14 +315,14 @@ def _list(**given: Any) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="The port. Default: any that is free.")
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST[:PORT]",
-              help="Also answer to this name, for a forwarded port; may be repeated.")
-@click.option("--person", default="", metavar="NAME", help="Who labels, where several people do.")
-@click.option("--read-only", is_flag=True, help="Take no labels, and hide no scores.")
+              help="Also accept this host name, for a forwarded port; may be repeated.")
+@click.option("--person", default="", metavar="NAME", help="Your name, if several people label.")
+@click.option("--read-only", is_flag=True, help="Accept no labels, and hide no scores.")
 def _view(**given: Any) -> int:
     """Look at runs in the browser, while they run and after, and label answers.
 
-    It shows the runs in DIR (default: ./runs), or one run, on this machine alone, and prints the
-    address with its token. It writes nothing but labels.jsonl. Ctrl-C ends it.
+    It shows the runs in DIR (default: ./runs), or one run, on this machine only, and prints the
+    address with its token. It writes only labels.jsonl. Ctrl-C ends it.
     """
     return _call("view", given)
 
@@ -333,16 +333,17 @@ def _view(**given: Any) -> int:
               help="Compare it with this run.")
 @click.option("-o", "--output", type=_PATH, metavar="FILE",
               help="The .html file to write.  [default: report.html]")
-@click.option("--markdown", type=_PATH, metavar="FILE", help="Write it for a pull request.")
+@click.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown for a pull request.")
 @click.option("--max-size", type=_COUNT, default=20, show_default=True, metavar="MB",
-              help="Leave out texts of a larger file.")
+              help="Leave out texts to stay below this size.")
 def _report(**given: Any) -> int:
     """Write a run as one HTML file, to mail or to keep.
 
-    It opens from disk in any browser and asks nobody for anything: scores, charts, failures, and
-    every item with its texts. If there is no room for all texts, those of failures, changes and the
-    lowest scores come first, and it says what is left out. With --markdown alone, only that is
-    written. Default RUN: the run in this directory, or else the latest in ./runs.
+    It opens from disk in any browser, without a network: scores, charts, failures, and every item
+    with its texts. If not all texts fit, those of failures, changes and the lowest scores come
+    first, and the file says what is left out. With --markdown alone, only that is written.
+
+    Default RUN: the run in this directory, or else the latest in ./runs.
     """
     return _call("view", given, "report")
 
@@ -372,13 +373,15 @@ def _export(**given: Any) -> int:
 @click.option("-o", "--output", type=_PATH, required=True, metavar="FILE",
               help="The .csv or .xlsx file to write.")
 @click.option("--seed", type=at_least(0), metavar="N",
-              help="Draw the same from the same answers.  [default: a new one]")
+              help="The seed, to repeat a draw.  [default: random]")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def _sample(**given: Any) -> int:
     """Draw answers at random for people to label.
 
-    FILE has an empty column label and not the judge's verdict. The run remembers the draw, so that
-    limpet calibrate can correct a judge's mean by the labels. Default RUN: the run in this
+    FILE has an empty column label, and does not show the judge's verdict. The run remembers the
+    draw, so that limpet calibrate can correct a judge's mean by the labels.
+
+    Default RUN: the run in this
     directory, or else the latest in ./runs.
     """
     return _call("calibrate", given, "sample")
@@ -395,7 +398,7 @@ def _calibrate(**given: Any) -> int:
     """Compare a judge with people's labels.
 
     Shows how often they agree, Cohen's kappa, where they disagree and, for answers that limpet
-    sample drew, the judge's mean as the labels correct it. A label is one of the judge's labels or
+    sample drew, the judge's mean corrected by the labels. A label is one of the judge's labels or
     a number in the score's range. EVALUATOR is NAME.PART for one of several scores. The labels are
     kept in the run until the evaluator changes, and its summary shows the corrected mean.
     """
@@ -420,9 +423,9 @@ def _verify(**given: Any) -> int:
 def _repair(**given: Any) -> int:
     """Repair the files of a run, keeping a backup.
 
-    A torn last line is cut off, a missing line end is restored, and the indexes are rebuilt. Bad
-    lines of a column stay in place: they are ignored, and the next run does their cells again. No
-    valid record is changed. A copy of each changed file is kept in the run's torn/ directory.
+    A torn last line is removed, a missing line end is restored, and the indexes are rebuilt. Bad
+    lines of a column stay: they are ignored, and the next run redoes their cells. No valid record
+    is changed. A copy of each changed file is kept in the run's torn/ directory.
     """
     return _call("verify", given, "repair_run")
 
@@ -430,7 +433,7 @@ def _repair(**given: Any) -> int:
 @cli.command("tag")
 @click.argument("name", required=False)
 @_RUN
-@click.option("--remove", is_flag=True, help="Take the tag away.")
+@click.option("--remove", is_flag=True, help="Remove the tag.")
 def _tag(**given: Any) -> int:
     """Tag a run, to find it with limpet list --tag.
 
@@ -442,12 +445,11 @@ def _tag(**given: Any) -> int:
 
 @cli.command("rm")
 @click.argument("run", shell_complete=_complete_run)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def _rm(**given: Any) -> int:
     """Remove a run, or a matrix with all its runs.
 
-    It asks first, and refuses a run that is running. Files in its directory that Limpet did not
-    make stay there.
+    It asks first, and refuses a run that is running. Files that Limpet did not make are kept.
     """
     return _call("rm", given)
 

@@ -52,7 +52,7 @@ def command(
     gates = read_margins(margins)
     for option, value in (("--inconclusive", inconclusive), ("--junit", junit)):
         if value and not gates:
-            raise click.UsageError(f"{option} is about gates: give --fail-if-worse NAME=MARGIN")
+            raise click.UsageError(f"{option} needs a gate: give --fail-if-worse NAME=MARGIN")
     options = CompareOptions(
         evaluator, group, field, ",".join(allow), these_questions, gates, flips
     )
@@ -71,12 +71,14 @@ def command(
 
 
 def _variants(base: str) -> list[str]:
-    """Return the variants of a matrix that have begun, in its order."""
+    """Return the variants of a matrix that have begun, in order."""
     found: list[str] = []
     if is_matrix(directory := choose_run(base)):
         found = [str(variant.path) for variant in variants_in(directory) if variant.has_begun]
-    if len(found) < 2:  # noqa: PLR2004 - a base, and one to compare with it
-        raise click.UsageError("Missing argument 'NEW...': only a matrix with two runs needs none")
+    if len(found) < 2:  # noqa: PLR2004 - a base and another
+        raise click.UsageError(
+            "Missing argument 'NEW...': only a matrix of two or more runs needs none"
+        )
     return found
 
 
@@ -102,7 +104,7 @@ def code_of(comparison: Comparison, inconclusive: str | None) -> int:
     return FAILED if comparison.verdict == "worse" else DONE
 
 
-# ---- `limpet run --against BASE`: is the run better than another, when it has ended? ------------
+# ---- `limpet run --against BASE`: is a run that has ended better than the base? ------------
 
 
 class Against(NamedTuple):
@@ -111,7 +113,7 @@ class Against(NamedTuple):
     Attributes:
         base: The other run.
         margins: The gates.
-        inconclusive: What to do if a gate is not decided.
+        inconclusive: What to do if a gate is inconclusive.
     """
 
     base: Path
@@ -119,7 +121,7 @@ class Against(NamedTuple):
     inconclusive: str | None
 
     def check(self, run: Path, evaluators: Collection[str]) -> None:
-        """Check what can be checked before anything runs."""
+        """Check the flags before anything runs."""
         if run.exists() and self.base.exists() and run.samefile(self.base):
             raise click.UsageError(f"--against {one_line(str(self.base))}: this is the run itself")
         for name in self.margins:
@@ -134,7 +136,7 @@ class Compared(NamedTuple):
     Attributes:
         code: The exit code.
         comparison: What was found; None: they cannot be compared.
-        error: Why not.
+        error: Why they cannot; None: they can.
     """
 
     code: int
@@ -143,18 +145,18 @@ class Compared(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Which gates do not pass; empty: all do, or there is an error."""
+        """The gates that fail; empty: none, or there is an error."""
         gates = () if self.comparison is None else self.comparison.gates
         return "; ".join(gate_words(gate) for gate in gates if gate.verdict != "not worse")
 
     def data(self) -> dict[str, Any]:
-        """Return the same as JSON data."""
+        """Return it as JSON data."""
         if self.comparison is not None:
             return comparison_data(self.comparison)
         return {"error": str(self.error)}
 
     def say(self, *, talks: bool) -> None:
-        """Print what was found, if the view talks, or why they cannot be compared."""
+        """Print the comparison, if the view talks, or why there is none."""
         if self.comparison is not None and talks:
             put("", *comparison_lines(self.comparison))
         if self.error is not None:
@@ -172,7 +174,7 @@ def read_against(
             raise click.UsageError(f"{option} needs a run to compare with: --against BASE")
         return None
     if inconclusive and not gates:
-        raise click.UsageError("--inconclusive is about gates: give --fail-if-worse NAME=MARGIN")
+        raise click.UsageError("--inconclusive needs a gate: give --fail-if-worse NAME=MARGIN")
     with find_to_compare(base) as reader:
         return Against(reader.path, gates, inconclusive)
 

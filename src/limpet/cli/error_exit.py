@@ -25,7 +25,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EBADF)
 
 
 class ReaderGoneError(Exception):
-    """The reader of our output is gone. Not an OSError: click would exit with 1 at once."""
+    """The reader of our output is gone. Not an OSError, on which click exits with 1 at once."""
 
 
 def report_error(error: BaseException) -> int:
@@ -55,7 +55,7 @@ def _say_what_happened(error: BaseException) -> tuple[int, str | None, str | Non
         case click.ClickException():
             code, message = error.exit_code, error.format_message()
         case BrokenPipeError() | ReaderGoneError():
-            # The reader has closed the pipe, as `head` does. Nothing is wrong.
+            # The reader has closed the pipe, as `head` does: no error.
             _drop_stdout()
             return 128 + signal.SIGPIPE, None, None
         case LimpetError():
@@ -76,7 +76,7 @@ def _say_what_happened(error: BaseException) -> tuple[int, str | None, str | Non
 
 
 def _about_disk(error: OSError) -> tuple[str, str | None]:
-    """Return the message and the hint for a disk or an output that fails."""
+    """Return the message and the hint for a failing disk or output."""
     if error.filename is None:  # perhaps of the output
         _drop_stdout()
     if error.errno != errno.EIO:
@@ -124,7 +124,7 @@ def _say_users_traceback(error: BaseException) -> None:
 
 
 def named_number(text: str) -> tuple[str, float]:
-    """Return the parts of NAME=NUMBER: an empty name or NaN stands for what it lacks."""
+    """Return the parts of NAME=NUMBER: an empty name or NaN for a missing part."""
     name, _, number = text.rpartition("=")
     try:
         return name, float(number)
@@ -149,7 +149,7 @@ def _masked(text: str) -> str:
 
 
 def _drop_stdout() -> None:
-    """Discard what is still buffered: writing it would only fail again."""
+    """Discard the buffer: writing it would only fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -165,7 +165,7 @@ def say_error(message: str, hint: str | None) -> None:
 
 
 def _wrapped(text: str, begins_at: int) -> str:
-    """Return a message broken between words on a terminal; a command stays whole, to be copied."""
+    """Return a message wrapped for the terminal; a command stays on one line, to be copied."""
     if not sys.stderr.isatty() or "limpet run " in text:
         return text
     width = shutil.get_terminal_size().columns - 1

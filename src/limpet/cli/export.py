@@ -11,7 +11,7 @@ from limpet.errors import LimpetError
 from limpet.integrations.kinds import KINDS, Kind
 from limpet.journal.files import replace_file
 from limpet.report.export import (
-    Rows,
+    ExportRows,
     VariantRows,
     as_csv,
     as_jsonl,
@@ -55,19 +55,21 @@ def command(
         _export(lambda: VariantRows(variants, by_item=by_item), form, output, force=force)
     else:
         with open_run(run) as reader:
-            _export(lambda: Rows(reader, by_item=by_item), form, output, force=force)
+            _export(lambda: ExportRows(reader, by_item=by_item), form, output, force=force)
     return DONE
 
 
 def _form_of(output: Path | None) -> str:
-    """Return the format that a file's name means."""
+    """Return the format for a file's name."""
     form = "" if output is None else output.suffix[1:].lower()
     if form not in _FORMS:
         raise click.UsageError(f"--to is missing: one of {', '.join((*_FORMS, *_KINDS))}")
     return form
 
 
-def _export(make_rows: Callable[[], Rows], form: str, output: Path | None, *, force: bool) -> None:
+def _export(
+    make_rows: Callable[[], ExportRows], form: str, output: Path | None, *, force: bool
+) -> None:
     if output is None:
         to_terminal = sys.stdout.isatty()
         for line in _LINES[form](make_rows()):
@@ -90,7 +92,7 @@ def _write(output: Path, write: Callable[[], None]) -> None:
 
 
 def _for_terminal(form: str, encoded: bytes) -> bytes:
-    """Return a line without control characters: a model may have written it."""
+    """Return a line without control characters, which a model may have written."""
     line = encoded.decode("utf-8", "replace")
     if form == "jsonl":  # escaping keeps it the same JSON
         return f"{escaped(line[:-1])}\n".encode()
@@ -98,7 +100,7 @@ def _for_terminal(form: str, encoded: bytes) -> bytes:
 
 
 def _check_directory(kind: Kind, reader: RunReader, output: Path, *, force: bool) -> None:
-    """Raise before writing if files would be lost or the target cannot work."""
+    """Raise before writing if files would be lost or the target is unusable."""
     shown = one_line(str(output))
     if output.exists() and not output.is_dir():
         raise LimpetError(f"{shown}: is a file", hint=f"--to {kind.FORM} writes a directory")
@@ -116,7 +118,7 @@ def _check_existing(output: Path, existing: Sequence[str], *, force: bool) -> No
         )
 
 
-def _write_table(rows: Rows, form: str, output: Path) -> None:
+def _write_table(rows: ExportRows, form: str, output: Path) -> None:
     if form == "parquet":
         write_parquet(rows, output)
     elif form == "xlsx":

@@ -1,4 +1,4 @@
-"""Which file and flags is a run made from?
+"""Which file and flags made a run?
 
 `limpet run` records them in `run.json`, so that `limpet why` can load the same configuration again.
 Headers and other secrets do not affect identity and are left out.
@@ -23,11 +23,11 @@ _RECORDED = ("no_evaluators", *(name for kind in KINDS for name in kind.RECORDED
 
 
 class MadeBy(NamedTuple):
-    """What a run is made from.
+    """The file and flags of a run.
 
     Attributes:
         file: An eval.yml, or a configuration of another kind.
-        given: The flags of other kinds of configurations; None is not given.
+        given: The flags of other kinds of configurations; None: not given.
         trials: How many times each item runs; None if the file says so.
         settings: The values of `--set`.
         variant: The variant, if the file has a matrix.
@@ -105,7 +105,7 @@ class MadeBy(NamedTuple):
 
 
 def recorded(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
-    """Return what `run.json` says a run was made from; None if a script made it."""
+    """Return the file and flags recorded in `run.json`; None if a script made the run."""
     if record is None or not isinstance(record.get("file"), str):
         return None
     given = {name: record[name] for name in _RECORDED if name in record}

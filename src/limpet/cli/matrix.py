@@ -1,7 +1,7 @@
-"""How are the variants of a matrix run, one after the other, and what is said of them all?
+"""How do the variants of a matrix run, one after another, and how are their ends reported?
 
-Each is a run of its own: resumable by itself, with its own exit code. The matrix adds a directory
-around them, a table at the end, and the worst of the exit codes.
+Each variant is a separate run, resumable by itself, with its own exit code. The matrix adds a
+directory around them, a table at the end, and the worst of the exit codes.
 """
 
 import json
@@ -41,9 +41,9 @@ from limpet.text import one_line, text_of
 
 # ---- How does each variant of a matrix run in a process of its own? -----------------------------
 #
-# Variants must not share what the user's code keeps in memory: a prompt that the first variant
-# reads into a global would answer for the second one. So each runs in a fork of this process, in
-# which the code is imported and nothing has been called yet.
+# Variants must not share what the user's code keeps in memory: the second would answer with a
+# prompt that the first has read into a global. So each runs in a fork of this process, in which
+# the code is imported and nothing has been called yet.
 #
 # The child has the terminal: Ctrl-C reaches it directly. Signals sent to this process alone are
 # passed on. If this process is killed, the child stops as after SIGTERM.
@@ -53,11 +53,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ChildKilledError(Exception):
-    """The process ended before it could report; its exit code is the argument."""
+    """The process ended without a report; the argument is its exit code."""
 
 
 def in_own_process(function: Callable[[], T]) -> T:
-    """Return what a function returns in a forked child; it must be picklable.
+    """Call a function in a forked child, and return its result, which must be picklable.
 
     Raises:
         ChildKilledError: A signal ended the child.
@@ -82,7 +82,7 @@ def in_own_process(function: Callable[[], T]) -> T:
 
 
 def _forked(function: Callable[[], object], report: int, held: int, lifeline: int) -> int:
-    """Return the process id of a child that writes what a function returns to a file."""
+    """Fork a child that writes a function's result to a file; return its process id."""
     pid = os.fork()
     if pid:
         return pid
@@ -133,7 +133,7 @@ def _has_terminal() -> bool:
     return False
 
 
-# ---- How are the variants of a matrix run, one after the other, and what is said of them all?
+# ---- How do the variants of a matrix run, and how are their ends reported? ----------------------
 
 RunVariant = Callable[[Callable[[], View], Path], tuple[Ended, View]]
 NewView = Callable[[Variant], View]
@@ -151,12 +151,12 @@ class VariantEvents(EventView):
 
 
 class VariantEnded(NamedTuple):
-    """How a variant ended; all but the variant is empty if it was not reached.
+    """How a variant ended; if it was not reached, all else is empty.
 
     Attributes:
         variant: The variant.
         code: Its exit code.
-        stops_all: The exit code if it keeps the variants after it from running; 0: it does not.
+        stops_all: The exit code if the variants after it must not run; 0: they may.
         run: Its directory.
         summary: Its results; None if it was refused.
         next: What to do next.
@@ -173,7 +173,7 @@ class VariantEnded(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Say how it ended, if not well."""
+        """How it ended, if not well."""
         if self.code is None:
             return "not run"
         if self.code >= STOPPED:
@@ -199,7 +199,7 @@ def named_as_on_disk(matrix: Matrix, directory: Path) -> Matrix:
     """Return the matrix with each variant named as its run, if it has one in the directory."""
     there: dict[str, Mapping[str, Any]] = {}
     for path in runs_in(directory):
-        with suppress(JournalError):  # a damaged run.json is said when the run is opened
+        with suppress(JournalError):  # a damaged run.json is reported when the run is opened
             made_by = RunFile.load(layout_at(path)).made_by or {}
             values = made_by.get("variant")
             if isinstance(values, dict) and MASK not in str(values):
@@ -207,7 +207,7 @@ def named_as_on_disk(matrix: Matrix, directory: Path) -> Matrix:
     return matrix.named(there)
 
 
-def note_variants(directory: Path, matrix: Matrix) -> None:
+def write_variants(directory: Path, matrix: Matrix) -> None:
     """Write which variants there are, for `limpet status` and `limpet list`."""
     make_directory(directory)
     variants = [{"name": variant.name, "values": variant.shown} for variant in matrix.variants]
@@ -307,7 +307,7 @@ def _next_steps(
     if code >= STOPPED:
         lines = [f"resume with: {command_to_resume()}"]
         if forces and not_run:
-            # These runs do not know of the redo yet.
+            # These runs have not recorded the redo.
             only = " ".join(f"--only {shlex.quote(name)}" for name in not_run)
             lines.append(f"then redo the rest: {this_command()} {only}")
         return lines

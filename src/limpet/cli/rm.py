@@ -54,7 +54,7 @@ def command(run: str, *, yes: bool) -> int:
             path.rmdir()
     say(f"removed {shown}")
     if others:
-        say(f"left in place, not made by Limpet: {_named(others)}", "yellow")
+        say(f"kept, not made by Limpet: {_named(others)}", "yellow")
     return DONE
 
 
@@ -66,12 +66,12 @@ def _together(every: list[Contents]) -> Contents:
 def _ask(shown: str, found: Contents) -> None:
     if not can_ask():
         raise LimpetError(
-            f"{shown}: was not removed, because there is nobody to ask",
+            f"{shown}: was not removed: there is no terminal to ask for confirmation",
             hint=f"add --yes: its {size(found.bytes)} cannot be restored",
         )
     if found.others:
-        say(f"not made by Limpet, and left in place: {_named(found.others)}", "yellow")
-    question = f"remove {harmless(shown)} ({size(found.bytes)}) for ever?"
+        say(f"not made by Limpet, kept: {_named(found.others)}", "yellow")
+    question = f"remove {harmless(shown)} ({size(found.bytes)}) permanently?"
     if not click.confirm(question, default=False, err=True):
         raise LimpetError(f"{shown}: was not removed")
 
@@ -83,7 +83,7 @@ def _named(paths: list[Path]) -> str:
 
 
 def tag(name: str | None, run: str | None, *, remove: bool) -> int:
-    """Give a run a tag, or take it away; without a name, list the tags of all runs."""
+    """Add a tag to a run, or remove it; without a name, list the tags of all runs."""
     if name is None:
         if remove:
             raise click.UsageError("--remove needs the NAME of a tag")

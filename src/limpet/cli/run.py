@@ -22,9 +22,9 @@ from limpet.cli.matrix import (
     VariantEvents,
     check_directory,
     named_as_on_disk,
-    note_variants,
     run_variants,
     say_variants_ended,
+    write_variants,
 )
 from limpet.cli.run_ending import Ended, ending_of, next_steps, say_ended
 from limpet.cli.run_flags import (
@@ -86,7 +86,7 @@ def command(
             first = made_by._replace(variant=matrix.variants[0]).read()
             matrix = named_as_on_disk(matrix, first.run.parent)
         variants = [None] if matrix is None else matrix.chosen(only)
-        # All of them, before any call is made: a mistake in the last one costs nothing.
+        # All of them before the first call: a mistake in the last one costs nothing.
         runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]
         check_directory(runs[0].config.run, is_variant=matrix is not None)
         if only_plan:
@@ -95,7 +95,7 @@ def command(
         elif matrix is None:
             ended, view = _run_or_ask(runs[0], flags, partial(_view, out, flags), here)
         else:
-            note_variants(runs[0].config.run.parent, matrix)
+            write_variants(runs[0].config.run.parent, matrix)
             endings = run_variants(
                 [
                     (variant, partial(_run_or_ask, run, flags))
@@ -148,7 +148,7 @@ def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
 def _run_or_ask(
     run: _Ready, flags: RunFlags, new_view: Callable[[], View], here: Path
 ) -> tuple[Ended, View]:
-    """Run; if the workflow changed, ask what to do about it, then run."""
+    """Run; if the workflow changed, ask what to do first."""
     config, prepared = run.config, run.prepared
     view = new_view()
     try:
@@ -173,7 +173,7 @@ def _check_forced(prepared: Arguments, redo: Redo) -> None:
 
 
 def _prepare(config: Configuration, flags: RunFlags) -> Arguments:
-    """Import what the file names and say what is to be noted, before any call is made."""
+    """Import what the file names and print its remarks, before any call is made."""
     warn = _say_nothing if flags.quiet else _warn
     known = len(config.notes)
     for note in config.notes:
@@ -256,7 +256,7 @@ def _run(
         code, why = ending_of(result, floors)
         if not is_finished:
             code = max(code, FAILED)
-            why = why or "the results are on disk; what runs after them failed: see above"
+            why = why or "the results are on disk, but a later step failed: see above"
         compared = None
         if against is not None and code in (DONE, FAILED):
             module = import_module("limpet.cli.compare")

@@ -1,4 +1,4 @@
-"""How did a run end: with which exit code, why, and what comes next?"""
+"""How did a run end: with which exit code, why, and what to do next?"""
 
 import signal
 import sys
@@ -42,9 +42,9 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:
-    """Return why a mean does not reach its limit; None: it does.
+    """Return why a mean misses its limit; None: it does not.
 
-    What failed counts as worst. Where lower is better, the limit is a ceiling.
+    Failures count as worst. If lower is better, the limit is a ceiling.
     """
     name, part = floor.name
     evaluator = result.summary["evaluators"][name]
@@ -82,7 +82,7 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
     """Return what to do next, a line each; the most useful last."""
     again = command_to_resume()
-    # Run unchanged, the command would send the mask in place of the secret.
+    # Unchanged, the command would send the mask instead of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""
     cancel: list[str] = []
     if any("redo" in step for step in _steps(result)):
@@ -115,10 +115,10 @@ class Ended(NamedTuple):
     Attributes:
         result: Its result.
         code: The exit code.
-        why: Why that is not 0.
+        why: Why the code is not 0.
         seconds: How long it took.
         next: What to do next, a line each.
-        compared: How the comparison with `--against` ended; None: there is none.
+        compared: The comparison with `--against`; None: there is none.
     """
 
     result: EvaluationResult
@@ -130,7 +130,7 @@ class Ended(NamedTuple):
 
 
 def say_ended(ended: Ended, view: View) -> None:
-    """Print the results and what comes next, if the view talks; else only what went wrong."""
+    """Print the results and what to do next, if the view talks; else only what went wrong."""
     if isinstance(view, EventView):  # its last event has it all
         return
     talks, unwritten = isinstance(view, TalkingView), None
@@ -162,12 +162,12 @@ def say_why(ended: Ended, view: View) -> None:
 
 
 def _fail_fast_hint(reason: FailFastError) -> str:
-    """Return the hint of an fail-fast stop, with the flag instead of the option."""
+    """Return the hint of a fail-fast stop, with the flag instead of the option."""
     return str(reason.hint).replace("fail_fast=False", "--no-fail-fast")
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:
-    """Print the summary; return the error if that failed, so that the rest is still printed."""
+    """Print the summary; return the error if that fails, so that the rest is still printed."""
     try:
         put(summary_table(result.summary))
         sys.stdout.flush()

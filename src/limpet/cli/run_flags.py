@@ -1,4 +1,4 @@
-"""What do the flags of `limpet run` ask of each run?"""
+"""What do the flags of `limpet run` set for each run?"""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunFlags(NamedTuple):
-    """What the command line asks of each run."""
+    """The flags that apply to each run."""
 
     against: "Against | None"
     redo_steps: tuple[str, ...]
@@ -36,7 +36,7 @@ class RunFlags(NamedTuple):
 
     @property
     def forces(self) -> bool:
-        """Whether something runs again although it has results."""
+        """Whether something with results runs again."""
         return bool(self.redo_steps or self.redo_items)
 
     def options_for(self, prepared: Arguments) -> RunOptions:
@@ -59,7 +59,7 @@ class RunFlags(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """The limit of a score's mean: the least or, where lower is better, the most."""
+    """The limit of a score's mean: the lowest or, if lower is better, the highest allowed."""
 
     name: ScoreName
     least: float
@@ -113,7 +113,7 @@ def read_against(
 
 
 def check_flags(flags: RunFlags, *, redo: bool) -> None:
-    """Refuse an unknown engine, and flags that do not go together."""
+    """Refuse an unknown engine, and flags that exclude each other."""
     if flags.quiet and flags.as_json:
         raise click.UsageError("--quiet and --json cannot be combined")
     if redo and flags.keep:

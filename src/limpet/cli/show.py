@@ -111,7 +111,7 @@ def _check_combined(options: Sequence[str]) -> None:
 
 
 def _show_matrix(directory: Path, options: Sequence[str], *, as_json: bool) -> None:
-    """Show the variants of a matrix; what is about items needs one of its runs."""
+    """Show the variants of a matrix; options about items need one of its runs."""
     variants = variants_in(directory)
     if options:
         runs = [f", for example {variant.path}" for variant in variants if variant.has_begun]
@@ -181,7 +181,7 @@ def _matching(reader: RunReader, wanted: Filter) -> Iterator[ItemRecord]:
 
 
 def _say_scores(run: Description) -> None:
-    """Print the means of the whole run below its items."""
+    """Print the means of the run below its items."""
     if scores := score_words_of(run):
         put(*wrapped(scores, stdout_console().width, 0))
         put(*map(Text, (*interval_notes(run.scores), *claim_lines(run.scores))))
@@ -212,7 +212,7 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
 
 
 def _labels_known(reader: RunReader, wanted: Filter) -> str:
-    """Return the end of a message: which labels there are, if the wanted one is none of them."""
+    """Return the end of a message: the known labels, if the wanted one is not among them."""
     if wanted.label is None:
         return ""
     scores = reader.summary()["scores"].values()

@@ -1,6 +1,6 @@
 """How are the typed command and its paths shown, to be typed again?
 
-They may end up in a CI log or a shell history. So secrets are masked.
+Secrets are masked: the text may end up in a CI log or a shell history.
 """
 
 import os
@@ -61,14 +61,14 @@ def _shown_command(arguments: Sequence[str]) -> str:
 def without_redo(arguments: Sequence[str]) -> list[str]:
     """Return arguments without the flags that force something to run again.
 
-    `--keep` beside them is left out too: alone, it would cancel what they began.
+    `--keep` beside them is removed, too: alone, it would cancel what they began.
     """
     kept = _without(arguments, _REDO)
     return _without(kept, {"--keep": 0}) if len(kept) < len(arguments) else kept
 
 
 def _without(arguments: Sequence[str], flags: Mapping[str, int]) -> list[str]:
-    """Return arguments without flags that take so many values each."""
+    """Return arguments without some flags, each given with its number of values."""
     left, kept = iter(arguments), []
     for argument in left:
         flag, equals, _ = argument.partition("=")

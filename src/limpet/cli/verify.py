@@ -1,4 +1,4 @@
-"""`limpet verify` and `limpet repair`: are the files of a run sound, and what repairs them?"""
+"""`limpet verify` and `limpet repair`: are the files of a run intact, and how are they repaired?"""
 
 import logging
 import shlex
@@ -18,7 +18,7 @@ from limpet.run.reading import open_run
 from limpet.run.reading.find_run import choose_run, is_matrix, variants_in
 from limpet.text import count, harmless, one_line
 
-# ---- Are the files of a run sound? As a table and as data. --------------------------------------
+# ---- The files of a run and their flaws, as a table and as data. --------------------------------
 
 
 def soundness_table(report: Report) -> Table:
@@ -78,7 +78,7 @@ def command(run: str | None, *, as_json: bool) -> int:
     return max(codes, default=DONE)
 
 
-# ---- `limpet verify`: are the files of a run sound? ---------------------------------------------
+# ---- `limpet verify`: are the files of a run intact? --------------------------------------------
 
 
 def _verify(run: str | None, *, as_json: bool) -> int:
@@ -98,7 +98,7 @@ def _verify(run: str | None, *, as_json: bool) -> int:
         shown = shlex.quote(one_line(str(path)))
         if any(state.bad_lines for state in report.states):
             say("bad lines are ignored, and their cells run again")
-        # Only a column has an index. Repair fixes everything but its bad lines.
+        # Only a column has an index. Repair fixes all but its bad lines.
         if any(state.bad_lines and state.index is not None for state in report.states):
             say("run it again: it sets bad lines aside once their cells are done")
         else:
@@ -127,5 +127,5 @@ def repair_run(run: str, *, as_json: bool) -> int:
         put(*(Text(harmless(line)) for line in messages))
         bad = sum(len(state.bad_lines) for state in report.states)
         if bad:
-            say(f"{count(bad, 'bad line')} left in place; the cells run again")
+            say(f"{count(bad, 'bad line')} kept; the cells run again")
     return DONE

@@ -55,13 +55,13 @@ async def _serve(
     async with serving(directory, **options) as server:
         print(server.address + view, flush=True)  # noqa: T201 - the one line of output
         can = "read the runs" if options["read_only"] else "read the runs and label answers"
-        say(f"Ctrl-C ends it. Who has this address can {can}.")
+        say(f"Ctrl-C ends it. Anyone with this address can {can}.")
         if open_browser:
             await asyncio.to_thread(webbrowser.open, server.address + view)
         await ended.wait()
 
 
-# ---- `limpet report`: a run in one file, for people who have neither the run nor Limpet. --------
+# ---- `limpet report`: a run in one file, for people without the run or Limpet. ------------------
 
 _DEFAULT = Path("report.html")
 
@@ -75,16 +75,16 @@ def report(
     max_size: int,
 ) -> int:
     """Write the report of a run."""
-    place = choose_run(run)
+    run_path = choose_run(run)
     base = None if against is None else choose_run(against)
     if output is not None or markdown is None:
         output = output or _DEFAULT
         with busy(f"writing {one_line(str(output))}"):
-            made = write_report(place, output, base, max_size)
+            made = write_report(run_path, output, base, max_size)
         say(f"wrote {made}")
     if markdown is not None:
-        with busy(f"writing {one_line(str(markdown))}"), open_run(str(place)) as reader:
-            compared = None if base is None else compare_runs([base, place], CompareOptions())
+        with busy(f"writing {one_line(str(markdown))}"), open_run(str(run_path)) as reader:
+            compared = None if base is None else compare_runs([base, run_path], CompareOptions())
             text = run_markdown(reader, compared)
         write_file(markdown, text)
     return DONE

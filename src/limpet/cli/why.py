@@ -21,10 +21,10 @@ def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool
     here = Path.cwd()
     file = None if run is None else Path(run).expanduser()
     if file is not None and file.is_file() and not is_run(file):
-        why, place = _by_file(MadeBy(file, {}), id_)
+        why, run_path = _by_file(MadeBy(file, {}), id_)
     else:
-        why, place = _by_run(run, id_)
-    shown = shown_path(place, here)
+        why, run_path = _by_run(run, id_)
+    shown = shown_path(run_path, here)
     if as_json:
         put_json(why_data(why, shown))
     else:
@@ -34,7 +34,7 @@ def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool
 
 def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
     with open_run(run) as reader:
-        place = reader.layout.single or reader.layout.home
+        run_path = reader.layout.single or reader.layout.home
         made_by = recorded(reader.run_file.made_by, reader.layout.home)
         remark = ""
         if made_by is not None and made_by.file.is_file():
@@ -49,13 +49,13 @@ def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
             remark = f"{shown} no longer exists: its code cannot be inspected"
         why = why_on_disk(reader, id_)
     remarks = (*why.remarks, *((remark,) if remark else ()))
-    return Why(looked=False, steps=why.steps, item=why.item, remarks=remarks), place
+    return Why(looked=False, steps=why.steps, item=why.item, remarks=remarks), run_path
 
 
 def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple[Why, Path]:
     with stdout_for_data(), log_to_stderr(), no_exit():
         config = made_by.read(continue_run=True)
-        place = run or config.run
+        run_path = run or config.run
         prepared = config.prepare()
-        why = why_prepared(replace(prepared, run=place), id_)
-    return why, place
+        why = why_prepared(replace(prepared, run=run_path), id_)
+    return why, run_path

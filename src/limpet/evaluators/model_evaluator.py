@@ -33,7 +33,7 @@ _OURS = ("messages", "schema", "model", "stream")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ModelQuestion:
     """One question to one model.
 
     Attributes:
@@ -249,16 +249,18 @@ class ModelEvaluator(CodeStep, Evaluator):
         questions = self._questions(self._prompt.values_of(scored), scored)
         return [self._identity(question) for question in questions]
 
-    def _questions(self, values: Values, _scored: Scored) -> Sequence[Question]:
+    def _questions(self, values: Values, _scored: Scored) -> Sequence[ModelQuestion]:
         votes = range(1, self._asked.votes + 1)
-        return [Question(model, vote, values) for model in self._asked.models for vote in votes]
+        return [
+            ModelQuestion(model, vote, values) for model in self._asked.models for vote in votes
+        ]
 
     @property
     def _jurors(self) -> list[str]:
         """Whose vote each is, in the order of the questions."""
         return [model.name for model in self._asked.models for _ in range(self._asked.votes)]
 
-    async def _cast(self, asked: Question) -> Ballot:
+    async def _cast(self, asked: ModelQuestion) -> Ballot:
         async def ask() -> Ballot:
             return await ask_for_reply(
                 asked.model,
@@ -271,7 +273,7 @@ class ModelEvaluator(CodeStep, Evaluator):
 
         return await ballot(self._identity(asked), ask)
 
-    def _identity(self, asked: Question) -> list[Any]:
+    def _identity(self, asked: ModelQuestion) -> list[Any]:
         """Return what a reply depends on. The key of the data is drawn anew for each call."""
         if self._digests is None:
             self._digests = self._digests_now()

@@ -14,7 +14,7 @@ from limpet.evaluators.builtin import brief, item_name
 from limpet.evaluators.judge_prompt import Prompt, Values
 from limpet.evaluators.judge_replies import invalid, reason_and
 from limpet.evaluators.judge_votes import TIE, Choices, tally, winners
-from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, Question, asking
+from limpet.evaluators.model_evaluator import Asking, Ballot, ModelEvaluator, ModelQuestion, asking
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.keys import digest
 from limpet.models.protocol import Reply
@@ -179,14 +179,14 @@ class _Pairwise(ModelEvaluator):
             )
         return self._against[scored.item.id]
 
-    def _questions(self, values: Values, scored: Scored) -> list[Question]:
+    def _questions(self, values: Values, scored: Scored) -> list[ModelQuestion]:
         output, other = value_as_text(scored.output), value_as_text(self._other(scored))
         orders = (
             {**values, _FIRST: output, _SECOND: other},
             {**values, _FIRST: other, _SECOND: output},
         )
         return [
-            Question(asked.model, asked.vote, order)
+            ModelQuestion(asked.model, asked.vote, order)
             for asked in super()._questions(values, scored)
             for order in orders
         ]

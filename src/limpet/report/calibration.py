@@ -73,18 +73,18 @@ def _means(name: str, corrected: Corrected) -> Iterator[str]:
 
 def _confusion(agreement: Agreement) -> Table:
     people = {word for row in agreement.confusion.values() for word in row}
-    heads = sorted({*people, *agreement.confusion})
-    names = [f"people: {one_line(head)}" for head in heads]
+    titles = sorted({*people, *agreement.confusion})
+    names = [f"people: {one_line(title)}" for title in titles]
     table = plain_table("judge", *names, numbers=names)
     for word, row in agreement.confusion.items():
-        table.add_row(cell(one_line(word)), *(f"{row.get(head, 0):,}" for head in heads))
+        table.add_row(cell(one_line(word)), *(f"{row.get(title, 0):,}" for title in titles))
     return table
 
 
 def _disagreements(found: Sequence[Disagreement]) -> Table:
     trials = any(each.trial for each in found)
-    heads = ["id", *(["trial"] if trials else []), "judge", "people", "input", "output", "reason"]
-    table = plain_table(*heads, fixed=["id"], numbers=["trial"] if trials else [])
+    titles = ["id", *(["trial"] if trials else []), "judge", "people", "input", "output", "reason"]
+    table = plain_table(*titles, fixed=["id"], numbers=["trial"] if trials else [])
     for each in found:
         cells = {
             "id": one_line(each.id),
@@ -95,5 +95,5 @@ def _disagreements(found: Sequence[Disagreement]) -> Table:
             "output": shown(each.output),
             "reason": one_line(each.reason),
         }
-        table.add_row(*(cell(cells[head]) for head in heads))
+        table.add_row(*(cell(cells[title]) for title in titles))
     return table

@@ -22,9 +22,9 @@ from limpet.run.comparing.results import (
 )
 from limpet.text import count, money, one_line
 
-# ---- How is a comparison said: in numbers and in sentences? -------------------------------------
+# ---- How is a comparison put in numbers and sentences? ------------------------------------------
 #
-# The terminal and the Markdown file say the same.
+# The terminal and the Markdown file share them.
 
 _LARGE = 1_000
 _BEFORE = 12
@@ -88,8 +88,8 @@ def difference_cells(found: Difference, p: float) -> list[str]:
     ]
 
 
-def p_head(comparison: Comparison) -> str:
-    """Return the head of the column with p."""
+def p_title(comparison: Comparison) -> str:
+    """Return the title of the column with p."""
     return "p (Holm)" if is_corrected(comparison) else "p"
 
 
@@ -105,7 +105,7 @@ def is_corrected(comparison: Comparison) -> bool:
 
 
 def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
-    """Yield what stands below the table about a score."""
+    """Yield the lines about a score below the table."""
     name = one_line(name)
     counts = f"{score.better:,} better, {score.same:,} same, {score.worse:,} worse"
     how = [score.method]
@@ -115,19 +115,20 @@ def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
     words = f"{name}: {counts} of {count(score.n, 'item')} ({', '.join(how)})"
     if score.missing and score.bounds is not None:
         alone = interval(score.low, score.high)
-        words += f"; {score.missing:,} missing count as worst and as best, without them {alone}"
+        words += f"; {score.missing:,} missing counted as worst and as best, without them {alone}"
     elif score.missing:
-        words += f"; {score.missing:,} missing are left out: without a range they could be anything"
+        words += f"; {score.missing:,} missing are left out: the score has no range"
     yield words
     if score.verdict == "not known":
         yield f"{name}: {score.why_not_known}"
     elif score.verdict == "no difference seen" and not score.low <= 0 <= score.high:
-        yield f"{name}: unclear because of what is missing, not because of too few items"
+        yield f"{name}: unclear because scores are missing, not because of too few items"
     elif score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
-        seen = f"{name}: could only have seen a difference of {number(score.smallest_seen)} or more"
+        least, items = number(score.smallest_seen), count(score.n, "item")
+        seen = f"{name}: with {items}, only differences of {least} or more are detectable"
         if score.items_to_decide is not None:
             items = count(score.items_to_decide, "item")
-            seen += f"; to see one of {number(abs(score.delta))} takes about {items}"
+            seen += f"; detecting one of {number(abs(score.delta))} takes about {items}"
         yield seen
 
 
@@ -150,7 +151,7 @@ def label_rows(labels: LabelComparison) -> list[list[str]]:
 
 
 def change_lines(labels: LabelComparison, most: int = 10) -> Iterator[str]:
-    """Yield from which label to which, and how often."""
+    """Yield each change of label, with its count."""
     for (before, after), number_ in list(labels.changes.items())[:most]:
         yield f"{number_:,} × {one_line(before)} → {one_line(after)}"
     if more := len(labels.changes) - most:
@@ -158,7 +159,7 @@ def change_lines(labels: LabelComparison, most: int = 10) -> Iterator[str]:
 
 
 def left_out_lines(run: RunComparison) -> Iterator[str]:
-    """Yield what is left out, and what must be known, a sentence each."""
+    """Yield what is left out, and other remarks, a sentence each."""
     yield from map(one_line, (*run.about.notes, *run.notes))
     for one in run.left_out:
         hint = f" (--allow {one.allow} compares them)" if one.allow else ""
@@ -166,7 +167,7 @@ def left_out_lines(run: RunComparison) -> Iterator[str]:
 
 
 def answers(flip: Flip) -> tuple[str, str]:
-    """Return both answers on one line each, from shortly before where they begin to differ."""
+    """Return both answers on one line each, from shortly before their first difference."""
     outputs = (flip.base.output, flip.new.output)
     if None in outputs or outputs[0] == outputs[1]:
         return shown(outputs[0]) or "–", shown(outputs[1]) or "–"
@@ -181,7 +182,7 @@ def answers(flip: Flip) -> tuple[str, str]:
 
 
 def are_news(score: ScoreComparison | LabelComparison) -> bool:
-    """Return whether it matters which items changed: not if all did, like a length."""
+    """Return whether it matters which items changed: not if all did, as with a length."""
     return isinstance(score, LabelComparison) or score.range is not None or score.same > 0
 
 
@@ -214,8 +215,8 @@ def _ends(found: AmountDifference) -> str:
 def _change(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "–"
-    places = 3 if abs(seconds) < 0.1 else 2 if abs(seconds) < 10 else 0  # noqa: PLR2004 - no exponents
-    return f"{round(seconds, places) + 0.0:+.{places}f}"
+    decimals = 3 if abs(seconds) < 0.1 else 2 if abs(seconds) < 10 else 0  # noqa: PLR2004 - no exponents
+    return f"{round(seconds, decimals) + 0.0:+.{decimals}f}"
 
 
 def gate_words(gate: GateResult) -> str:
@@ -227,8 +228,8 @@ def gate_words(gate: GateResult) -> str:
         f"{_bound_words(gate)}; worse would be {side} {number(line, signed=True)}"
     )
     if gate.missing:
-        words += f"; {count(gate.missing, 'pair')} lack a score"
-        words += f": {gate.why}" if gate.why else ", and count as worst and as best"
+        words += f"; {count(gate.missing, 'pair lacks', 'pairs lack')} a score"
+        words += f": {gate.why}" if gate.why else ", counted as worst and as best"
     elif gate.why:
         words += f": {gate.why}"
     if gate.verdict == "inconclusive" and gate.items_to_decide is not None:
@@ -237,9 +238,9 @@ def gate_words(gate: GateResult) -> str:
 
 
 def _bound_words(gate: GateResult) -> str:
-    """Return what is sure of the change: one end if that decides, else both.
+    """Return the bounds of the change: one if it decides, else both.
 
-    Each is sure with 95% confidence on its own, so they are nearer than the ends of the interval.
+    Each holds with 95% confidence on its own, so they are closer than the ends of the interval.
     """
     low, high = number(gate.low, signed=True), number(gate.high, signed=True)
     if gate.verdict == "inconclusive":
@@ -267,9 +268,9 @@ def comparison_lines(comparison: Comparison) -> Iterator[RenderableType]:
         yield from _run_lines(run, comparison)
         yield Text()
     if comparison.these_questions:
-        yield Text("about these very questions asked again, not about others like them")
+        yield Text("the conclusions hold for these very questions, not for similar ones")
     if is_corrected(comparison):
-        yield Text("p is corrected for the number of comparisons by Holm", style="dim")
+        yield Text("p is corrected for the number of comparisons (Holm)", style="dim")
     for gate in comparison.gates:
         several = f" ({one_line(gate.run)})" if len(comparison.new) > 1 else ""
         style = _STYLES.get(gate.verdict, "")
@@ -298,9 +299,9 @@ def _run_lines(run: RunComparison, comparison: Comparison) -> Iterator[Renderabl
 
 
 def _scores_table(scores: Mapping[str, ScoreComparison], comparison: Comparison) -> Table:
-    head = p_head(comparison)
-    heads = ("score", *_NUMBERS, _INTERVAL, head, "verdict")
-    table = plain_table(*heads, fixed=heads[4:], numbers=[*_NUMBERS, head])
+    title = p_title(comparison)
+    titles = ("score", *_NUMBERS, _INTERVAL, title, "verdict")
+    table = plain_table(*titles, fixed=titles[4:], numbers=[*_NUMBERS, title])
     for name, score in scores.items():
         cells = score_row(one_line(name), score, several=is_corrected(comparison))
         table.add_row(*map(cell, cells[:-1]), cell(cells[-1], _STYLES.get(cells[-1], "")))
@@ -308,12 +309,12 @@ def _scores_table(scores: Mapping[str, ScoreComparison], comparison: Comparison)
 
 
 def _slices_table(score: ScoreComparison, field: str) -> Table:
-    heads = (field, "items", *_NUMBERS, _INTERVAL, "p (BH)", "verdict")
-    table = plain_table(*heads, fixed=heads[5:], numbers=["items", *_NUMBERS, "p (BH)"])
+    titles = (field, "items", *_NUMBERS, _INTERVAL, "p (BH)", "verdict")
+    table = plain_table(*titles, fixed=titles[5:], numbers=["items", *_NUMBERS, "p (BH)"])
     for one in score.slices:
         name = cell(shown(one.value) or "–")
         if one.difference is None:
-            table.add_row(name, "0", *("–" for _ in heads[2:]))
+            table.add_row(name, "0", *("–" for _ in titles[2:]))
         else:
             found = one.difference
             cells = difference_cells(found, found.p if one.p_bh is None else one.p_bh)
@@ -332,7 +333,7 @@ def _flip_lines(run: RunComparison) -> Iterator[RenderableType]:
     for name in dict.fromkeys(flip.score for flip in run.flips):
         score = run.scores[name]
         if len(run.scores) > 1 and not are_news(score):
-            how = f"all {count(score.n, 'item')} changed, --evaluator {one_line(name)} shows them"
+            how = f"all {count(score.n, 'item')} changed; --evaluator {one_line(name)} shows them"
             yield Text()
             yield Text(f"biggest changes of {one_line(name)}: {how}", style="dim")
             continue

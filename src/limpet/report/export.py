@@ -33,7 +33,7 @@ _MARKDOWN = re.compile(r"[\\`*_\[\]|~$]")
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br>", "\t": " "})
 
 
-class Rows:
+class ExportRows:
     """The results of a run as the rows of a table.
 
     Args:
@@ -77,7 +77,7 @@ class Rows:
         return map(cells_of, reader.items())
 
 
-class VariantRows(Rows):
+class VariantRows(ExportRows):
     """The results of all runs of a matrix. The first columns say which variant it is.
 
     Args:
@@ -103,21 +103,21 @@ class VariantRows(Rows):
                     yield about | cells
 
 
-def as_jsonl(rows: Rows) -> Iterator[bytes]:
+def as_jsonl(rows: ExportRows) -> Iterator[bytes]:
     """Yield a JSON object for each row, with unchanged values."""
     names = rows.names
     for row in rows:
         yield encode(dict(zip(names, row, strict=True)))[0] + b"\n"
 
 
-def as_csv(rows: Rows) -> Iterator[bytes]:
+def as_csv(rows: ExportRows) -> Iterator[bytes]:
     """Yield the lines of a CSV file."""
     yield csv_line(map(spreadsheet_cell, rows.names))
     for row in rows:
         yield csv_line(map(spreadsheet_cell, row))
 
 
-def as_markdown(rows: Rows) -> Iterator[bytes]:
+def as_markdown(rows: ExportRows) -> Iterator[bytes]:
     """Yield the lines of a Markdown table, as GitHub renders it."""
     yield _markdown_line(map(_markdown_cell, rows.names))
     yield _markdown_line("---" for _ in rows.names)
@@ -143,7 +143,7 @@ _WIDEST = {_NUMBER: 2**53, _WHOLE: 2**63}  # the narrower first
 _EMPTY = {"trial": _WHOLE, "attempts": _WHOLE, "seconds": _NUMBER}
 
 
-def write_parquet(rows: Rows, path: Path) -> None:
+def write_parquet(rows: ExportRows, path: Path) -> None:
     """Write a Parquet file: columns of numbers are numbers, the others strings.
 
     Raises:
@@ -156,8 +156,8 @@ def write_parquet(rows: Rows, path: Path) -> None:
             f"writing Parquet needs duckdb, which cannot be imported ({error})",
             hint="pip install 'limpet[data]'",
         ) from error
-    with tempfile.TemporaryDirectory(prefix="limpet-") as place:
-        lines, table = Path(place) / "rows.jsonl", Path(place) / "rows.parquet"
+    with tempfile.TemporaryDirectory(prefix="limpet-") as folder:
+        lines, table = Path(folder) / "rows.jsonl", Path(folder) / "rows.parquet"
         types = _types(rows)
         longest = _write_rows(rows, types, lines)
         try:
@@ -168,7 +168,7 @@ def write_parquet(rows: Rows, path: Path) -> None:
         replace_file(path, file_chunks(table))
 
 
-def _types(rows: Rows) -> list[str]:
+def _types(rows: ExportRows) -> list[str]:
     """Return the type of each column, by its values."""
     found: list[set[str]] = [set() for _ in rows.columns]
     for row in rows:
@@ -201,7 +201,7 @@ def _common(key: Key, types: set[str]) -> str:
     return _NUMBER if types <= {_NUMBER, "FLOAT"} else _TEXT
 
 
-def _write_rows(rows: Rows, types: Sequence[str], path: Path) -> int:
+def _write_rows(rows: ExportRows, types: Sequence[str], path: Path) -> int:
     """Write the rows for duckdb to read, and return the length of the longest line."""
     longest = 0
     with path.open("wb") as file:

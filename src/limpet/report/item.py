@@ -87,8 +87,8 @@ def ballot_lines(ballots: Sequence[Mapping[str, Any]], score: Mapping[str, Any])
 
 def _in_order(model: str, ballot: Mapping[str, Any], *, is_first: bool) -> tuple[str, str]:
     answer = _answer(ballot)
-    place = "first" if is_first else "second"
-    return f"{model}, shown {place}", _VERDICTS.get((answer, is_first), answer)
+    order = "first" if is_first else "second"
+    return f"{model}, shown {order}", _VERDICTS.get((answer, is_first), answer)
 
 
 def _answer(answer: Mapping[str, Any]) -> str:

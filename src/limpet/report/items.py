@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from limpet.report.tables import Indented, ScoreTable, cell
+from limpet.report.tables import FittedTable, Indented, cell
 from limpet.report.words import in_full, p_value, shown
 from limpet.run.executing.guards import alike
 from limpet.run.results.item_record import ItemRecord
@@ -24,7 +24,7 @@ from limpet.text import one_line
 
 def items_table(
     items: Sequence[ItemRecord], names: Sequence[ScoreName], *, trials: bool, reasons: bool
-) -> ScoreTable:
+) -> FittedTable:
     """Return a table of items with these scores.
 
     Args:
@@ -35,14 +35,14 @@ def items_table(
     """
     # Without expected answers, leave out the column: narrow terminals need the space.
     expected = reasons and any(item.expected is not None for item in items)
-    heads = ["id", *(["trial"] if trials else []), "input", *(["expected"] if expected else [])]
-    table = ScoreTable([*heads, "output"], [one_line(str(name)) for name in names], ["trial"])
+    titles = ["id", *(["trial"] if trials else []), "input", *(["expected"] if expected else [])]
+    table = FittedTable([*titles, "output"], [one_line(str(name)) for name in names], ["trial"])
     for item in items:
         cells = {"id": one_line(item.id), "trial": f"{item.trial}", "input": shown(item.input)}
         cells["expected"] = shown(item.expected)
         scores = {one_line(str(name)): words for name in names if (words := _words(item, name))}
         table.add(
-            [*(cell(cells[head]) for head in heads), _output(item)],
+            [*(cell(cells[title]) for title in titles), _output(item)],
             scores,
             dict(_reasons(item, names)) if reasons else {},
         )
@@ -135,14 +135,14 @@ _BY_CHANCE = 0.05
 
 def groups_table(
     groups: Sequence[Mapping[str, Any]], field: str, only: ScoreName | None = None
-) -> ScoreTable:
+) -> FittedTable:
     """Return a table of groups with their means."""
     scores = [_field_words(group, only) for group in groups]
     names = dict.fromkeys(name for of_group in scores for name in of_group)
     names |= dict.fromkeys(_unscored(groups, only))
     with_failed = any(group["workflow"]["failed"] for group in groups)
     numbers = ["items", *(["failed"] if with_failed else [])]
-    table = ScoreTable([one_line(field), *numbers], list(names), numbers)
+    table = FittedTable([one_line(field), *numbers], list(names), numbers)
     for group, of_group in zip(groups, scores, strict=True):
         failed = sum(group["workflow"]["failed"].values())
         cells = [shown(group["value"]) or "–", f"{group['n']:,}"]

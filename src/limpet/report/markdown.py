@@ -23,13 +23,13 @@ from limpet.report.comparison import (
     label_lines,
     label_rows,
     left_out_lines,
-    p_head,
+    p_title,
     score_lines,
     score_row,
 )
 from limpet.report.items import grouped
 from limpet.report.status import enough_lines, standing_lines
-from limpet.report.summary import SUMMARY_HEADS, summary_rows
+from limpet.report.summary import SUMMARY_TITLES, summary_rows
 from limpet.report.words import shown
 from limpet.run.comparing.results import (
     Comparison,
@@ -39,8 +39,8 @@ from limpet.run.comparing.results import (
     ScoreComparison,
 )
 from limpet.run.reading.description import describe
-from limpet.run.reading.heads import HeadQuery, Heads, failed_rows
 from limpet.run.reading.reader import RunReader
+from limpet.run.reading.run_table import RunTable, TableQuery, failed_rows
 from limpet.run.results.score_words import ScoreName, values_words
 from limpet.run.results.table import without_controls
 from limpet.text import one_line
@@ -69,10 +69,10 @@ def document(lines: Iterable[str], cut: str) -> str:
     return "\n".join(text) + "\n"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table; the cells are Markdown already."""
-    yield f"| {' | '.join(heads)} |"
-    yield f"|{' --- |' * len(heads)}"
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{' --- |' * len(titles)}"
     for row in rows:
         yield f"| {' | '.join(row)} |"
     yield ""
@@ -113,7 +113,7 @@ _CUT = "… and more, which `limpet compare` prints"
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file, whole; "-" is stdout. A link keeps its place, and so does a device.
+    """Replace a file; "-" is stdout. Links and devices are written through.
 
     Raises:
         LimpetError: It cannot be written.
@@ -154,18 +154,18 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
         yield ""
         yield from _run(run, comparison)
     if comparison.these_questions:
-        yield "About these very questions asked again, not about others like them."
+        yield "The conclusions hold for these very questions, not for similar ones."
     if is_corrected(comparison):
-        yield "p is corrected for the number of comparisons by Holm."
+        yield "p is corrected for the number of comparisons (Holm)."
 
 
 def _run(run: RunComparison, comparison: Comparison) -> Iterator[str]:
     numbers = {name: one for name, one in run.scores.items() if isinstance(one, ScoreComparison)}
-    heads = ["score", "base", "new", "change", "95% interval", p_head(comparison), "verdict"]
+    titles = ["score", "base", "new", "change", "95% interval", p_title(comparison), "verdict"]
     if numbers:
         several = is_corrected(comparison)
         rows = [score_row(name, score, several=several) for name, score in numbers.items()]
-        yield from table(heads, ([code(row[0]), *map(escaped, row[1:])] for row in rows))
+        yield from table(titles, ([code(row[0]), *map(escaped, row[1:])] for row in rows))
     lines = [line for name, score in numbers.items() for line in score_lines(name, score)]
     for name, labels in run.scores.items():
         if isinstance(labels, LabelComparison):
@@ -199,7 +199,7 @@ def _run(run: RunComparison, comparison: Comparison) -> Iterator[str]:
 
 
 def _slices(score: ScoreComparison) -> Iterator[str]:
-    heads = ["value", "items", "base", "new", "change", "95% interval", "p (BH)", "verdict"]
+    titles = ["value", "items", "base", "new", "change", "95% interval", "p (BH)", "verdict"]
     rows = (
         [
             code(shown(one.value) or "–"),
@@ -209,7 +209,7 @@ def _slices(score: ScoreComparison) -> Iterator[str]:
         for one in score.slices
         if one.difference is not None
     )
-    return table(heads, rows)
+    return table(titles, rows)
 
 
 # ---- JUnit --------------------------------------------------------------------------------------
@@ -251,37 +251,37 @@ _CUT_ANSWER = "… and more, which `limpet show` prints"
 
 def run_markdown(reader: RunReader, comparison: Comparison | None = None) -> str:
     """Return a run in Markdown, under a megabyte; with a comparison, if there is one."""
-    heads = Heads(reader)
-    heads.refresh()
-    return document(_lines(heads, comparison), _CUT_ANSWER)
+    run_table = RunTable(reader)
+    run_table.refresh()
+    return document(_lines(run_table, comparison), _CUT_ANSWER)
 
 
-def _lines(heads: Heads, comparison: Comparison | None) -> Iterator[str]:
-    reader, summary = heads.reader, heads.summary()
+def _lines(run_table: RunTable, comparison: Comparison | None) -> Iterator[str]:
+    reader, summary = run_table.reader, run_table.summary()
     yield "### limpet report"
     yield ""
     so_far = "; the numbers are those so far" if reader.is_running else ""
     yield f"{code(reader.path.resolve().name)}: {escaped(reader.state)}{so_far}"
     yield ""
     rows = list(summary_rows(summary))
-    used = [name for name in SUMMARY_HEADS if any(row[name] for _, row in rows)]
+    used = [name for name in SUMMARY_TITLES if any(row[name] for _, row in rows)]
     cells = ([code(step), *(escaped(row[name]) for name in used)] for step, row in rows)
     yield from table(["step", *used], cells)
     run = describe(reader, numbers=summary)
     stopped = [f"stopped: {run.stop_reason}"] if run.stop_reason else []
     yield from bullets([*run.remarks, *stopped, *enough_lines(run), *standing_lines(run)])
-    yield from _failures(heads)
-    for name in heads.table.scores:
-        yield from _worst(heads, name)
+    yield from _failures(run_table)
+    for name in run_table.table.scores:
+        yield from _worst(run_table, name)
     if comparison is not None:
         yield "#### compared"
         yield ""
         yield from comparison_markdown(comparison)
 
 
-def _failures(heads: Heads) -> Iterator[str]:
-    places = failed_rows(heads.table).nonzero()[0]
-    groups = grouped(heads.read(places[:_MOST_FAILURES]))
+def _failures(run_table: RunTable) -> Iterator[str]:
+    positions = failed_rows(run_table.table).nonzero()[0]
+    groups = grouped(run_table.read(positions[:_MOST_FAILURES]))
     if not groups:
         return
     yield "#### failures"
@@ -300,25 +300,25 @@ def _failures(heads: Heads) -> Iterator[str]:
     if len(groups) > _MOST_GROUPS:
         yield f"… and {len(groups) - _MOST_GROUPS:,} more causes"
         yield ""
-    if len(places) > _MOST_FAILURES:
-        yield f"Of the first {_MOST_FAILURES:,} of {len(places):,} items that failed."
+    if len(positions) > _MOST_FAILURES:
+        yield f"Of the first {_MOST_FAILURES:,} of {len(positions):,} items that failed."
         yield ""
 
 
-def _worst(heads: Heads, name: ScoreName) -> Iterator[str]:
+def _worst(run_table: RunTable, name: ScoreName) -> Iterator[str]:
     """Yield the items with the worst of a score, folded."""
-    scores = heads.table.scores[name].reshape(-1)
-    known = heads.summary()["scores"].get(str(name), {})
+    scores = run_table.table.scores[name].reshape(-1)
+    known = run_table.summary()["scores"].get(str(name), {})
     sort = str(name) if known.get("higher_is_better", True) else f"-{name}"
-    places = HeadQuery(sort=sort).ordered(heads.table, np.flatnonzero(~np.isnan(scores)))
+    positions = TableQuery(sort=sort).ordered(run_table.table, np.flatnonzero(~np.isnan(scores)))
     rows = [
         [
-            code(item.id) + (f" trial {item.trial}" if heads.table.trials > 1 else ""),
+            code(item.id) + (f" trial {item.trial}" if run_table.table.trials > 1 else ""),
             code(", ".join(values_words(record) for record in name.records(item.scores))),
             code(shown(item.input)),
             code(shown(item.output)),
         ]
-        for item in heads.read(places[:_WORST])
+        for item in run_table.read(positions[:_WORST])
     ]
     if rows:
         title = f"worst {code(str(name))}"

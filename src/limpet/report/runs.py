@@ -79,7 +79,7 @@ class RunsTable:
             yield whole
         elif fits(table := self._table(with_means=False)):
             lines = iter(console.render_lines(table, options, pad=False))
-            for segments in (next(lines), next(lines)):  # the heads, and the rule below them
+            for segments in (next(lines), next(lines)):  # the titles, and the rule below them
                 yield from (*segments, Segment.line())
             for segments, line in zip(lines, self._lines, strict=True):
                 yield from (*segments, Segment.line())

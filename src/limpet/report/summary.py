@@ -29,14 +29,14 @@ from limpet.run.results.score_words import (
 from limpet.text import count, money, one_line
 
 _MEAN = "mean (95%)"
-SUMMARY_HEADS = ("done", "failed", "not run", _MEAN, "note")
+SUMMARY_TITLES = ("done", "failed", "not run", _MEAN, "note")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
     """Return the steps of a run with the counts of their cells, and the means."""
     rows = list(summary_rows(summary))
     # Leave out empty columns: narrow terminals need the space.
-    shown = [name for name in SUMMARY_HEADS if any(row[name] for _, row in rows)]
+    shown = [name for name in SUMMARY_TITLES if any(row[name] for _, row in rows)]
     table = plain_table("step", *shown, numbers=[name for name in shown if name != "note"])
     for step, row in rows:
         table.add_row(Text(step), *(row[name] for name in shown))
@@ -59,7 +59,7 @@ def summary_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, st
                 "note": " · ".join(filter(None, _score_notes(score))),
             }
             part = full_name.removeprefix(f"{name}.")
-            yield f"  {one_line(part)}", {**dict.fromkeys(SUMMARY_HEADS, ""), **words}
+            yield f"  {one_line(part)}", {**dict.fromkeys(SUMMARY_TITLES, ""), **words}
 
 
 def _score_notes(score: Mapping[str, Any]) -> Iterator[str]:

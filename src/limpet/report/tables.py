@@ -108,19 +108,19 @@ class _Row(NamedTuple):
     reasons: Mapping[str, str]
 
 
-class ScoreTable:
+class FittedTable:
     """A table of texts with scores, and perhaps reasons.
 
     Args:
-        heads: The columns of texts.
+        titles: The columns of texts.
         scores: The names of the scores, without control characters.
-        numbers: Which of the heads are numbers.
+        numbers: Which of the titles are numbers.
     """
 
     def __init__(
-        self, heads: Sequence[str], scores: Sequence[str], numbers: Iterable[str] = ()
+        self, titles: Sequence[str], scores: Sequence[str], numbers: Iterable[str] = ()
     ) -> None:
-        self._heads = heads
+        self._titles = titles
         self._scores = scores
         self._numbers = [*numbers]
         self._rows: list[_Row] = []
@@ -140,8 +140,8 @@ class ScoreTable:
     def _needs(self) -> int:
         """Return the width at which all columns have enough room."""
         texts = [
-            max(cell_len(head), *(min(_ROOMY, row.cells[at].cell_len) for row in self._rows))
-            for at, head in enumerate(self._heads)
+            max(cell_len(title), *(min(_ROOMY, row.cells[at].cell_len) for row in self._rows))
+            for at, title in enumerate(self._titles)
         ]
         texts[0] = max(texts[0], self._id_width)
         scores = [
@@ -158,8 +158,8 @@ class ScoreTable:
     def _wide(self) -> Table:
         reason = [_REASON] if any(row.reasons for row in self._rows) else []
         table = plain_table(
-            *self._heads, *self._scores, *reason,
-            fixed=self._heads[:1], numbers=[*self._numbers, *self._scores],
+            *self._titles, *self._scores, *reason,
+            fixed=self._titles[:1], numbers=[*self._numbers, *self._scores],
         )  # fmt: skip
         for row in self._rows:
             scores = [cell(row.scores.get(name, NONE)) for name in self._scores]
@@ -168,13 +168,13 @@ class ScoreTable:
 
     def _narrow(self, console: Console, options: ConsoleOptions) -> RenderResult:
         # A whole id can be copied.
-        is_room = self._id_width + _TIGHT * (len(self._heads) - 1) <= options.max_width
-        fixed = self._heads[:1] if is_room else ()
-        table = plain_table(*self._heads, fixed=fixed, numbers=self._numbers)
+        is_room = self._id_width + _TIGHT * (len(self._titles) - 1) <= options.max_width
+        fixed = self._titles[:1] if is_room else ()
+        table = plain_table(*self._titles, fixed=fixed, numbers=self._numbers)
         for row in self._rows:
             table.add_row(*row.cells)
         lines = iter(console.render_lines(table, options, pad=False))
-        for line in (next(lines), next(lines)):  # the heads, and the rule below them
+        for line in (next(lines), next(lines)):  # the titles, and the rule below them
             yield from (*line, Segment.line())
         width = options.max_width - INDENT
         for line, row in zip(lines, self._rows, strict=True):

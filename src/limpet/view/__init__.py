@@ -1,4 +1,4 @@
-"""The live page of runs: a server that reads their directories, and writes nothing but labels."""
+"""The live page of runs: a server that reads their directories and writes only labels."""
 
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["load_run"]
 
 
 def _write(*arguments: Any) -> ReportFile:
-    """Write a report; the pages are imported by those who want one."""
+    """Write a report; the pages are imported on first use."""
     made: ReportFile = import_module("limpet.view.html_report").write_report(*arguments)
     return made
 

@@ -1,4 +1,4 @@
-"""What does a page say of two runs?"""
+"""What does a page show about two runs?"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +13,14 @@ from limpet.run.comparing.results import Comparison
 from limpet.run.reading.reader import RunReader
 from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import count
-from limpet.view.opened_runs import OpenedRuns
-from limpet.view.shown_values import PART, Shown
+from limpet.view.shown_values import PART, Shortener
+from limpet.view.viewed_runs import ViewedRuns
 
 MOST_FLIPS = 100
 
 
-def compare_answer(runs: OpenedRuns, base: str, new: str) -> dict[str, Any]:
-    """Return what `limpet compare --json` gives, with the input of each item that changed.
+def compare_answer(runs: ViewedRuns, base: str, new: str) -> dict[str, Any]:
+    """Return the data of `limpet compare --json`, with the input of each item that changed.
 
     Raises:
         LimpetError: They cannot be compared, or there is no such run.
@@ -42,23 +42,23 @@ def comparison_answer(
     hidden: "_Hidden | None" = None,
     limit: int = PART,
 ) -> dict[str, Any]:
-    """Return the same of two runs that have been compared.
+    """Return the same for an existing comparison.
 
     Args:
-        comparison: What came out.
+        comparison: The comparison.
         base: The address of the base.
         new: The address of the new run.
         reader: Reads the new run.
-        hidden: What must not be seen.
-        limit: How many characters a text may have.
+        hidden: Removes what must not be seen.
+        limit: The most characters of a text.
     """
     data = comparison_data(comparison)
-    shown = Shown(limit)
+    shown = Shortener(limit)
     data["base"]["run"] = base
     for one in data["new"]:
         one["run"] = new
         if hidden is not None:
-            hidden.take_out(one, reader.evaluators)
+            hidden.remove_from(one, reader.evaluators)
         inputs = _inputs(reader, {flip["id"] for flip in one["flips"]})
         for flip in one["flips"]:
             flip["input"] = shown(inputs.get(flip["id"]))
@@ -68,23 +68,23 @@ def comparison_answer(
 
 
 class _Hidden:
-    """Takes out of a comparison what people must not see before they label.
+    """Removes from a comparison what people must not see before they label.
 
-    What is left, and what is said, is the same whatever the scores are.
+    The rest does not depend on the hidden scores.
 
     Attributes:
         ids: The items that may have hidden scores, in either run.
     """
 
-    def __init__(self, runs: OpenedRuns, paths: Sequence[Path]) -> None:
-        labellings = [Labelling(layout_at(path), runs.labels.person) for path in paths]
+    def __init__(self, runs: ViewedRuns, paths: Sequence[Path]) -> None:
+        labellings = [Labelling(layout_at(path), runs.labeller.person) for path in paths]
         for one in labellings:
             one.refresh()
-        self._of = [] if runs.labels.read_only else labellings
+        self._of = [] if runs.labeller.read_only else labellings
         self.ids = {id_ for one in self._of for id_ in one.drawn_ids}
 
-    def take_out(self, data: dict[str, Any], evaluators: Sequence[str]) -> None:
-        """Take out of what is said of a run each item with a hidden score."""
+    def remove_from(self, data: dict[str, Any], evaluators: Sequence[str]) -> None:
+        """Remove each item with a hidden score from the data of a run."""
         names = {
             name: split_name(name, evaluators) or ScoreName(name)
             for name in (*data["scores"], *(flip["score"] for flip in data["flips"]))
@@ -98,9 +98,9 @@ class _Hidden:
                 data["flips"].append(flip)
         hidden = {id_ for id_ in self.ids for name in names.values() if self._is_hidden(id_, name)}
         if hidden:
-            data["left_out"].pop("scores", None)  # it names items by what their scores are
+            data["left_out"].pop("scores", None)  # it names items by their scores
             words = count(len(hidden), "item was", "items were")
-            data["notes"].append(f"{words} drawn for people to label: changes of these are hidden")
+            data["notes"].append(f"{words} drawn for people to label: their changes are hidden")
 
     def _is_hidden(self, id_: str, name: ScoreName) -> bool:
         return any(not one.is_shown(id_, name) for one in self._of)
@@ -110,5 +110,5 @@ def _inputs(reader: RunReader, wanted: set[str]) -> dict[str, Any]:
     file = reader.items_file
     if file is None or not wanted:
         return {}
-    places = [place for place, id_ in enumerate(file.ids()) if id_ in wanted]
-    return {item.id: item.input for item in map(file.item, places)}
+    positions = [position for position, id_ in enumerate(file.ids()) if id_ in wanted]
+    return {item.id: item.input for item in map(file.item, positions)}

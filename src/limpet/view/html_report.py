@@ -1,7 +1,7 @@
-"""One HTML file with all about a run: it can be mailed, and opens from disk.
+"""One HTML file with everything about a run: it can be mailed, and opens from disk.
 
-It is made of the modules and style sheets of the live page and of the answers that its server
-would give, and asks nobody for anything.
+It contains the modules and style sheets of the live page and the answers of its server, and makes
+no requests.
 """
 
 import os
@@ -26,16 +26,16 @@ from limpet.run.reading.find_run import choose_run
 from limpet.text import one_line
 from limpet.version import VERSION
 from limpet.view.compare_answers import MOST_FLIPS, comparison_answer
-from limpet.view.opened_runs import Labels, OpenedRun
 from limpet.view.report_data import RunData, packed
 from limpet.view.server import PAGES, encoded
 from limpet.view.shown_values import PART
+from limpet.view.viewed_runs import Labeller, ViewedRun
 
-# ---- The modules of the pages as one script, for a page that is a file. -------------------------
+# ---- The modules of the pages as one script, for a page in a file. ------------------------------
 #
 # A browser imports no module from a file beside the page, and a policy that names scripts by their
-# hashes allows none by their addresses. So each module becomes a function of one inline script,
-# and what it exports is what the function returns.
+# hashes allows none by their addresses. So each module becomes a function of one inline script that
+# returns the module's exports.
 
 _IMPORT = re.compile(r'^import \{ (.+) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
@@ -43,7 +43,7 @@ _LEFT = re.compile(r"^(?:import|export)\b.*|</script|<!--", re.MULTILINE | re.IG
 
 
 def bundle(entry: str) -> str:
-    """Return a module and all that it imports as one script.
+    """Return a module and its imports as one script.
 
     Raises:
         ValueError: A module has an import or export of another form.
@@ -69,7 +69,7 @@ def bundle(entry: str) -> str:
 def page(
     title: str, scripts: list[str], styles: list[str], blocks: dict[str, bytes]
 ) -> list[bytes]:
-    """Return the parts of a page that needs no other file and asks nobody for anything.
+    """Return the parts of a page that needs no other file and makes no requests.
 
     Args:
         title: Its title, in HTML.
@@ -89,9 +89,9 @@ def page(
         '<meta name="referrer" content="no-referrer">\n'
         f'<title>{title}</title>\n<link rel="icon" href="data:,">\n'
         + "".join(f"<style>{style}</style>\n" for style in styles)
-        + '</head>\n<body>\n<p class="fault">This report is being read … '
-        "If this stays, the file is incomplete.</p>\n"
-        "<noscript>This report needs JavaScript. It asks nobody for anything.</noscript>\n"
+        + '</head>\n<body>\n<p class="fault">Opening the report … '
+        "If this message stays, the file is incomplete.</p>\n"
+        "<noscript>This report needs JavaScript. It makes no requests.</noscript>\n"
     )
     data = (
         part
@@ -107,16 +107,16 @@ def _hashes(texts: list[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in digests)
 
 
-# ---- One HTML file with all about a run: it can be mailed, and opens from disk. -----------------
+# ---- Writing the file. --------------------------------------------------------------------------
 
 MOST_MB = 20
 _LEAST_MB = 0.2
 """The page without its data takes 0.17."""
 _REST = 4_000
-"""The title, what is said of the report itself, and the elements around tables."""
+"""The title, the remarks on the report itself, and the elements around tables."""
 _LEAST_FLIPS = 100
 _OF_BASE = 4
-"""The texts of the base may take so many parts less than all texts."""
+"""The texts of the base may take this fraction of the room: 1 in 4."""
 
 
 def write_report(
@@ -131,7 +131,7 @@ def write_report(
         run: The run. It may still be running.
         path: The file; one that exists is replaced.
         against: A run to compare it with.
-        max_mb: How large it may become, in megabytes.
+        max_mb: The largest size, in megabytes.
 
     Raises:
         LimpetError: The run cannot be read or compared, or the file cannot be written.
@@ -159,7 +159,9 @@ def _check(path: Path) -> None:
     """Raise if a file cannot or should not be written there."""
     shown = one_line(str(path))
     if path.suffix.lower() not in (".html", ".htm"):
-        raise LimpetError(f"{shown}: is not called .html", hint="browsers go by the name")
+        raise LimpetError(
+            f"{shown}: its name does not end in .html", hint="browsers go by the name"
+        )
     if path.is_symlink():
         raise LimpetError(f"{shown}: is a link", hint="name the file itself")
     if path.is_dir():
@@ -170,23 +172,23 @@ def _check(path: Path) -> None:
         raise LimpetError(f"{one_line(str(path.parent))}: no such directory")
 
 
-def _opened(run: AnyRun, readers: ExitStack) -> OpenedRun:
-    place = run.run if isinstance(run, EvaluationResult) else str(Path(run))
-    if place is None:
+def _opened(run: AnyRun, readers: ExitStack) -> ViewedRun:
+    path = run.run if isinstance(run, EvaluationResult) else str(Path(run))
+    if path is None:
         raise LimpetError(
-            "this evaluation was not kept, so there is nothing to report on",
+            "this evaluation was not kept on disk, so there is nothing to report",
             hint='name a directory for it: evaluate(…, run="runs/first")',
         )
     try:
-        # As of a page that is only read: labels are shown, none can be given, no score is hidden.
-        opened = OpenedRun(choose_run(place), Labels(read_only=True))
+        # Read-only: labels are shown, none can be given, no score is hidden.
+        opened = ViewedRun(choose_run(path), Labeller(read_only=True))
     except JournalError as error:
         raise LimpetError(str(error), hint=error.hint) from error
     readers.enter_context(opened.reader)
     return opened
 
 
-def _name(opened: OpenedRun) -> str:
+def _name(opened: ViewedRun) -> str:
     return opened.path.resolve().name
 
 
@@ -199,16 +201,16 @@ def _styles() -> list[str]:
     return [(PAGES / name).read_text() for name in ("uplot/uPlot.min.css", "style.css")]
 
 
-def _blocks(new: OpenedRun, base: OpenedRun | None, most: int) -> tuple[dict[str, bytes], str]:
-    """Return the blocks of data by name, and what was left out of them."""
+def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str, bytes], str]:
+    """Return the blocks of data by name, and what was left out."""
     opened = [new] if base is None else [new, base]
     names = [_name(one) for one in opened]
-    compared, cut, flips = None, "", []
+    compared, shortened, flips = None, "", []
     if base is not None:
         if names[0] == names[1]:
             names[1] += " (base)"
         comparison = compare_runs([base.path, new.path], CompareOptions(flips=MOST_FLIPS))
-        compared, cut = _compared(comparison, names, new, most)
+        compared, shortened = _compared(comparison, names, new, most)
         flips = _flips(comparison)
     runs = [RunData(one, name) for one, name in zip(opened, names, strict=True)]
     room = most - sum(map(len, page("", _scripts(), _styles(), {}))) - _REST
@@ -223,7 +225,7 @@ def _blocks(new: OpenedRun, base: OpenedRun | None, most: int) -> tuple[dict[str
     room = runs[0].add_texts(orders[0].tolist(), room)
     for one, order in zip(runs[1:], orders[1:], strict=True):
         one.add_texts(order[changed:].tolist(), room)
-    left_out = " ".join(filter(None, [_left_out(runs, most), cut]))
+    left_out = " ".join(filter(None, [_left_out(runs, most), shortened]))
     head = {
         "version": VERSION,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -239,14 +241,17 @@ def _blocks(new: OpenedRun, base: OpenedRun | None, most: int) -> tuple[dict[str
 
 
 def _compared(
-    comparison: Comparison, names: Sequence[str], new: OpenedRun, most: int
+    comparison: Comparison, names: Sequence[str], new: ViewedRun, most: int
 ) -> tuple[dict[str, Any], str]:
-    """Return a comparison that takes a quarter of the room at most, and what was cut of it."""
+    """Return a comparison of at most a quarter of the room, and what was left out of it."""
     data: dict[str, Any] = {}
     for limit in (PART, PART // 16, PART // 256):
         data = comparison_answer(comparison, names[1], names[0], new.reader, limit=limit)
         if len(packed(encoded(data))) <= most // 4:
-            return data, "" if limit == PART else f"Texts of changes are cut at {limit:,} letters."
+            return (
+                data,
+                "" if limit == PART else f"Texts of changes are shortened to {limit:,} letters.",
+            )
     for run in data["new"]:
         run["flips"] = run["flips"][:_LEAST_FLIPS]
     return (
@@ -260,7 +265,7 @@ def _flips(comparison: Comparison) -> list[tuple[str, int]]:
 
 
 def _left_out(runs: Sequence[RunData], most: int) -> str:
-    """Return what there was no room for, in words; empty: nothing."""
+    """Return what did not fit, in words; empty: nothing."""
     lines = []
     for run in runs:
         full = run.total - run.left_out - run.without_texts
@@ -271,5 +276,5 @@ def _left_out(runs: Sequence[RunData], most: int) -> str:
             lines.append(f"{line} are in this file.")
     if not lines:
         return ""
-    larger = f"With all of them it would be larger than {most / 1_000_000:g} MB"
+    larger = f"The rest would make it larger than {most / 1_000_000:g} MB"
     return " ".join([*lines, f"{larger}: failures, changes and the worst came first."])

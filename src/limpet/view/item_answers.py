@@ -1,4 +1,4 @@
-"""What does a page say of the items of a run, and of one of them?"""
+"""What does a page show about the items of a run, and about one of them?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,28 +10,28 @@ from multidict import MultiMapping
 
 from limpet.errors import LimpetError
 from limpet.report.item import whole_data
-from limpet.run.reading.heads import COST, PLACE, HeadQuery, Places, Search
 from limpet.run.reading.items import WholeItem
+from limpet.run.reading.run_table import COST, POSITION, Positions, Search, TableQuery
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.filters import Filter
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of, votes_words
 from limpet.text import quoted
 from limpet.trace import events_in
-from limpet.view.hiding_heads import HidingHeads
-from limpet.view.label_answers import labelled_in, labelled_places, labelling_answer, score_of
-from limpet.view.opened_runs import OpenedRun, unspelled
+from limpet.view.hiding_table import HidingTable
+from limpet.view.label_answers import labelled_in, labelled_positions, labelling_answer, score_of
 from limpet.view.run_answers import fields_of
-from limpet.view.shown_values import PART, WHOLE, Shown, line_of
+from limpet.view.shown_values import PART, WHOLE, Shortener, line_of
+from limpet.view.viewed_runs import ViewedRun, unspelled
 
-# ---- A trace as a tree: what was part of what, when it began and how long it took. --------------
+# ---- A trace as a tree of events, each with its start and duration. -----------------------------
 
 _MOST_EVENTS, _MOST_LEVELS = 2_000, 60
 _OURS = ("kind", "name", "type", "phase", "started", "ended", "input", "output", "usage", "id",
          "parent")  # fmt: skip
 
 
-def trace_tree(trace: Sequence[Any], shown: Shown) -> list[dict[str, Any]]:
+def trace_tree(trace: Sequence[Any], shown: Shortener) -> list[dict[str, Any]]:
     """Return the events of a trace, each with its children, the oldest first."""
     found = (event for entry in trace[:_MOST_EVENTS] for event in events_in(entry))
     events = list(islice(found, _MOST_EVENTS))
@@ -54,7 +54,7 @@ def trace_tree(trace: Sequence[Any], shown: Shown) -> list[dict[str, Any]]:
 
 
 def _limit_levels(roots: list[dict[str, Any]]) -> None:
-    """Put what is nested deeper than a page can show below the last level, one after another."""
+    """Move events nested deeper than a page can show to the last level."""
     level = roots
     for _ in range(_MOST_LEVELS):
         level = [child for node in level for child in node["children"]]
@@ -79,7 +79,7 @@ def _is_above(node: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return False
 
 
-def _node(event: Mapping[str, Any], began: float, shown: Shown) -> dict[str, Any]:
+def _node(event: Mapping[str, Any], began: float, shown: Shortener) -> dict[str, Any]:
     started, ended = _seconds(event.get("started")), _seconds(event.get("ended"))
     took = None if started is None or ended is None else max(0.0, ended - started)
     more = {name: value for name, value in event.items() if name not in _OURS and value}
@@ -102,7 +102,7 @@ def _id(event: Mapping[str, Any]) -> str | int | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a time, or None if it is none: a workflow may have written anything."""
+    """Return a time; None if it is not one: a workflow may have written anything."""
     if not isinstance(value, (int, float)):
         return None
     try:
@@ -112,106 +112,112 @@ def _seconds(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# ---- What does a page say of the items of a run, and of one of them? ----------------------------
+# ---- What does a page show about the items of a run, and about one of them? ---------------------
 
 Query = MultiMapping[str]
 _MOST_ROWS = 200
 _ANY = "1"
-"""The step of `failed` that stands for all: no evaluator is called so."""
+"""The value of `failed` that means all steps: no evaluator can have this name."""
 _SEARCH_S = 0.4
-"""How long one request may search; the page asks again until all is searched."""
+"""How long one request may search; the page repeats it until all is searched."""
 
 
 # ---- all items ----------------------------------------------------------------------------------
 
 
-def items_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
+def items_answer(opened: ViewedRun, query: Query) -> dict[str, Any]:
     """Return some rows of the table of items.
 
     Raises:
         LimpetError: The query is wrong.
     """
-    heads = opened.heads
-    heads.refresh()
-    places, left = _chosen(opened, query)
+    run_table = opened.run_table
+    run_table.refresh()
+    positions, left = _chosen(opened, query)
     begin, many = _number(query, "from", 0), min(_MOST_ROWS, _number(query, "count", 100))
-    some = places[begin : begin + many]
-    rows = {(item.id, item.trial): item for item in heads.read(some)}
-    score = score_of(heads, query.get("score"))
+    some = positions[begin : begin + many]
+    rows = {(item.id, item.trial): item for item in run_table.read(some)}
+    score = score_of(run_table, query.get("score"))
     return {
         **about_items(opened),
-        "matching": len(places),
+        "matching": len(positions),
         "left_to_search": left,
         "from": begin,
-        "rows": [_row(heads, int(place), rows, score) for place in some],
+        "rows": [_row(run_table, int(position), rows, score) for position in some],
     }
 
 
-def about_items(opened: OpenedRun) -> dict[str, Any]:
-    """Return how many items there are, and what can be said of them."""
-    table = opened.heads.table
+def about_items(opened: ViewedRun) -> dict[str, Any]:
+    """Return how many items there are, and their columns and fields."""
+    table = opened.run_table.table
     return {
-        "total": len(opened.heads),
+        "total": len(opened.run_table),
         "trials": table.trials,
         "columns": _columns(table),
         "fields": fields_of(opened),
         "can_disagree": any(noted for noted in _votes(opened)),
-        "has_draw": bool(opened.heads.labelling.queue),
-        "has_labels": any(True for _ in opened.heads.labelling.labelled),
+        "has_draw": bool(opened.run_table.labelling.queue),
+        "has_labels": any(True for _ in opened.run_table.labelling.labelled),
     }
 
 
-def near_answer(opened: OpenedRun, query: Query) -> dict[str, Any]:
-    """Return the items before and after one, among those that a query wants."""
-    heads = opened.heads
-    heads.refresh()
-    places, _ = _chosen(opened, query)
-    place = heads.place(_item_id(heads, query), _number(query, "trial", 0))
-    at = [] if place is None else np.flatnonzero(places == place).tolist()
-    found: dict[str, Any] = {"at": None, "matching": len(places), "before": None, "after": None}
-    found |= labelled_in(opened, places, at[0] if at else None, query.get("score"))
+def near_answer(opened: ViewedRun, query: Query) -> dict[str, Any]:
+    """Return the items before and after one, among those that match a query."""
+    run_table = opened.run_table
+    run_table.refresh()
+    positions, _ = _chosen(opened, query)
+    position = run_table.position(_item_id(run_table, query), _number(query, "trial", 0))
+    at = [] if position is None else np.flatnonzero(positions == position).tolist()
+    found: dict[str, Any] = {"at": None, "matching": len(positions), "before": None, "after": None}
+    found |= labelled_in(opened, positions, at[0] if at else None, query.get("score"))
     if at:
         where = at[0]
         found["at"] = where
         for name, other in (("before", where - 1), ("after", where + 1)):
-            if 0 <= other < len(places):
-                id_, trial = heads.where(int(places[other]))
+            if 0 <= other < len(positions):
+                id_, trial = run_table.where(int(positions[other]))
                 found[name] = {"id": id_, "trial": trial}
     return found
 
 
-def _chosen(opened: OpenedRun, query: Query) -> tuple[Places, int]:
-    """Return the places that a query wants, in its order, and how many are still to search."""
-    wanted, heads = _head_query(query), opened.heads
-    held, left = wanted.holds(heads.table), 0
+def _chosen(opened: ViewedRun, query: Query) -> tuple[Positions, int]:
+    """Return the positions that match a query, in its order, and how many are still to search."""
+    wanted, run_table = _table_query(query), opened.run_table
+    held, left = wanted.holds(run_table.table), 0
     of_labels = ("draw" in query, query.get("labelled"), query.get("score"))
     search = _search(opened, query)
     if search is not None:
         left = search.go_on(_SEARCH_S)
         held &= search.found
     known = opened.chosen
-    if search is None and known is not None and known[:2] == ((wanted, of_labels), heads.version):
+    if (
+        search is None
+        and known is not None
+        and known[:2] == ((wanted, of_labels), run_table.version)
+    ):
         return known[2], 0
-    places = _of_labels(heads, query, held)
-    places = wanted.ordered(heads.table, np.flatnonzero(held) if places is None else places)
+    positions = _of_labels(run_table, query, held)
+    positions = wanted.ordered(
+        run_table.table, np.flatnonzero(held) if positions is None else positions
+    )
     if search is None:
-        opened.chosen = ((wanted, of_labels), heads.version, places)
-    return places, left
+        opened.chosen = ((wanted, of_labels), run_table.version, positions)
+    return positions, left
 
 
-def _of_labels(heads: HidingHeads, query: Query, held: Flags) -> Places | None:
-    """Leave out what is not labelled as wanted; return drawn answers in the order of the draw."""
+def _of_labels(run_table: HidingTable, query: Query, held: Flags) -> Positions | None:
+    """Drop items not labelled as wanted; return drawn answers in the order of the draw."""
     if "labelled" in query:
         flags = np.zeros(len(held), np.bool_)
-        flags[labelled_places(heads, score_of(heads, query.get("score")))] = True
+        flags[labelled_positions(run_table, score_of(run_table, query.get("score")))] = True
         held &= flags if query.get("labelled") == "1" else ~flags
     if "draw" not in query:
         return None
-    drawn = np.array(heads.places_of(heads.labelling.queue), np.intp)
+    drawn = np.array(run_table.positions_of(run_table.labelling.queue), np.intp)
     return drawn[held[drawn]]
 
 
-def _search(opened: OpenedRun, query: Query) -> Search | None:
+def _search(opened: ViewedRun, query: Query) -> Search | None:
     where: dict[str, list[str]] = {}
     for text in query.getall("where", []):
         name, colon, value = text.partition(":")
@@ -221,22 +227,22 @@ def _search(opened: OpenedRun, query: Query) -> Search | None:
     wanted = Filter(where=where, grep=query.get("text") or None, disagree="disagree" in query)
     if not wanted.selects:
         return None
-    # What is hidden is not found, so that another label may find more, or less.
-    name = repr((wanted, id(opened.heads.table.ids), opened.heads.labelling.mark))
+    # Hidden scores are not found, so each label starts a new search.
+    name = repr((wanted, id(opened.run_table.table.ids), opened.run_table.labelling.mark))
     search = opened.searches.get(name)
-    if search is None or len(search.found) != len(opened.heads):
-        search = Search(opened.heads, wanted)
+    if search is None or len(search.found) != len(opened.run_table):
+        search = Search(opened.run_table, wanted)
     opened.keep_search(name, search)
     return search
 
 
-def _head_query(query: Query) -> HeadQuery:
-    return HeadQuery(
+def _table_query(query: Query) -> TableQuery:
+    return TableQuery(
         "failed" in query and (query["failed"] in ("", _ANY) or query["failed"]),
         dict(_limit(text, "below") for text in query.getall("below", [])),
         dict(_limit(text, "above") for text in query.getall("above", [])),
         dict(_pair(text, "label") for text in query.getall("label", [])),
-        query.get("sort") or PLACE,
+        query.get("sort") or POSITION,
     )
 
 
@@ -258,10 +264,10 @@ def _limit(text: str, option: str) -> tuple[str, float]:
     return name, limit
 
 
-def _item_id(heads: HidingHeads, query: Query) -> str:
+def _item_id(run_table: HidingTable, query: Query) -> str:
     text = query.get("id", "")
     named = unspelled(text)
-    return text if named == text or heads.place(text, 0) is not None else named
+    return text if named == text or run_table.position(text, 0) is not None else named
 
 
 def _number(query: Query, name: str, default: int) -> int:
@@ -286,33 +292,33 @@ def _columns(table: ScoreTable) -> list[dict[str, Any]]:
     return columns
 
 
-def _votes(opened: OpenedRun) -> list[Any]:
-    """Return what the summary says of votes."""
-    evaluators = opened.heads.summary().get("evaluators", {}).values()
+def _votes(opened: ViewedRun) -> list[Any]:
+    """Return the votes in the summary."""
+    evaluators = opened.run_table.summary().get("evaluators", {}).values()
     return [one for one in evaluators if "agreement" in one or "flip_rate" in one]
 
 
 def _row(
-    heads: HidingHeads,
-    place: int,
+    run_table: HidingTable,
+    position: int,
     rows: Mapping[tuple[str, int], ItemRecord],
     score: ScoreName | None,
 ) -> dict[str, Any]:
-    id_, trial = heads.where(place)
+    id_, trial = run_table.where(position)
     item = rows.get((id_, trial)) or ItemRecord(id_, trial, None, None)
-    return row_answer(heads, place, item, score)
+    return row_answer(run_table, position, item, score)
 
 
 def row_answer(
-    heads: HidingHeads, place: int, item: ItemRecord, score: ScoreName | None
+    run_table: HidingTable, position: int, item: ItemRecord, score: ScoreName | None
 ) -> dict[str, Any]:
     """Return a row of the table."""
-    said = heads.labelling.label((item.id, item.trial), score)
+    said = run_table.labelling.label((item.id, item.trial), score)
     error = item.error
     return {
         "id": item.id,
         "trial": item.trial,
-        "place": place,
+        "position": position,
         "status": item.status.value,
         "input": line_of(item.input),
         "output": line_of(item.output),
@@ -322,7 +328,7 @@ def row_answer(
         "cost": item.usage.get("cost"),
         "error": None if error is None else line_of(_error_words(error)),
         "label": None if said is None else line_of(said.label),
-        "hidden": heads.is_hidden(item.id),
+        "hidden": run_table.is_hidden(item.id),
     }
 
 
@@ -344,24 +350,24 @@ def _scores_in_row(item: ItemRecord) -> dict[str, Any]:
 # ---- one item -----------------------------------------------------------------------------------
 
 
-def item_answer(opened: OpenedRun, query: Query) -> dict[str, Any] | None:
-    """Return all about one item in one trial; None: there is no such item."""
-    opened.heads.refresh()
+def item_answer(opened: ViewedRun, query: Query) -> dict[str, Any] | None:
+    """Return everything about one item in one trial; None: there is no such item."""
+    opened.run_table.refresh()
     trial = _number(query, "trial", 0)
-    wholes = opened.heads.read_whole(_item_id(opened.heads, query))
+    wholes = opened.run_table.read_whole(_item_id(opened.run_table, query))
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
         return None
-    shown = Shown(WHOLE if "whole" in query else PART)
+    shown = Shortener(WHOLE if "whole" in query else PART)
     answer = whole_answer(opened, whole, len(wholes), shown, query.get("score"))
     raw = {name: shown(value) for name, value in whole_data(whole).items()}
     return {**answer, "raw": raw}
 
 
 def whole_answer(
-    opened: OpenedRun, whole: WholeItem, trials: int, shown: Shown, score: str | None = None
+    opened: ViewedRun, whole: WholeItem, trials: int, shown: Shortener, score: str | None = None
 ) -> dict[str, Any]:
-    """Return all about one item in one of its trials but everything as JSON."""
+    """Return the same, without the raw JSON."""
     item = whole.item
     answer = {
         "id": item.id,
@@ -390,10 +396,10 @@ def whole_answer(
         "earlier": len(whole.earlier),
         **labelling_answer(opened, item, score),
     }
-    return {**answer, "cut": shown.cut}
+    return {**answer, "shortened": shown.shortened}
 
 
-def _scores(whole: WholeItem, shown: Shown) -> list[dict[str, Any]]:
+def _scores(whole: WholeItem, shown: Shortener) -> list[dict[str, Any]]:
     found = []
     for name, score in whole.item.scores.items():
         entry = whole.scores.get(name)
@@ -419,11 +425,11 @@ def _scores(whole: WholeItem, shown: Shown) -> list[dict[str, Any]]:
     return found
 
 
-def _replies(ballots: Sequence[Mapping[str, Any]], shown: Shown) -> list[Any]:
+def _replies(ballots: Sequence[Mapping[str, Any]], shown: Shortener) -> list[Any]:
     return [shown(dict(ballot)) for ballot in ballots]
 
 
-def _attempt(attempt: Mapping[str, Any], shown: Shown) -> dict[str, Any]:
+def _attempt(attempt: Mapping[str, Any], shown: Shortener) -> dict[str, Any]:
     return {
         "step": attempt.get("step"),
         "n": attempt.get("attempt"),

@@ -1,4 +1,4 @@
-"""What does a page ask a person about an answer, and what becomes of what the person says?"""
+"""Which label does a page ask a person for, and how is it saved?"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from limpet.run.calibrating.sampling import Drawn, stamp
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, no_such_score
 from limpet.text import one_line
-from limpet.view.hiding_heads import HidingHeads
-from limpet.view.opened_runs import NoSuchRunError, OpenedRun
-from limpet.view.shown_values import Shown
+from limpet.view.hiding_table import HidingTable
+from limpet.view.shown_values import Shortener
+from limpet.view.viewed_runs import NoSuchRunError, ViewedRun
 
 # ---- What may a label of a score be: one of a few words, a number, or any text? -----------------
 
@@ -25,13 +25,13 @@ _MOST_CHOICES, _MOST_VALUES = 12, 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a label of one score may be.
+class LabelQuestion:
+    """The labels that one score may get.
 
     Attributes:
         score: The score; None: the run has no evaluators.
         choices: The labels to choose from; empty: a number, or any text.
-        values: What labels mean; None: any text is a label.
+        values: The meaning of labels; None: any text is a label.
     """
 
     score: ScoreName | None
@@ -52,29 +52,29 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class _TableScores:
-    """The scores of a judge, by the table of all items."""
+    """The scores of a judge, from the table of all items."""
 
     values: Mapping[int, float]
     by_label: Mapping[str, set[float]]
     has_booleans: bool
 
 
-def scores_in(heads: HidingHeads) -> list[ScoreName]:
-    """Return the scores that a label may be about."""
-    return [name for each in heads.whole_table.evaluators for name in heads.names_of(each)]
+def scores_in(run_table: HidingTable) -> list[ScoreName]:
+    """Return the scores that can be labelled."""
+    return [name for each in run_table.whole_table.evaluators for name in run_table.names_of(each)]
 
 
-def score_of(heads: HidingHeads, name: str | None) -> ScoreName | None:
+def score_of(run_table: HidingTable, name: str | None) -> ScoreName | None:
     """Return the score of a name; None: there are none.
 
-    Without a name the first one that gives labels, as judges do, or else the first.
+    Without a name, the first one with labels, like that of a judge, or else the first.
 
     Raises:
         LimpetError: There is no such score.
     """
-    known = scores_in(heads)
+    known = scores_in(run_table)
     if not name:
-        labels = heads.whole_table.labels
+        labels = run_table.whole_table.labels
         return next((score for score in known if score in labels), known[0] if known else None)
     found = next((score for score in known if str(score) == name), None)
     if found is None:
@@ -82,32 +82,34 @@ def score_of(heads: HidingHeads, name: str | None) -> ScoreName | None:
     return found
 
 
-def question(opened: OpenedRun, score: ScoreName | None) -> Question:
-    """Return what a label of a score may be."""
-    heads, known = opened.heads, opened.questions
-    if known[0] != heads.version:
-        opened.questions = known = (heads.version, {})
+def question(opened: ViewedRun, score: ScoreName | None) -> LabelQuestion:
+    """Return the labels that a score may get."""
+    run_table, known = opened.run_table, opened.questions
+    if known[0] != run_table.version:
+        opened.questions = known = (run_table.version, {})
     if score not in known[1]:
-        known[1][score] = Question(None) if score is None else _question(opened, score)
-    found: Question = known[1][score]
+        known[1][score] = LabelQuestion(None) if score is None else _question(opened, score)
+    found: LabelQuestion = known[1][score]
     return found
 
 
-def _question(opened: OpenedRun, score: ScoreName) -> Question:
-    reader, scores = opened.reader, _table_scores(opened.heads, score)
+def _question(opened: ViewedRun, score: ScoreName) -> LabelQuestion:
+    reader, scores = opened.reader, _table_scores(opened.run_table, score)
     declared = choices_of(reader.layout, score.evaluator, fingerprint_of(reader, score.evaluator))
     if not (scores.values or scores.by_label or declared):
-        return Question(score)  # nothing is known of it yet
+        return LabelQuestion(score)  # it has no scores yet
     scale = scale_of(reader, score.evaluator, list(scores.values.values()))
     values = LabelValues(scores, scale.range, declared)
     labels = dict.fromkeys([*declared, *sorted(scores.by_label)])
     meant = {label: of for label in labels if isinstance(of := values.meaning(label), Meaning)}
     if 0 < len(meant) == len(labels) <= _MOST_CHOICES:
         best_first = -1 if scale.higher_is_better else 1
-        return Question(
+        return LabelQuestion(
             score, sorted(meant, key=lambda one: best_first * (meant[one].value or 0.0)), values
         )
-    return Question(score, () if meant and not scores.values else _numbers(scores, values), values)
+    return LabelQuestion(
+        score, () if meant and not scores.values else _numbers(scores, values), values
+    )
 
 
 def _numbers(scores: _TableScores, values: LabelValues) -> Sequence[str]:
@@ -122,8 +124,8 @@ def _numbers(scores: _TableScores, values: LabelValues) -> Sequence[str]:
     return [str(number) for number in range(low, high + 1)] if high - low < _MOST_CHOICES else ()
 
 
-def _table_scores(heads: HidingHeads, score: ScoreName) -> _TableScores:
-    table = heads.whole_table
+def _table_scores(run_table: HidingTable, score: ScoreName) -> _TableScores:
+    table = run_table.whole_table
     values, labels = table.scores.get(score), table.labels.get(score)
     unique = np.array([]) if values is None else np.unique(values[~np.isnan(values)])
     by_label: dict[str, set[float]] = {}
@@ -136,28 +138,28 @@ def _table_scores(heads: HidingHeads, score: ScoreName) -> _TableScores:
     return _TableScores(dict(enumerate(some)), by_label, is_binary)
 
 
-# ---- What does a page ask a person about an answer, and what becomes of what the person says?
+# ---- Which label does a page ask a person for, and how is it saved? -----------------------------
 
 MOST_BYTES = 128 * 1024
-"""How long the request with a label may be."""
+"""The most bytes of a request with a label."""
 _MOST_LABEL, _MOST_NOTE = 200, 10_000
 _FIELDS = {"run", "id", "trial", "evaluator", "label", "note", "answer"}
 _CHANGED = "the answer has changed since this page showed it: look at it again, then label it"
 
 
 class AnswerChangedError(LimpetError):
-    """The answer that was labelled is not the one that counts now."""
+    """The labelled answer is no longer the current one."""
 
 
-# ---- what a page says of it ---------------------------------------------------------------------
+# ---- what a page shows --------------------------------------------------------------------------
 
 
-def labelling_answer(opened: OpenedRun, item: ItemRecord, name: str | None) -> dict[str, Any]:
-    """Return what a page needs to ask for a label of an answer, and what was said of it."""
-    heads, shown = opened.heads, Shown()
-    labelling, answer = heads.labelling, (item.id, item.trial)
-    score = score_of(heads, name)
-    hidden, reason = heads.hidden_scores(item.id), opened.why_no_labels()
+def labelling_answer(opened: ViewedRun, item: ItemRecord, name: str | None) -> dict[str, Any]:
+    """Return what a page needs to ask for a label of an answer, and the labels it has."""
+    run_table, shown = opened.run_table, Shortener()
+    labelling, answer = run_table.labelling, (item.id, item.trial)
+    score = score_of(run_table, name)
+    hidden, reason = run_table.hidden_scores(item.id), opened.why_no_labels()
     last, now = labelling.label(answer, score), stamp(_cell(item))
     drawn = labelling.drawn(answer)
     said = None
@@ -178,7 +180,7 @@ def labelling_answer(opened: OpenedRun, item: ItemRecord, name: str | None) -> d
         "cannot_label": reason if opened.can_label and reason else None,
         "labelling": {
             **question(opened, score).data(),
-            "scores": [str(one) for one in scores_in(heads)],
+            "scores": [str(one) for one in scores_in(run_table)],
             "hidden": [str(one) for one in hidden],
             "answer": now,
             "drawn": drawn is not None,
@@ -192,84 +194,86 @@ def _cell(item: ItemRecord) -> Drawn:
     return Drawn(item.id, item.trial, output_of(item))
 
 
-def labelled_in(opened: OpenedRun, places: Any, at: int | None, name: str | None) -> dict[str, Any]:
+def labelled_in(
+    opened: ViewedRun, positions: Any, at: int | None, name: str | None
+) -> dict[str, Any]:
     """Return how many of some rows are labelled, and the next one that is not.
 
     Args:
         opened: The run.
-        places: The places of the rows, in their order.
-        at: Which of them is shown; None: none.
-        name: The score that labels are about.
+        positions: The positions of the rows, in their order.
+        at: Which of them is open; None: none.
+        name: The score that is labelled.
     """
-    heads = opened.heads
-    score = score_of(heads, name)
-    done = set(labelled_places(heads, score))
-    count = int(np.isin(places, list(done)).sum()) if done else 0
+    run_table = opened.run_table
+    score = score_of(run_table, name)
+    done = set(labelled_positions(run_table, score))
+    count = int(np.isin(positions, list(done)).sum()) if done else 0
     following = None
-    if count < len(places):
+    if count < len(positions):
         begin = 0 if at is None else at + 1
-        for step in range(len(places)):
-            place = int(places[(begin + step) % len(places)])
-            if place not in done and step < len(places) - (at is not None):
-                id_, trial = heads.where(place)
+        for step in range(len(positions)):
+            position = int(positions[(begin + step) % len(positions)])
+            if position not in done and step < len(positions) - (at is not None):
+                id_, trial = run_table.where(position)
                 following = {"id": id_, "trial": trial}
                 break
     return {"labelled": count, "unlabelled": following}
 
 
-def labelled_places(heads: HidingHeads, score: ScoreName | None) -> list[int]:
-    """Return the places of the answers that are labelled."""
-    labelling = heads.labelling
-    return heads.places_of(
+def labelled_positions(run_table: HidingTable, score: ScoreName | None) -> list[int]:
+    """Return the positions of labelled answers."""
+    labelling = run_table.labelling
+    return run_table.positions_of(
         answer for answer in labelling.labelled if labelling.is_labelled(answer, score)
     )
 
 
-def draw_answer(opened: OpenedRun, name: str | None = None) -> dict[str, Any]:
-    """Return how far the labels of the draws are."""
-    places = np.array(opened.heads.places_of(opened.heads.labelling.queue), np.intp)
-    return {"drawn": len(places), **labelled_in(opened, places, None, name)}
+def draw_answer(opened: ViewedRun, name: str | None = None) -> dict[str, Any]:
+    """Return how many drawn answers are labelled."""
+    positions = np.array(opened.run_table.positions_of(opened.run_table.labelling.queue), np.intp)
+    return {"drawn": len(positions), **labelled_in(opened, positions, None, name)}
 
 
-# ---- what a person says -------------------------------------------------------------------------
+# ---- what a person sends ------------------------------------------------------------------------
 
 
-def keep_label(opened: OpenedRun, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep what a person said, and return it when it is on disk.
+def keep_label(opened: ViewedRun, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Save a label, and return it when it is on disk.
 
     Raises:
         NoSuchRunError: There is no such item.
-        AnswerChangedError: The answer is another one by now.
+        AnswerChangedError: The answer has changed.
         LimpetError: It is not a label.
-        JournalError: It could not be kept.
+        JournalError: It could not be saved.
     """
-    heads = opened.heads
-    heads.refresh()
+    run_table = opened.run_table
+    run_table.refresh()
     if reason := opened.why_no_labels():
-        raise LimpetError(f"labels cannot be kept: {reason}")
+        raise LimpetError(f"labels cannot be saved: {reason}")
     answer = _id_and_trial(given)
     label, note = _label(given), _note(given)
     name = _text(given, "evaluator", _MOST_LABEL)
-    score = score_of(heads, name) if name else None
-    if label is not None and score is None and (known := scores_in(heads)):
+    score = score_of(run_table, name) if name else None
+    if label is not None and score is None and (known := scores_in(run_table)):
         names = ", ".join(one_line(str(one)) for one in known)
-        raise LimpetError("evaluator: which score is the label about?", hint=f"one of: {names}")
-    item = _item(heads, answer)
+        raise LimpetError("evaluator: name the score to label", hint=f"one of: {names}")
+    item = _item(run_table, answer)
     cell = _cell(item)
     if not cell.output:
         raise LimpetError(f"{one_line(item.id)} has no answer to label yet")
     if _text(given, "answer", _MOST_LABEL) not in ("", stamp(cell)):
         raise AnswerChangedError(_CHANGED)
     _check(label, question(opened, score))
-    heads.labelling.add(cell, score, label, note, hides=heads.hides)
+    run_table.labelling.add(cell, score, label, note, hides=run_table.hides)
     return {"id": item.id, "trial": item.trial, "label": label, "note": note}
 
 
-def _item(heads: HidingHeads, answer: IdAndTrial) -> ItemRecord:
-    found = heads.place(*answer)
-    item = None if found is None else next(heads.read([found]), None)
+def _item(run_table: HidingTable, answer: IdAndTrial) -> ItemRecord:
+    found = run_table.position(*answer)
+    item = None if found is None else next(run_table.read([found]), None)
     if item is None:
-        raise NoSuchRunError("there is no such item in this run")
+        raise NoSuchRunError("no such item in this run")
     return item
 
 
@@ -277,12 +281,12 @@ def checked_fields(given: Any) -> Mapping[str, Any]:
     """Return the fields of a request.
 
     Raises:
-        LimpetError: There are others, or `run` is missing.
+        LimpetError: A field is unknown, or `run` is missing.
     """
     if not isinstance(given, dict):
         raise LimpetError("a label is a JSON object")
     if more := sorted(given.keys() - _FIELDS):
-        raise LimpetError(f"{one_line(more[0])}: there is no such field")
+        raise LimpetError(f"{one_line(more[0])}: unknown field")
     if not isinstance(given.get("run"), str):
         raise LimpetError("run: must be a string")
     return given
@@ -319,7 +323,7 @@ def _text(given: Mapping[str, Any], name: str, most: int) -> str:
     return text
 
 
-def _check(label: Any, asked: Question) -> None:
+def _check(label: Any, asked: LabelQuestion) -> None:
     if label is None:
         return
     if asked.values is None:

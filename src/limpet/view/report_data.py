@@ -1,8 +1,7 @@
-"""What of a run is in a report, and in which order?
+"""Which data of a run are in a report, and in which order?
 
-Numbers of all items, as columns, and the texts of as many as there is room for: failures, what
-changed, and the worst first. The texts are in chunks, so that a page opens an item without
-decoding all others.
+The numbers of all items, as columns, and the texts of as many as fit: failures, changes and the
+worst first. The texts are in chunks, so that a page opens an item without decoding all others.
 """
 
 import zlib
@@ -13,28 +12,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from limpet.run.reading.heads import Places, failed_rows
 from limpet.run.reading.items import WholeItem
+from limpet.run.reading.run_table import Positions, failed_rows
 from limpet.run.reading.score_table import ScoreTable
 from limpet.run.results.score_words import parts_of, votes_disagree
 from limpet.view.item_answers import about_items, row_answer, whole_answer
 from limpet.view.label_answers import score_of
-from limpet.view.opened_runs import OpenedRun
 from limpet.view.run_answers import run_answer
 from limpet.view.server import encoded
-from limpet.view.shown_values import PART, Shown, score_claims
+from limpet.view.shown_values import PART, Shortener, score_claims
+from limpet.view.viewed_runs import ViewedRun
 
 _CHUNK_ITEMS, _CHUNK_BYTES = 200, 2**20
-"""A chunk ends with so many items, or so many bytes: a page decodes it when one of them opens."""
+"""The most items and bytes of a chunk: a page decodes it when one of its items opens."""
 _BATCH = 20_000
-"""So many items are looked up together: for each batch, the event log is read once."""
+"""The items looked up together: the event log is read once per batch."""
 _OF_NUMBERS = 0.7
-"""The share of the room that the numbers of all items may take."""
+"""The share of the room for the numbers of all items."""
 _TAGS = 64
 """The element around a chunk."""
 _DIGITS = 6
 _MOST_TRIED = 5
-"""So many items may be too large for the room that is left, until no more are tried."""
+"""Stop after so many items that were too large for the remaining room."""
 
 
 class RunData:
@@ -42,18 +41,18 @@ class RunData:
 
     Args:
         opened: The run.
-        name: What the page calls it.
+        name: Its name on the page.
 
     Attributes:
-        about: What the page says of it.
+        about: What the page shows about it.
         table: The numbers of its items, packed.
         chunks: The texts of its items, packed.
     """
 
-    def __init__(self, opened: OpenedRun, name: str) -> None:
+    def __init__(self, opened: ViewedRun, name: str) -> None:
         self.about = run_answer(opened, name, can_label=False)
         self._opened = opened
-        self._table = opened.heads.table
+        self._table = opened.run_table.table
         self._items = np.arange(len(self._table.ids))
         self._rows: list[dict[str, Any]] = []
         self._sizes: list[int] = []
@@ -62,21 +61,21 @@ class RunData:
 
     @property
     def total(self) -> int:
-        """How many items the run has, each trial counted."""
-        return len(self._opened.heads)
+        """How many items the run has, counting each trial."""
+        return len(self._opened.run_table)
 
     @property
     def left_out(self) -> int:
-        """How many of them are not in the report, not even with their numbers."""
+        """How many of them are not in the report at all."""
         return self.total - len(self._items) * self._table.trials
 
     @property
     def without_texts(self) -> int:
-        """How many are there with their numbers alone."""
+        """How many are in the report without their texts."""
         return self.total - self.left_out - len(self._rows)
 
     def data(self) -> dict[str, Any]:
-        """Return all about the run but its table and its chunks."""
+        """Return everything about the run but its table and chunks."""
         return {
             "about": self.about,
             "items": about_items(self._opened),
@@ -85,26 +84,30 @@ class RunData:
             "sizes": self._sizes,
         }
 
-    def importance(self, first: Sequence[tuple[str, int]] = ()) -> Places:
-        """Return all places: `first` (ids and trials), what failed, the worst of each score."""
-        table, heads = self._table, self._opened.heads
-        rank = np.full(len(heads), np.inf)
-        better = {one["name"]: one["higher_is_better"] for one in score_claims(heads.summary())}
+    def importance(self, first: Sequence[tuple[str, int]] = ()) -> Positions:
+        """Return all positions: `first` (ids and trials), failures, the worst of each score."""
+        table, run_table = self._table, self._opened.run_table
+        rank = np.full(len(run_table), np.inf)
+        better = {one["name"]: one["higher_is_better"] for one in score_claims(run_table.summary())}
         for name, scores in table.scores.items():
             values = scores.reshape(-1) * (1 if better.get(str(name), True) else -1)
             order = np.argsort(values, kind="stable")
             order = order[: np.count_nonzero(~np.isnan(values))]
             rank[order] = np.minimum(rank[order], np.arange(len(order)))
         rank[failed_rows(table)] = -1
-        places = [place for id_, trial in first if (place := heads.place(id_, trial)) is not None]
-        rank[places] = -2
+        positions = [
+            position
+            for id_, trial in first
+            if (position := run_table.position(id_, trial)) is not None
+        ]
+        rank[positions] = -2
         return np.argsort(rank, kind="stable")
 
-    def fit_numbers(self, order: Places, room: int) -> int:
-        """Leave out the last items of an order if the numbers of all need more than their share.
+    def fit_numbers(self, order: Positions, room: int) -> int:
+        """Leave out the last items of an order if the numbers exceed their share.
 
         Returns:
-            How many bytes are left of the room.
+            How many bytes of the room are left.
         """
         trials = self._table.trials
         ranked = np.array(list(dict.fromkeys((order // trials).tolist())), np.intp)
@@ -116,21 +119,21 @@ class RunData:
             self._items = np.sort(ranked[: max(0, int(0.95 * share * len(self._items)))])
 
     def add_texts(self, order: Iterable[int], room: int) -> int:
-        """Add the texts of items, in an order, until the room is used up.
+        """Add the texts of items, in order, until the room is used up.
 
         Returns:
-            How many bytes are left of it.
+            How many bytes of it are left.
         """
         trials = self._table.trials
-        new_place = np.full(len(self._table.ids), -1)
-        new_place[self._items] = np.arange(len(self._items))
-        wanted = [place for place in order if new_place[place // trials] >= 0]
+        new_position = np.full(len(self._table.ids), -1)
+        new_position[self._items] = np.arange(len(self._items))
+        wanted = [position for position in order if new_position[position // trials] >= 0]
         too_large = 0
         for wholes in _chunks(self._opened, self._wholes(wanted)):
             rows = []
-            for (place, whole), _ in wholes:
-                row, trial = divmod(place, trials)
-                rows.append(_row(self._opened, int(new_place[row]) * trials + trial, whole))
+            for (position, whole), _ in wholes:
+                row, trial = divmod(position, trials)
+                rows.append(_row(self._opened, int(new_position[row]) * trials + trial, whole))
             bodies = [body for _, body in wholes]
             while bodies:
                 some, chunk, size = _fitting(bodies, rows, room)
@@ -139,24 +142,24 @@ class RunData:
                     self._rows += rows[:some]
                     self._sizes.append(some)
                     room -= size
-                else:  # others may fit that are shorter
+                else:  # shorter ones may fit
                     too_large += 1
                     if too_large == _MOST_TRIED:
                         return 0
                 bodies, rows = bodies[max(some, 1) :], rows[max(some, 1) :]
         return room
 
-    def _wholes(self, places: Sequence[int]) -> Iterator[tuple[int, WholeItem]]:
-        """Yield everything about items, each after its place; a place may have none."""
-        heads, wholes = self._opened.heads, self._opened.reader.wholes()
-        for at in range(0, len(places), _BATCH):
-            cells = dict(heads.cells(places[at : at + _BATCH]))
-            ids = {heads.where(place)[0] for place in cells}
+    def _wholes(self, positions: Sequence[int]) -> Iterator[tuple[int, WholeItem]]:
+        """Yield everything about the items at positions that have one, with the position."""
+        run_table, wholes = self._opened.run_table, self._opened.reader.wholes()
+        for at in range(0, len(positions), _BATCH):
+            cells = dict(run_table.cells(positions[at : at + _BATCH]))
+            ids = {run_table.where(position)[0] for position in cells}
             yield from zip(cells, wholes.at([*cells.values()], ids), strict=True)
 
 
 def packed(data: bytes) -> bytes:
-    """Return bytes as gzip in base64, which no HTML can be in."""
+    """Return bytes as gzip in base64, which contains no HTML."""
     made = zlib.compressobj(6, wbits=31)
     return b64encode(made.compress(data) + made.flush())
 
@@ -164,7 +167,7 @@ def packed(data: bytes) -> bytes:
 _Found = tuple[int, WholeItem]
 
 
-def _chunks(opened: OpenedRun, found: Iterable[_Found]) -> Iterator[list[tuple[_Found, bytes]]]:
+def _chunks(opened: ViewedRun, found: Iterable[_Found]) -> Iterator[list[tuple[_Found, bytes]]]:
     chunk: list[tuple[_Found, bytes]] = []
     size = 0
     for one in found:
@@ -179,7 +182,7 @@ def _chunks(opened: OpenedRun, found: Iterable[_Found]) -> Iterator[list[tuple[_
 
 
 def _fitting(bodies: Sequence[bytes], rows: Sequence[Any], room: int) -> tuple[int, bytes, int]:
-    """Return how many of the first there is room for, their chunk, and what that takes."""
+    """Return how many of the first fit, their chunk, and its size."""
     some = len(bodies)
     while some:
         chunk = packed(b"[" + b",".join(bodies[:some]) + b"]")
@@ -190,11 +193,11 @@ def _fitting(bodies: Sequence[bytes], rows: Sequence[Any], room: int) -> tuple[i
     return 0, b"", 0
 
 
-def _body(opened: OpenedRun, whole: WholeItem) -> bytes:
-    """Return all about an item. Of one with very many texts, each is cut shorter."""
+def _body(opened: ViewedRun, whole: WholeItem) -> bytes:
+    """Return everything about an item, with shorter texts if it has very many."""
     body = b""
     for limit in (PART, PART // 16, PART // 256):
-        answer = whole_answer(opened, whole, opened.heads.table.trials, Shown(limit))
+        answer = whole_answer(opened, whole, opened.run_table.table.trials, Shortener(limit))
         if not (answer["label"] or answer["labels"]):
             del answer["labelling"]  # a form that nobody can fill in
         body = encoded(answer)
@@ -203,21 +206,21 @@ def _body(opened: OpenedRun, whole: WholeItem) -> bytes:
     return body
 
 
-def _row(opened: OpenedRun, place: int, whole: WholeItem) -> dict[str, Any]:
+def _row(opened: ViewedRun, position: int, whole: WholeItem) -> dict[str, Any]:
     item = whole.item
     records = (record for score in item.scores.values() for _, record in parts_of(score))
-    row = row_answer(opened.heads, place, item, score_of(opened.heads, None))
+    row = row_answer(opened.run_table, position, item, score_of(opened.run_table, None))
     return {**row, "disagree": True} if any(map(votes_disagree, records)) else row
 
 
 def _columns(table: ScoreTable, items: NDArray[np.intp]) -> dict[str, Any]:
-    """Return what items can be filtered and sorted by, as lists: a name may be anything."""
+    """Return the columns to filter and sort items by, as lists: a name may be anything."""
 
     def numbers(of: NDArray[Any]) -> list[Any]:
         values = of[items].reshape(-1)
         return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124
 
-    def places(of: NDArray[np.bool_]) -> list[int]:
+    def positions(of: NDArray[np.bool_]) -> list[int]:
         return np.flatnonzero(of[items]).tolist()
 
     def rounded(of: NDArray[Any]) -> list[Any]:
@@ -226,9 +229,9 @@ def _columns(table: ScoreTable, items: NDArray[np.intp]) -> dict[str, Any]:
     return {
         "ids": [table.ids[row] for row in items.tolist()],
         "trials": table.trials,
-        "not_answered": places(~table.answered),
-        "failed": places(table.failed),
-        "failed_scores": [[name, places(of)] for name, of in table.failed_scores.items()],
+        "not_answered": positions(~table.answered),
+        "failed": positions(table.failed),
+        "failed_scores": [[name, positions(of)] for name, of in table.failed_scores.items()],
         "seconds": rounded(table.seconds),
         "costs": None if np.isnan(table.costs).all() else numbers(table.costs),
         "scores": [[str(name), numbers(of)] for name, of in table.scores.items()],

@@ -1,4 +1,4 @@
-"""What does a page say of runs, and of one run?"""
+"""What does a page show about all runs, and about one run?"""
 
 import logging
 import time
@@ -11,15 +11,15 @@ from limpet.report.items import grouped
 from limpet.report.runs import version_note
 from limpet.report.status import enough_lines, standing_lines
 from limpet.run.reading.description import Description, describe, unreadable
-from limpet.run.reading.heads import failed_rows
 from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
+from limpet.run.reading.run_table import failed_rows
 from limpet.run.results.summary import NUMBERS
 from limpet.run.watcher import StepSnapshot
 from limpet.text import one_line, text_of
 from limpet.view.label_answers import draw_answer
-from limpet.view.opened_runs import OpenedRun, OpenedRuns
 from limpet.view.shown_values import line_of, score_claims
+from limpet.view.viewed_runs import ViewedRun, ViewedRuns
 
 logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
@@ -27,13 +27,13 @@ _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
 _MOST_IN_FLIGHT = 50
 _FIRST_ROWS, _MOST_FIELDS = 20, 50
 _STUCK, _LEAST_ENDED = 2.0, 20
-"""A call that takes so many times the p99, of so many at least, may be stuck."""
+"""A call may be stuck after so many times the p99 of at least so many calls."""
 
 
 class RunsList:
-    """All runs in a line each; a run whose files have not changed is not read again."""
+    """All runs, a line each; a run is read again only if its files have changed."""
 
-    def __init__(self, runs: OpenedRuns) -> None:
+    def __init__(self, runs: ViewedRuns) -> None:
         self._runs = runs
         self._known: dict[str, tuple[object, dict[str, Any]]] = {}
 
@@ -63,12 +63,12 @@ class RunsList:
                     if not reader.is_running:
                         return _line(address, describe(reader))
             with self._runs.use(address) as opened:
-                heads = opened.heads
+                run_table = opened.run_table
                 opened.reader.refresh()
                 numbers = None
                 if with_scores and len(opened.reader) <= _MOST_ITEMS:
-                    heads.refresh()
-                    numbers = heads.summary()
+                    run_table.refresh()
+                    numbers = run_table.summary()
                 return _line(address, describe(opened.reader, numbers=numbers))
         except (OSError, LimpetError, ValueError) as error:
             return _line(address, unreadable(path, text_of(error)))
@@ -79,7 +79,7 @@ class RunsList:
 
 
 def mark_of(path: Path) -> object:
-    """Return what changes with the files of a run, and when a session of it ends or dies."""
+    """Return a value that changes with the files of a run, and when a session ends or dies."""
     layout = layout_at(path)
     names = (
         layout.home / "run.json",
@@ -120,11 +120,11 @@ def _line(address: str, run: Description) -> dict[str, Any]:
     }
 
 
-def run_answer(opened: OpenedRun, address: str, *, can_label: bool) -> dict[str, Any]:
-    """Return all about a run that is not about one item."""
-    reader, heads = opened.reader, opened.heads
-    heads.refresh()
-    run = describe(reader, reader.snapshot(whole=False), heads.summary())
+def run_answer(opened: ViewedRun, address: str, *, can_label: bool) -> dict[str, Any]:
+    """Return everything about a run but its items."""
+    reader, run_table = opened.reader, opened.run_table
+    run_table.refresh()
+    run = describe(reader, reader.snapshot(whole=False), run_table.summary())
     reason = opened.why_no_labels()
     can_label = can_label and opened.can_label
     calls = [call for step in run.progress.steps for call in step.in_flight]
@@ -143,7 +143,7 @@ def run_answer(opened: OpenedRun, address: str, *, can_label: bool) -> dict[str,
 
 
 def run_data(run: Description) -> dict[str, Any]:
-    """Return what the page says of a run as a whole."""
+    """Return the data of a run as a whole."""
     seconds, seconds_are_all = run.worked_s
     return {
         "state": run.state,
@@ -165,12 +165,12 @@ def run_data(run: Description) -> dict[str, Any]:
     }
 
 
-def _failures(opened: OpenedRun) -> list[dict[str, Any]]:
+def _failures(opened: ViewedRun) -> list[dict[str, Any]]:
     """Return the failures, grouped by cause, the most frequent first."""
-    heads = opened.heads
-    if opened.failures[0] != heads.version:
-        places = failed_rows(heads.table).nonzero()[0]
-        groups = grouped(heads.read(places[:_MOST_FAILURES]))
+    run_table = opened.run_table
+    if opened.failures[0] != run_table.version:
+        positions = failed_rows(run_table.table).nonzero()[0]
+        groups = grouped(run_table.read(positions[:_MOST_FAILURES]))
         known = [
             {
                 "step": group.step,
@@ -180,20 +180,20 @@ def _failures(opened: OpenedRun) -> list[dict[str, Any]]:
                 "count": len(group.ids),
                 "ids": group.ids[:_MOST_IDS],
                 "trials": group.trials[:_MOST_IDS],
-                "of_first": _MOST_FAILURES if len(places) > _MOST_FAILURES else None,
+                "of_first": _MOST_FAILURES if len(positions) > _MOST_FAILURES else None,
             }
             for group in groups[:_MOST_GROUPS]
         ]
-        opened.failures = (heads.version, known)
+        opened.failures = (run_table.version, known)
     return opened.failures[1]
 
 
-def fields_of(opened: OpenedRun) -> list[str]:
+def fields_of(opened: ViewedRun) -> list[str]:
     """Return the fields of the dataset, from its first rows."""
-    rows = len(opened.heads)
+    rows = len(opened.run_table)
     if opened.fields[0] != rows:
         names: dict[str, None] = {}
-        for item in opened.heads.read(range(min(_FIRST_ROWS, rows)), whole=False):
+        for item in opened.run_table.read(range(min(_FIRST_ROWS, rows)), whole=False):
             names |= dict.fromkeys(name for name in item.row if name not in item.roles.values())
         opened.fields = (rows, [*names][:_MOST_FIELDS])
     return opened.fields[1]
@@ -249,6 +249,6 @@ def _used(run: Description) -> list[dict[str, Any]]:
     return found
 
 
-def now_if_running(opened: OpenedRun) -> int:
+def now_if_running(opened: ViewedRun) -> int:
     """Return a number that changes each second while a run is running: ages and rates do."""
     return int(time.time()) if opened.reader.is_running else 0

@@ -1,7 +1,7 @@
 """What does `limpet.evaluate()` show in a script?
 
 The public functions come from here, so that a script shows its run and code inside the library does
-not. What draws is imported when a run begins: importing it takes longer than importing `limpet`.
+not. The drawing code is imported when a run begins: that takes longer than importing `limpet`.
 """
 
 import sys
@@ -13,16 +13,16 @@ from limpet.run.api import aevaluate, evaluate
 from limpet.run.session_view import SessionView, show_with
 from limpet.text import is_terminal
 
-# ---- What does the log of a script say of its run? ----------------------------------------------
+# ---- What does a script log about its run? ------------------------------------------------------
 #
-# A line soon, and then one every half minute, so that a short run adds nothing. What words a line
-# is imported for the first one.
+# A line after a few seconds, then one every half minute: a short run logs nothing. The code that
+# writes a line is imported for the first one.
 
 _FIRST_S, _EVERY_S = 4.0, 30.0
 
 
 class LogLines(SessionView):
-    """A line after a few seconds, and then every half minute; and why the run stops."""
+    """Logs a line after a few seconds, then every half minute, and why the run stops."""
 
     def __init__(self) -> None:
         super().__init__()

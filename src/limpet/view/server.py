@@ -1,6 +1,6 @@
 """The server of the live page: routes, and one thread per request that reads.
 
-The pages ask once a second; an answer that has not changed since is not made again.
+The pages ask once a second; an unchanged answer is not computed again.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from multidict import MultiMapping
 
 from limpet.errors import JournalError, LimpetError
 from limpet.json_values import is_deep_text
+from limpet.view.access import AccessCheck, Faults, failed, server_log
 from limpet.view.compare_answers import compare_answer
-from limpet.view.guard import Faults, Guard, failed, server_log
 from limpet.view.item_answers import item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
     checked_fields,
     keep_label,
 )
-from limpet.view.opened_runs import Labels, NoSuchRunError, OpenedRun, OpenedRuns
 from limpet.view.run_answers import RunsList, mark_of, now_if_running, run_answer
+from limpet.view.viewed_runs import Labeller, NoSuchRunError, ViewedRun, ViewedRuns
 
 PAGES = Path(__file__).parent / "pages"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HOST = "127.0.0.1"
 _LABEL, _UNAVAILABLE = "/api/label", 503
 Query = MultiMapping[str]
-Answer = Callable[[OpenedRun, Query], dict[str, Any] | None]
+Answer = Callable[[ViewedRun, Query], dict[str, Any] | None]
 
 
 class Started(NamedTuple):
-    """A server that is running: its port, and the address to open, which has the token."""
+    """A running server: its port, and the address to open, with the token."""
 
     port: int
     address: str
@@ -59,24 +59,24 @@ async def serving(
         directory: The directory, or a run.
         port: The port; 0: any that is free.
         allow_hosts: Other values of `Host` that mean this server, for a forwarded port.
-        read_only: Keep no labels, and hide no scores.
-        person: Who labels; empty: nobody by name.
+        read_only: Save no labels, and hide no scores.
+        person: Who labels; empty: unnamed.
 
     Raises:
-        LimpetError: The port is in use, or is not ours to take.
+        LimpetError: The port is in use, or not permitted.
     """
     listening = _listen(port)
     port = listening.getsockname()[1]
     hosts = [f"{_HOST}:{port}", f"localhost:{port}", *allow_hosts]
-    server = Server(directory, Labels(person, read_only))
-    guard = Guard(hosts, server.files["/"][0], "" if read_only else _LABEL)
+    server = PageServer(directory, Labeller(person, read_only))
+    access = AccessCheck(hosts, server.files["/"][0], "" if read_only else _LABEL)
     runner = web.AppRunner(
-        server.app(guard), access_log=None, handle_signals=False, logger=server_log()
+        server.app(access), access_log=None, handle_signals=False, logger=server_log()
     )
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
-        yield Started(port, f"http://{_HOST}:{port}/?token={guard.token}")
+        yield Started(port, f"http://{_HOST}:{port}/?token={access.token}")
     finally:
         await runner.cleanup()
         server.runs.close()
@@ -90,25 +90,25 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise LimpetError(
-            f"port {port}: {error.strerror or error}", hint="take another: limpet view --port 0"
+            f"port {port}: {error.strerror or error}", hint="use another: limpet view --port 0"
         ) from error
     return listening
 
 
-class Server:
+class PageServer:
     """Answers requests for pages and for their data.
 
     Args:
         directory: The runs are below it.
-        labels: Who labels.
+        labeller: Who labels.
 
     Attributes:
         runs: The runs.
         files: The files of the pages and their types, by path.
     """
 
-    def __init__(self, directory: Path, labels: Labels) -> None:
-        self.runs = OpenedRuns(directory, labels)
+    def __init__(self, directory: Path, labeller: Labeller) -> None:
+        self.runs = ViewedRuns(directory, labeller)
         self._list = RunsList(self.runs)
         self._list_lock = asyncio.Lock()
         self._compare_lock = asyncio.Lock()
@@ -120,9 +120,9 @@ class Server:
         }
         self.files["/"] = self.files.pop("/index.html")
 
-    def app(self, guard: Guard) -> web.Application:
+    def app(self, access: AccessCheck) -> web.Application:
         """Return the routes."""
-        middlewares = [guard.check, Faults().caught]
+        middlewares = [access.check, Faults().caught]
         app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
         app.router.add_get("/api/run", self._of_run(_about_run))
@@ -140,7 +140,7 @@ class Server:
         return web.Response(body=content, content_type=kind, charset="utf-8")
 
     async def _runs(self, request: web.Request) -> web.Response:
-        async with self._list_lock:  # two pages that look at the list need one answer
+        async with self._list_lock:  # two pages with the list share one answer
             return await self._answered(request, self._list.answer)
 
     def _of_run(self, answer: Answer) -> Callable[[web.Request], Any]:
@@ -161,11 +161,11 @@ class Server:
                 self._compared = (now, compare_answer(self.runs, base, new))
             return self._compared[1]
 
-        async with self._compare_lock:  # it takes long, and several pages may ask for the same
+        async with self._compare_lock:  # it is slow, and several pages may request the same
             return await self._answered(request, answer, mark)
 
     async def _label(self, request: web.Request) -> web.Response:
-        """Keep a label: the only request that writes."""
+        """Save a label: the only request that writes."""
         body = await request.read()
 
         def work() -> dict[str, Any]:
@@ -180,16 +180,16 @@ class Server:
         except (LimpetError, OSError, ValueError) as error:
             return failed(error)
 
-    # ---- how answers are given ------------------------------------------------------------------
+    # ---- answering requests ---------------------------------------------------------------------
 
     async def _tagged(self, request: web.Request, answer: Answer) -> web.Response:
-        """Answer about one run, unless the page has that answer already."""
+        """Answer a request about one run, unless the page already has the answer."""
         address, query, given = request.query.get("run", ""), request.query, _given(request)
 
         def work() -> web.Response:
             with self.runs.use(address) as opened:
-                opened.heads.refresh()
-                labels = (opened.heads.labelling.mark, opened.why_no_labels())
+                opened.run_table.refresh()
+                labels = (opened.run_table.labelling.mark, opened.why_no_labels())
                 now = now_if_running(opened)
                 tag = _tag(opened.reader.mark(), labels, now, request.query_string)
                 if tag == given:
@@ -201,15 +201,15 @@ class Server:
                 except LimpetError as error:
                     return failed(error)  # the query is wrong: the run stays open
                 if found is None:
-                    return failed(NoSuchRunError("there is no such item in this run"))
+                    return failed(NoSuchRunError("no such item in this run"))
                 if found.get("left_to_search"):
-                    tag = ""  # the next answer will be another
+                    tag = ""  # the next answer will differ
                 return _response(tag, encoded(found))
 
         try:
             return await asyncio.to_thread(work)
         except Exception as error:
-            self.runs.forget(address)  # it may have been replaced, or be damaged: begin anew
+            self.runs.forget(address)  # it may have been replaced or damaged: reopen it
             if isinstance(error, (LimpetError, OSError, ValueError)):
                 return failed(error)
             raise
@@ -236,7 +236,7 @@ class Server:
             return failed(error)
 
 
-def _about_run(opened: OpenedRun, query: Query) -> dict[str, Any]:
+def _about_run(opened: ViewedRun, query: Query) -> dict[str, Any]:
     return run_answer(opened, query.get("run", ""), can_label=True)
 
 

@@ -1,4 +1,4 @@
-"""What of a value, and of each score in a summary, is sent to a page?"""
+"""How much of a value, and what about each score of a summary, is sent to a page?"""
 
 import json
 from collections.abc import Mapping
@@ -11,31 +11,31 @@ from limpet.text import one_line
 
 # ---- How much of a value is sent to a page? -----------------------------------------------------
 #
-# What a dataset or a model wrote may be of any size, depth and kind. A page gets it as JSON up to
-# a limit, and else as the beginning of its text.
+# A value from a dataset or a model may have any size, depth and type. A page gets it as JSON up to
+# a limit, otherwise the beginning of its text.
 
 PART, WHOLE = 64 * 1024, 256 * 1024
-"""How many characters of a value are sent, and how many when more is asked for: a browser takes
-minutes to break a megabyte without a space into lines."""
+"""How many characters of a value are sent, and how many on request: a browser takes minutes to
+wrap a megabyte without spaces."""
 _LINE, _HEAD = 200, 2_000
 
 
-class Shown:
-    """Cuts values, and counts what was cut.
+class Shortener:
+    """Shortens values, and counts the characters left out.
 
     Args:
-        limit: How many characters a value may have.
+        limit: The most characters of a value.
 
     Attributes:
-        cut: How many characters were left out.
+        shortened: How many characters were left out.
     """
 
     def __init__(self, limit: int = PART) -> None:
         self._limit = limit
-        self.cut = 0
+        self.shortened = 0
 
     def __call__(self, value: Any) -> Any:
-        """Return a value that JSON can hold and that is not too long."""
+        """Return the value as JSON data, shortened to the limit."""
         if value is None or isinstance(value, (bool, float)):
             return value
         if isinstance(value, str):
@@ -50,7 +50,7 @@ class Shown:
 
     def _part(self, text: str) -> str:
         text = text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
-        self.cut += max(0, len(text) - self._limit)
+        self.shortened += max(0, len(text) - self._limit)
         return text[: self._limit]
 
 
@@ -80,11 +80,11 @@ def line_of(value: Any) -> str | None:
     return text[:_LINE].encode("utf-8", "replace").decode()
 
 
-# ---- What does a summary say of each score, for a page? -----------------------------------------
+# ---- What does a page show about each score of a summary? ---------------------------------------
 
 
 def score_claims(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each score of a summary: its mean, its interval and what to say beside them."""
+    """Return each score of a summary: its mean, its interval and remarks on them."""
     scores, evaluators = summary.get("scores", {}), summary.get("evaluators", {})
     return [_claim(name, score, evaluators[score["evaluator"]]) for name, score in scores.items()]
 

@@ -85,7 +85,7 @@ def test_json_has_all_of_it(run, capsys):
 
 def test_more_than_there_are_is_said(run, capsys):
     assert command("sample", "runs/bot", "-o", "humans.csv") == 0
-    assert "there are no more to draw: 30 instead of 200" in capsys.readouterr().err
+    assert "no more to draw: 30 instead of 200" in capsys.readouterr().err
 
 
 @pytest.mark.quick(3)

@@ -87,8 +87,8 @@ def test_markdown_counts_trials_from_nought_as_every_command_does(tmp_path):
     [
         (["nowhere"], "does not exist"),
         (["new", "--against", "nowhere"], "does not exist"),
-        (["new", "-o", "x.txt"], "is not called .html"),
-        (["new", "-o", "-"], "is not called .html"),
+        (["new", "-o", "x.txt"], "does not end in .html"),
+        (["new", "-o", "-"], "does not end in .html"),
         (["new", "--max-size", "0"], "--max-size"),
         (["new", "--max-size", "nan"], "--max-size"),
         (["."], "is not a run"),

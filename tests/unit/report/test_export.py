@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from limpet.errors import LimpetError
-from limpet.report.export import Rows, as_csv, as_jsonl, as_markdown, write_parquet
+from limpet.report.export import ExportRows, as_csv, as_jsonl, as_markdown, write_parquet
 from limpet.run.results import table as spreadsheet
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.table import spreadsheet_cell
@@ -21,7 +21,7 @@ def rows_of(*outputs, **fields):
         ItemRecord(f"q{n}", 0, "x", None, output, row=fields, status=CellStatus.COMPLETED)
         for n, output in enumerate(outputs)
     ]
-    return Rows(SimpleNamespace(evaluators=(), items=lambda: iter(items)))
+    return ExportRows(SimpleNamespace(evaluators=(), items=lambda: iter(items)))
 
 
 def write_xlsx(rows, path):
@@ -98,7 +98,7 @@ def test_rows_are_written_one_by_one(form):
     def items():
         return (ItemRecord(f"q{n}", 0, f"{n}" * 20_000, None) for n in range(1000, 1080))
 
-    rows = Rows(SimpleNamespace(evaluators=(), items=items))
+    rows = ExportRows(SimpleNamespace(evaluators=(), items=items))
     tracemalloc.start()
     written = sum(map(len, form(rows)))
     _, peak = tracemalloc.get_traced_memory()

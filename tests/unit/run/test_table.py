@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import limpet
-from limpet.report.export import Rows
+from limpet.report.export import ExportRows
 from limpet.run.reading import RunReader
 
 FIRST = ["id", "trial", "input", "expected", "output", "status", "seconds", "attempts", "error"]
@@ -25,7 +25,7 @@ def evaluate(tmp_path, evaluators=(), rows=ROWS, workflow=last_word, **options):
 
 def exported(tmp_path, **options):
     with RunReader(tmp_path / "run") as reader:
-        rows = Rows(reader, **options)
+        rows = ExportRows(reader, **options)
         return rows.names, list(rows)
 
 

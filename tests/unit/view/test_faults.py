@@ -30,7 +30,7 @@ from label_pages import on_page
 import limpet
 from limpet.run.reading.description import describe
 from limpet.view import server
-from limpet.view.opened_runs import OpenedRun
+from limpet.view.viewed_runs import ViewedRun
 
 HALF = ["half\ud800", "half\udc00", 'half"\ud800', "whole"]
 
@@ -83,7 +83,7 @@ def test_a_defect_is_said_as_json_and_logged_once(runs, monkeypatch, caplog):
     assert {status for status, _ in found} == {500}
     assert "KeyError: 'an <b>unexpected</b> name'" in found[0][1]["error"]
     assert "bug in Limpet" in found[0][1]["hint"]
-    [record] = logged(caplog, "the answer failed")
+    [record] = logged(caplog, "the request failed")
     assert record.exc_info[0] is KeyError
 
 
@@ -127,12 +127,12 @@ def test_what_is_no_http_is_refused_without_a_traceback(runs, caplog):
 def test_a_wrong_query_does_not_close_the_run(runs, monkeypatch):
     opened = []
 
-    class Counted(OpenedRun):
+    class Counted(ViewedRun):
         def __init__(self, *args):
             super().__init__(*args)
             opened.append(self)
 
-    monkeypatch.setattr("limpet.view.opened_runs.OpenedRun", Counted)
+    monkeypatch.setattr("limpet.view.viewed_runs.ViewedRun", Counted)
 
     @on_page(runs)
     async def statuses(client):

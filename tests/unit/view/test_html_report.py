@@ -154,10 +154,10 @@ def test_of_a_run_whose_numbers_have_no_room_the_last_items_are_left_out(tmp_pat
     ids, rows_there = blocks["table-0"]["ids"], blocks["head"]["runs"][0]["rows"]
     assert 0 < len(ids) < 300
     assert f"the numbers of {len(ids)}" in plain.left_out
-    # What failed came first, the order stays that of the dataset, and places fit the shorter table.
+    # Failures came first, in the order of the dataset, and positions fit the shorter table.
     assert all(int(id_[1:]) % 3 == 2 for id_ in ids[: min(len(ids), 100)]) or len(ids) > 100
     assert ids == sorted(ids, key=lambda id_: int(id_[1:]))
-    assert all(ids[row["place"]] == row["id"] for row in rows_there)
+    assert all(ids[row["position"]] == row["id"] for row in rows_there)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_a_comparison_of_long_texts_stays_within_the_size_too(tmp_path):
         make(tmp_path / name, scores, dataset=rows(40), say=say)
     made = write_report(tmp_path / "new", tmp_path / "x.html", tmp_path / "base", max_mb=1)
     assert made.bytes <= 1_000_000
-    assert "Texts of changes are cut at 256 letters." in made.left_out
+    assert "Texts of changes are shortened to 256 letters." in made.left_out
     flips = blocks_of(made.path)["head"]["compare"]["new"][0]["flips"]
     assert len(flips) == 40
     assert max(len(flip["new"]["output"]) for flip in flips) == 256
@@ -204,7 +204,7 @@ def test_an_item_with_very_many_long_texts_is_cut_shorter(tmp_path):
     blocks = blocks_of(write_report(tmp_path / "run", tmp_path / "x.html").path)
     bodies = [body for name in blocks if name.startswith("texts") for body in blocks[name]]
     assert all(len(body["trace"]) == 100 for body in bodies)
-    assert all(body["cut"] > 1_000_000 for body in bodies)
+    assert all(body["shortened"] > 1_000_000 for body in bodies)
     assert all(len(json.dumps(body)) < 1_100_000 for body in bodies)
 
 
@@ -304,9 +304,9 @@ def test_a_report_that_exists_is_replaced_whole_or_not_at_all(runs, tmp_path, mo
         ("gone.html", "is a link"),
         ("folder.html", "is a directory"),
         ("pipe.html", "is not a file"),
-        ("report.txt", "is not called .html"),
+        ("report.txt", "does not end in .html"),
         ("no/such/x.html", "no such directory"),
-        ("/dev/stdout", "is not called .html"),
+        ("/dev/stdout", "does not end in .html"),
     ],
 )
 def test_it_replaces_nothing_but_a_report(runs, tmp_path, name, message):

@@ -606,7 +606,7 @@ def test_a_directory_that_cannot_be_written_is_said_and_still_hides(runs, monkey
         assert (item["can_label"], item["hidden"]) == (False, True)
         assert item["cannot_label"] == "one cannot be written"
         status, answer = await client.label(id_, "good", trial=trial)
-        assert (status, answer["error"]) == (400, "labels cannot be kept: one cannot be written")
+        assert (status, answer["error"]) == (400, "labels cannot be saved: one cannot be written")
 
     assert content(runs) == before
 

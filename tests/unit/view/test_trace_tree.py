@@ -6,7 +6,7 @@ import limpet
 from limpet.view.html_report import write_report
 from limpet.view.item_answers import trace_tree
 from limpet.view.server import encoded
-from limpet.view.shown_values import Shown
+from limpet.view.shown_values import Shortener
 
 
 def event(**facts):
@@ -22,7 +22,7 @@ def names_in(tree):
 
 def test_a_very_deep_trace_is_shown_whole_and_can_be_sent():
     trace = [event(name=f"n{n}", id=str(n), parent=str(n - 1)) for n in range(1_500)]
-    tree = trace_tree(trace, Shown())
+    tree = trace_tree(trace, Shortener())
     assert encoded(tree)
     assert names_in(tree) == [f"n{n}" for n in range(1_500)]
 
@@ -38,7 +38,7 @@ def test_a_very_deep_trace_is_shown_whole_and_can_be_sent():
     ],
 )
 def test_an_event_with_strange_facts_is_shown_beside_the_others(facts):
-    tree = trace_tree([event(**facts), event(name="other", started=2.0, ended=3.0)], Shown())
+    tree = trace_tree([event(**facts), event(name="other", started=2.0, ended=3.0)], Shortener())
     assert names_in(tree) == ["look_up", "other"]
     assert tree[0]["seconds"] is None
     assert (tree[1]["seconds"], encoded(tree) != b"") == (1.0, True)
@@ -46,7 +46,7 @@ def test_an_event_with_strange_facts_is_shown_beside_the_others(facts):
 
 def test_a_message_with_very_many_calls_is_cut():
     calls = [{"function": {"name": "look_up"}}] * 5_000
-    tree = trace_tree([{"role": "assistant", "tool_calls": calls}], Shown())
+    tree = trace_tree([{"role": "assistant", "tool_calls": calls}], Shortener())
     assert len(tree) == 2_000
 
 

@@ -1,6 +1,6 @@
 """Two models on this machine for the example: a student who answers, a grader who judges.
 
-They speak the OpenAI API, but know no more than questions.jsonl. Replace them with real models.
+They speak the OpenAI API, but only know questions.jsonl. Replace them with real models.
 """
 
 import json
@@ -37,8 +37,8 @@ def grader(prompt: str, labels: list[str]) -> dict[str, str]:
     return {"reason": "As it should be." if is_good else why, "label": labels[0 if is_good else -1]}
 
 
-class Server(BaseHTTPRequestHandler):
-    """Speaks as much of the OpenAI API as the example needs."""
+class ModelHandler(BaseHTTPRequestHandler):
+    """The part of the OpenAI API that the example needs."""
 
     protocol_version = "HTTP/1.1"
 
@@ -62,12 +62,12 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing about each call."""
+        """Log nothing."""
 
 
 if __name__ == "__main__":
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", PORT), Server)
+        server = ThreadingHTTPServer(("127.0.0.1", PORT), ModelHandler)
     except OSError as error:
         sys.exit(f"port {PORT}: {error.strerror}; choose another, here and in eval.yml")
     print(f"student and grader are at http://127.0.0.1:{PORT}/v1", flush=True)

@@ -100,7 +100,7 @@ class Adapter(CodeStep, Evaluator):
         """Return the name that the object has in its library."""
 
     @abstractmethod
-    def wanted(self) -> "Fields":
+    def wanted(self) -> "EvaluatorFields":
         """Return the fields it takes."""
 
     @abstractmethod
@@ -214,7 +214,7 @@ class Adapter(CodeStep, Evaluator):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fields:
+class EvaluatorFields:
     """The fields that an evaluator takes.
 
     Attributes:

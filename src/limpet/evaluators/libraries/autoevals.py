@@ -13,7 +13,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from limpet.errors import PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.overrides import (
     UNREADABLE,
     address_and_model,
@@ -49,12 +49,14 @@ class AutoevalsScorer(Adapter):
     def own_name(self) -> str:
         return str(self.theirs._name())  # noqa: SLF001 - there is no other name
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         messages = get(self.theirs, "messages")
         if isinstance(messages, list):
             given = get(self.theirs, "render_args") or {}
             named = [name for name in _variables(messages) if name not in given]
-            return Fields(tuple(dict.fromkeys(("output", *named))), _OPTIONAL, any_other=True)
+            return EvaluatorFields(
+                tuple(dict.fromkeys(("output", *named))), _OPTIONAL, any_other=True
+            )
         parameters = signature(self.theirs._run_eval_sync).parameters  # noqa: SLF001 - it has them
         required = [name for name in _USUAL if name in parameters]
         others = [
@@ -62,7 +64,7 @@ class AutoevalsScorer(Adapter):
             for name, parameter in parameters.items()
             if name not in required and parameter.kind is not Parameter.VAR_KEYWORD
         ]
-        return Fields(tuple(required), tuple(others), any_other=True)
+        return EvaluatorFields(tuple(required), tuple(others), any_other=True)
 
     def parts(self) -> Mapping[str, Any]:
         partial = get(self.theirs, "_partial_args")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get, has, loaded, openai_address, plain, settings_of
 from limpet.placeholders import value_as_text
@@ -51,7 +51,7 @@ class DeepEvalMetric(Adapter):
         name = get(self.theirs, "name")
         return name if isinstance(name, str) else str(get(self.theirs, "__name__"))
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         params = get(self.theirs, "evaluation_params") or get(self.theirs, "_required_params")
         if isinstance(params, (list, tuple)):
             names = [str(get(param, "value") or param) for param in params]
@@ -59,7 +59,7 @@ class DeepEvalMetric(Adapter):
             names = list(_TEXTS)
         required = tuple(dict.fromkeys(["input", *names]))  # every test case has an input
         known = tuple(get(_test_case(), "model_fields") or ())
-        return Fields(required, tuple(name for name in known if name not in required))
+        return EvaluatorFields(required, tuple(name for name in known if name not in required))
 
     def parts(self) -> Mapping[str, Any]:
         settings = settings_of(self.theirs, without=_NOT_SETTINGS)

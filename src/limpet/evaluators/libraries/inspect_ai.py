@@ -15,7 +15,7 @@ from inspect import unwrap
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.overrides import (
     format_fields,
     is_of,
@@ -52,17 +52,17 @@ class InspectScorer(Adapter):
     def own_name(self) -> str:
         return str(get(self.theirs, _INFO, "name")).rpartition("/")[2]
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         if not has(self.theirs, _PARAMS):
             name = self.own_name()
             raise TypeError(f"{name} makes scorers: give what it returns, {name}(…)")
         if not is_of(self.theirs, "inspect_ai"):  # it may look at any field of the dataset
             defaults = {**_FIELDS, "metadata": "{{row}}"}
-            return Fields(tuple(defaults), ("choices",), any_other=True, defaults=defaults)
+            return EvaluatorFields(tuple(defaults), ("choices",), any_other=True, defaults=defaults)
         template = self._held.get("grading_template")
         named = format_fields(template) if isinstance(template, str) else ()
         fields = (*_FIELDS, *(name for name in named or () if name not in _FILLED))
-        return Fields(fields, ("metadata", "choices"), any_other=True, defaults=_FIELDS)
+        return EvaluatorFields(fields, ("metadata", "choices"), any_other=True, defaults=_FIELDS)
 
     @cached_property
     def _held(self) -> dict[str, Any]:

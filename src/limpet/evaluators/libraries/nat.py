@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, RateLimitError, TransientError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.clients import outspoken, refusals
 from limpet.evaluators.libraries.overrides import address_and_model, described, without_retries
 from limpet.evaluators.libraries.shapes import get, has, settings_of
@@ -54,8 +54,8 @@ class NatEvaluator(Adapter):
     def own_name(self) -> str:
         return type(self.theirs).__name__
 
-    def wanted(self) -> Fields:
-        return Fields(tuple(_FIELDS), optional=("expected_trajectory",), defaults=_FIELDS)
+    def wanted(self) -> EvaluatorFields:
+        return EvaluatorFields(tuple(_FIELDS), optional=("expected_trajectory",), defaults=_FIELDS)
 
     def parts(self) -> Mapping[str, Any]:
         stated = settings_of(self.theirs, without=_UNCOUNTED)

@@ -11,7 +11,7 @@ from inspect import Parameter, isfunction, signature
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError, SetupError
-from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields, scores_by_name
 from limpet.evaluators.libraries.overrides import (
     UNREADABLE,
     address_and_model,
@@ -61,14 +61,14 @@ class OpenEvalsFunction(Adapter):
             held["model"] = model.removeprefix("openai:") if held.get("judge") else model
         return held
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         named = _names_in(self._held.get("prompt"))
         if named is not None:
-            return Fields(named, any_other=True)
+            return EvaluatorFields(named, any_other=True)
         parameters = signature(self.theirs).parameters.values()
         kinds = [parameter for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
         required = [p.name for p in kinds if p.default is Parameter.empty or p.name in _USUAL]
-        return Fields(
+        return EvaluatorFields(
             tuple(required),
             tuple(p.name for p in kinds if p.name not in required),
             any_other=any(p.kind is Parameter.VAR_KEYWORD for p in parameters),

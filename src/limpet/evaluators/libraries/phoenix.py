@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
-from limpet.evaluators.libraries.adapter import Adapter, Fields, scores_by_name
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields, scores_by_name
 from limpet.evaluators.libraries.shapes import get, has, plain, settings_of
 from limpet.placeholders import value_as_text
 from limpet.shapes import Score
@@ -45,12 +45,12 @@ class PhoenixEvaluator(Adapter):
     def own_name(self) -> str:
         return str(self.theirs.name)
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         schema = self._schema()
         required = [name for name, field in schema.items() if field.is_required()]
         optional = tuple(name for name in schema if name not in required)
         if not self._mapping:
-            return Fields(tuple(required), optional, any_other=not schema)
+            return EvaluatorFields(tuple(required), optional, any_other=not schema)
         names = [_first_name(field, source) for field, source in self._mapping.items()]
         sources = [name for name in names if name is not None]
         if self._computes:  # with a function of everything
@@ -58,7 +58,7 @@ class PhoenixEvaluator(Adapter):
         unmapped = [name for name in required if name not in self._mapping]
         defaults = {name: f"{{{{{name}}}}}" for name in sources}
         wanted = tuple(dict.fromkeys([*sources, *unmapped]))
-        return Fields(wanted, optional, any_other=True, defaults=defaults)
+        return EvaluatorFields(wanted, optional, any_other=True, defaults=defaults)
 
     def _schema(self) -> Mapping[str, Any]:
         """Return the fields of its input, with pydantic's description of each."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from limpet.errors import PermanentError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.shapes import get, has, loaded, openai_address, plain
 from limpet.shapes import Score
 
@@ -40,14 +40,14 @@ class PydanticEvaluator(Adapter):
     def own_name(self) -> str:
         return str(self.theirs.get_default_evaluation_name())
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         required = ["inputs", "output", "expected_output"]
         if has(self.theirs, "include_input"):  # a judge
             required = ["output"]
             required += ["inputs"] if get(self.theirs, "include_input") else []
             required += ["expected_output"] if get(self.theirs, "include_expected_output") else []
         optional = [name for name in ("inputs", "expected_output") if name not in required]
-        return Fields(tuple(required), (*optional, *_OPTIONAL))
+        return EvaluatorFields(tuple(required), (*optional, *_OPTIONAL))
 
     def parts(self) -> Mapping[str, Any]:
         found = {

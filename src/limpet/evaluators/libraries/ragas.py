@@ -12,7 +12,7 @@ from inspect import Parameter
 from typing import Any
 
 from limpet.errors import InvalidReplyError, PermanentError
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.shapes import get, has, loaded, plain, settings_of
 from limpet.placeholders import value_as_text
@@ -56,7 +56,7 @@ class RagasMetric(Adapter):
     def own_name(self) -> str:
         return str(self.theirs.name)
 
-    def wanted(self) -> Fields:
+    def wanted(self) -> EvaluatorFields:
         if self._is_older():
             columns = self.theirs.required_columns.get("SINGLE_TURN", ())
             names = sorted(str(column) for column in columns)
@@ -64,13 +64,13 @@ class RagasMetric(Adapter):
             optional = tuple(
                 name.removesuffix(":optional") for name in names if name not in required
             )
-            return Fields(required, optional)
+            return EvaluatorFields(required, optional)
         if has(self.theirs, "get_variables"):  # a prompt
             self._takes_llm = True
-            return Fields(tuple(dict.fromkeys(self.theirs.get_variables())))
+            return EvaluatorFields(tuple(dict.fromkeys(self.theirs.get_variables())))
         return self._by_signature(get(self.theirs, "_func") or self.theirs.ascore)
 
-    def _by_signature(self, function: Any) -> Fields:
+    def _by_signature(self, function: Any) -> EvaluatorFields:
         parameters = dict(inspect.signature(function).parameters)
         self._takes_llm = parameters.pop("llm", None) is not None
         rest = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
@@ -81,7 +81,7 @@ class RagasMetric(Adapter):
             name for name, parameter in named.items() if parameter.default is Parameter.empty
         )
         optional = tuple(name for name in named if name not in required)
-        return Fields(required, optional, any_other=len(named) < len(parameters))
+        return EvaluatorFields(required, optional, any_other=len(named) < len(parameters))
 
     def _is_older(self) -> bool:
         return has(self.theirs, "single_turn_ascore")

@@ -112,7 +112,7 @@ class SessionResults:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             failure = kind(
                 f"{self._layout.home}: the output files cannot be written: {error.strerror}",
-                hint="the results are safe in the columns; free some space and run again",
+                hint="the results are safe in the `.jsonl` files; free some space and run again",
             )
             logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
             return failure

@@ -1,9 +1,9 @@
-// What is shown is in the address, behind the #, so that a link shows the same:
+// The part after # says what is shown, so that a link shows the same:
 // #/items?run=support&failed=1&sort=-correct
 
 /**
- * Return a text as an address can hold it. It has no half characters, as ids and names of
- * directories may: then it has the whole as a JSON string.
+ * Return a text as an address can hold it. An address cannot hold half characters, which ids and
+ * names of directories may contain: such a text becomes a JSON string.
  */
 export function spelled(text) {
   return typeof text === "string" && text.isWellFormed?.() === false ? JSON.stringify(text) : text;

@@ -27,7 +27,7 @@ export function timeCharts(root) {
   };
 }
 
-/** Return times of day; seconds only where the ticks are close. */
+/** Return times of day; with seconds if the ticks are close. */
 function clockTimes(_, times) {
   const two = (part) => String(part).padStart(2, "0");
   const close = times.length > 1 && times[1] - times[0] < 60;
@@ -68,7 +68,7 @@ function timeChart(title, unit) {
     set(times, values) {
       const state = JSON.stringify([times, values]);
       if (state === drawn && scheme === dark.matches) return;
-      element.setAttribute("aria-label", `${title}: last ${values.at(-1) ?? "not known"} ${unit}`);
+      element.setAttribute("aria-label", `${title}: last ${values.at(-1) ?? "unknown"} ${unit}`);
       if (plot && scheme === dark.matches) {
         plot.setData([times, values]);
       } else {

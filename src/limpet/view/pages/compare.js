@@ -1,4 +1,4 @@
-// Two runs, item by item: what moved, by how much, and the answers that changed.
+// Two runs, item by item: which scores changed, by how much, and the answers that changed.
 
 import { changed, go, spelled, to } from "./address.js";
 import { diffText } from "./diff.js";
@@ -8,8 +8,8 @@ import { differenceBar } from "./intervals.js";
 
 export function showCompare(root, source, query) {
   const choice = el("div");
-  const place = el("div");
-  fill(root, el("h1", {}, "Compare"), choice, place);
+  const shown = el("div");
+  fill(root, el("h1", {}, "Compare"), choice, shown);
   let drawn = "";
   async function refresh() {
     if (source.isLive) {
@@ -22,7 +22,7 @@ export function showCompare(root, source, query) {
     if (state === drawn) return;
     drawn = state;
     if (!source.isLive) update(choice, el("p", {}, el("a", { href: to("run", { run: found.base.run }) }, found.base.run), " → ", el("a", { href: to("run", { run: found.new[0].run }) }, found.new[0].run)));
-    update(place, comparison(found));
+    update(shown, comparison(found));
   }
   return { title: "Compare", refresh };
 }
@@ -47,10 +47,10 @@ function notes(lines) {
 function scoreTable(one) {
   const scores = Object.entries(one.scores).filter(([, score]) => "delta" in score);
   if (!scores.length) return null;
-  // What counts is the interval with what is missing as bounds, and the p of all comparisons together.
+  // Missing scores widen the interval; p is corrected for the number of comparisons.
   const endsOf = (score) => score.bounds ?? score;
-  const heads = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], [scores.length > 1 ? "p (Holm)" : "p", "right"], ""];
-  return table("Differences", heads, scores.map(([name, score]) => el("tr", { "data-name": name },
+  const titles = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], [scores.length > 1 ? "p (Holm)" : "p", "right"], ""];
+  return table("Differences", titles, scores.map(([name, score]) => el("tr", { "data-name": name },
     el("th", { scope: "row", class: name.length < 24 ? "nowrap" : "" }, name),
     el("td", { class: "right" }, fixed(score.base_mean, 3)), el("td", { class: "right" }, fixed(score.new_mean, 3)),
     el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), isNumber(endsOf(score).low) ? el("span", { class: "dim" }, ` (${range(endsOf(score).low, endsOf(score).high)})`) : null),
@@ -58,7 +58,7 @@ function scoreTable(one) {
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
     el("td", { class: "right nowrap" }, !isNumber(score.p_holm) ? "–" : score.p_holm < 0.001 ? "< 0.001" : number(Number(score.p_holm.toPrecision(2)))),
     el("td", { class: "dim message" }, [score.why_not_known || score.verdict, score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
-      score.verdict === "no difference seen" && isNumber(score.smallest_seen) ? `could have seen ≥ ${number(Number(score.smallest_seen.toPrecision(2)))}` : null].filter(Boolean).join(" · ")))));
+      score.verdict === "no difference seen" && isNumber(score.smallest_seen) ? `with ${plural(score.n, "item")}, only differences of ${number(Number(score.smallest_seen.toPrecision(2)))} or more are detectable` : null].filter(Boolean).join(" · ")))));
 }
 
 const isNumber = (value) => value !== null && value !== undefined;
@@ -80,8 +80,8 @@ function leftOut(one) {
 function usedMore(one) {
   const rows = [["seconds per answer", one.latency, seconds], ["cost per answer", one.cost, money]].filter(([, amounts]) => amounts);
   if (!rows.length) return null;
-  const heads = ["per answer", ["base", "right"], ["new", "right"], ["base, 95 of 100", "right"], ["new, 95 of 100", "right"], ["base in all", "right"], ["new in all", "right"]];
-  return table("Time and money", heads, rows.map(([name, amounts, words]) => el("tr", { "data-name": name }, el("th", { scope: "row" }, name.split(" ")[0]),
+  const titles = ["per answer", ["base", "right"], ["new", "right"], ["base p95", "right"], ["new p95", "right"], ["base total", "right"], ["new total", "right"]];
+  return table("Time and money", titles, rows.map(([name, amounts, words]) => el("tr", { "data-name": name }, el("th", { scope: "row" }, name.split(" ")[0]),
     ["mean", "p95", "total"].flatMap((part) => ["base", "new"].map((run) => el("td", { class: "right nowrap" }, words(amounts[run][part])))))));
 }
 

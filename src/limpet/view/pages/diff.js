@@ -32,7 +32,7 @@ export function wordDiff(before, after) {
 /** Return the words of a text, each with the space behind it. */
 function words(text) { return text.match(/\s+|[^\s]+\s*/gu) || []; }
 
-/** Return, for each pair of places, how many words of the rests are common, in order. */
+/** Return, for each pair of positions, how many words the rests have in common, in order. */
 function lengths(a, b) {
   const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i -= 1) {
@@ -43,7 +43,7 @@ function lengths(a, b) {
   return table;
 }
 
-/** Return a text in which removed and added words are marked. */
+/** Return a text with removed and added words marked. */
 export function diffText(before, after) {
   const marks = { same: "span", removed: "del", added: "ins" };
   return el("pre", { class: "text diff", tabindex: "0" },

@@ -1,5 +1,4 @@
-// Makes elements and updates them. Text from datasets and models only ever becomes text: nothing
-// here parses HTML.
+// Makes and updates elements. Text from datasets and models stays text: nothing here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "rect", "line", "circle", "path", "g", "title"]);
@@ -43,8 +42,8 @@ export function fill(node, ...children) {
 }
 
 /**
- * Change what is inside an element to what is given, and leave the rest as it is: what is focused,
- * selected, scrolled or unfolded stays so. `data-name` tells siblings apart.
+ * Update the children of an element, keeping focus, selection, scroll positions and what is
+ * unfolded. `data-name` tells siblings apart.
  */
 export function update(node, ...children) {
   const wanted = document.createDocumentFragment();
@@ -80,7 +79,7 @@ function isSame(old, next) {
     && old.dataset?.name === next.dataset?.name;
 }
 
-// What a person changes on the page is not changed back.
+// What a person changed on the page stays.
 const THEIRS = new Set(["open"]);
 
 function updateNode(old, next) {
@@ -105,13 +104,13 @@ function updateNode(old, next) {
 // Characters that turn the direction of text, hide in it, or drive terminals.
 const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Return text in which each character that cannot be seen is shown by its code. */
+/** Return text with each invisible character shown as its code. */
 export function visible(text) {
   return text.replace(HIDDEN, (character) =>
     `\u2423${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
-/** Return whether keys are typed into a field: else they are commands. */
+/** Return whether a field has the focus: otherwise keys are commands. */
 export function isTyping() {
   return Boolean(document.activeElement?.matches("input:not([type=radio]), textarea, select"));
 }
@@ -127,10 +126,10 @@ export function textOf(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-/** Return a table with a heading for screen readers; `heads` are words or `[words, class]`. */
-export function table(label, heads, rows, attributes = {}) {
+/** Return a table with a label for screen readers; `titles` are words or `[words, class]`. */
+export function table(label, titles, rows, attributes = {}) {
   const head = (one) => (Array.isArray(one)
     ? el("th", { scope: "col", class: one[1] }, one[0]) : el("th", { scope: "col" }, one));
   return el("div", { class: "wide" }, el("table", { class: "plain", "aria-label": label, ...attributes },
-    el("thead", {}, el("tr", {}, heads.map(head))), el("tbody", {}, rows)));
+    el("thead", {}, el("tr", {}, titles.map(head))), el("tbody", {}, rows)));
 }

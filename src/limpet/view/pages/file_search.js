@@ -9,7 +9,7 @@ const NOTHING = Symbol("nothing");
 export class TextSearch {
   static isWanted(query) { return Boolean(query.get("text")) || query.has("where") || query.has("disagree"); }
 
-  /** The search that a query asks for; null: none. */
+  /** The search of a query; null: none. */
   static of(query, table, rows) { return TextSearch.isWanted(query) ? new TextSearch(query, table, rows) : null; }
 
   constructor(query, table, rows) {
@@ -22,20 +22,20 @@ export class TextSearch {
     this.next = 0;
   }
 
-  /** Search for so many milliseconds; return how many items are left to search. */
+  /** Search for `budget` milliseconds; return how many items are left. */
   async goOn(run, budget) {
     const until = performance.now() + budget;
     const { rows, sizes } = run.data;
-    let place = sizes.slice(0, this.next).reduce((sum, size) => sum + size, 0);
+    let position = sizes.slice(0, this.next).reduce((sum, size) => sum + size, 0);
     while (this.next < sizes.length && performance.now() < until) {
       const number = this.next;
       const items = await run.chunk(number);
-      if (this.next !== number) break; // another call was here meanwhile
+      if (this.next !== number) break; // another call has searched it meanwhile
       this.next += 1;
       for (const item of items) {
-        const row = rows[place];
-        this.found[row.place] = this.holds(item, row) ? 1 : 0;
-        place += 1;
+        const row = rows[position];
+        this.found[row.position] = this.holds(item, row) ? 1 : 0;
+        position += 1;
       }
     }
     return sizes.slice(this.next).reduce((sum, size) => sum + size, 0);

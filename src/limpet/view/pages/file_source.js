@@ -1,5 +1,5 @@
-// The data of a report, from blocks in its own file: each is JSON, packed by gzip, in base64. It
-// has the methods of ServerSource, and gives the same answers.
+// The data of a report, from blocks in its own file: JSON, compressed by gzip, in base64. It has the
+// methods of ServerSource, with the same answers.
 
 import { spelled } from "./address.js";
 import { moment } from "./format.js";
@@ -26,11 +26,11 @@ export class FileSource {
     this.first = runs[0];
     this.views = [["run", "Run"], ["items", "Items"], ...(head.compare ? [["compare", "Compare"]] : [])];
     this.about = `report of ${moment(head.made_at)}`;
-    const running = this.first.about.state === "running" ? "The run was still running when this was made: these are its numbers so far." : null;
+    const running = this.first.about.state === "running" ? "The run was still running when this report was written: the numbers are interim." : null;
     this.notes = [running, head.note].filter(Boolean);
   }
 
-  /** What the address of a view has. */
+  /** The query of a view's address. */
   query(view) { return view === "compare" ? {} : { run: this.first.about.run }; }
 
   of(name) {
@@ -50,23 +50,23 @@ export class FileSource {
   async item(name, id, trial) { return this.of(name).item(id, trial); }
 
   async compare() {
-    if (!this.head.compare) throw new SourceError("this report compares nothing: limpet report RUN --against BASE does");
+    if (!this.head.compare) throw new SourceError("this report has no comparison: write one with limpet report RUN --against BASE");
     return this.head.compare;
   }
 
-  async label() { throw new SourceError("a report takes no labels: limpet view does"); }
+  async label() { throw new SourceError("a report takes no labels: use limpet view"); }
 }
 
 /** One run of the file. */
 class RunInFile {
   constructor(data, table, read) {
     Object.assign(this, { data, about: data.about, table: new FileTable(table), read });
-    this.rows = new Map(data.rows.map((row) => [row.place, row]));
-    // Where the texts of a place are: in which chunk, and there at which place.
+    this.rows = new Map(data.rows.map((row) => [row.position, row]));
+    // Where the texts of a position are: in which chunk, and at which index there.
     this.texts = new Map();
     let next = 0;
     data.sizes.forEach((size, chunk) => {
-      for (let at = 0; at < size; at += 1, next += 1) this.texts.set(data.rows[next].place, [chunk, at]);
+      for (let at = 0; at < size; at += 1, next += 1) this.texts.set(data.rows[next].position, [chunk, at]);
     });
     this.chunks = new Map();
     this.latest = { name: null };
@@ -81,57 +81,57 @@ class RunInFile {
     return known;
   }
 
-  /** The places that a query wants, in its order, and how many are still to search. */
+  /** The positions that match a query, in its order, and how many are still to search. */
   async chosen(query) {
     const params = new URLSearchParams(query);
     for (const name of ["run", "id", "trial"]) params.delete(name);
     const name = params.toString();
     if (this.latest.name !== name) {
-      this.latest = { name, search: TextSearch.of(params, this.table, this.rows), places: null };
+      this.latest = { name, search: TextSearch.of(params, this.table, this.rows), positions: null };
     }
     const { latest } = this;
     const left = latest.search ? await latest.search.goOn(this, SEARCH_MS) : 0;
-    if (!latest.places || latest.search) {
+    if (!latest.positions || latest.search) {
       const found = latest.search?.found;
       const holds = this.table.holds(params);
       const labelled = params.get("labelled");
-      const isWanted = (place) => labelled === null || (this.rows.get(place)?.label != null) === (labelled === "1");
-      const places = [];
-      for (let place = 0; place < this.table.length; place += 1) if (holds[place] && (!found || found[place]) && isWanted(place)) places.push(place);
-      latest.places = this.table.ordered(places, params.get("sort") || "place");
+      const isWanted = (position) => labelled === null || (this.rows.get(position)?.label != null) === (labelled === "1");
+      const positions = [];
+      for (let position = 0; position < this.table.length; position += 1) if (holds[position] && (!found || found[position]) && isWanted(position)) positions.push(position);
+      latest.positions = this.table.ordered(positions, params.get("sort") || "position");
       if (!left) latest.search = null;
     }
-    return { places: latest.places, left };
+    return { positions: latest.positions, left };
   }
 
   async items(query, from, many) {
-    const { places, left } = await this.chosen(query);
-    const rows = places.slice(from, from + many).map((place) => this.rows.get(place) || this.table.row(place));
+    const { positions, left } = await this.chosen(query);
+    const rows = positions.slice(from, from + many).map((position) => this.rows.get(position) || this.table.row(position));
     const searches = TextSearch.isWanted(new URLSearchParams(query));
     return {
-      ...this.data.items, has_draw: false, total: this.table.length, matching: places.length, left_to_search: left, from, rows,
+      ...this.data.items, has_draw: false, total: this.table.length, matching: positions.length, left_to_search: left, from, rows,
       not_searched: searches ? this.table.length - this.rows.size : 0,
     };
   }
 
   async near(query, id, trial) {
-    const { places } = await this.chosen(query);
-    const place = this.table.place(id, trial);
-    const at = place === null ? -1 : places.indexOf(place);
-    const beside = (other) => (at >= 0 && other >= 0 && other < places.length ? this.table.where(places[other]) : null);
-    return { at: at < 0 ? null : at, matching: places.length, before: beside(at - 1), after: beside(at + 1) };
+    const { positions } = await this.chosen(query);
+    const position = this.table.position(id, trial);
+    const at = position === null ? -1 : positions.indexOf(position);
+    const beside = (other) => (at >= 0 && other >= 0 && other < positions.length ? this.table.where(positions[other]) : null);
+    return { at: at < 0 ? null : at, matching: positions.length, before: beside(at - 1), after: beside(at + 1) };
   }
 
   async item(id, trial) {
-    const place = this.table.place(id, trial);
-    if (place === null) throw new SourceError(`there is no such item in this ${this.data.left_out ? "report" : "run"}`);
-    const where = this.texts.get(place);
-    return where ? (await this.chunk(where[0]))[where[1]] : this.table.item(place);
+    const position = this.table.position(id, trial);
+    if (position === null) throw new SourceError(`no such item in this ${this.data.left_out ? "report" : "run"}`);
+    const where = this.texts.get(position);
+    return where ? (await this.chunk(where[0]))[where[1]] : this.table.item(position);
   }
 }
 
 function blocksOf(page) {
-  // By the elements: the page will be filled anew.
+  // Keeps the elements: the page's content will be replaced.
   const blocks = new Map([...page.querySelectorAll('script[type="text/plain"]')].map((block) => [block.id, block]));
   return (name) => blocks.get(name)?.textContent;
 }

@@ -1,4 +1,4 @@
-// The numbers of all items of a report, as columns: filtered and sorted as run/reading/head_query.py does.
+// The numbers of all items of a report, as columns, filtered and sorted as run/reading/run_table.py does.
 
 import { spelled } from "./address.js";
 import { SourceError } from "./source.js";
@@ -12,39 +12,39 @@ export class FileTable {
     data.ids.forEach((id, row) => { if (!this.rowOf.has(spelled(id))) this.rowOf.set(spelled(id), row); });
     this.isMissing = this.flags(data.not_answered);
     this.isFailed = this.flags(data.failed);
-    this.failedScores = data.failed_scores.map(([name, places]) => [name, this.flags(places)]);
+    this.failedScores = data.failed_scores.map(([name, positions]) => [name, this.flags(positions)]);
     this.seconds = numbers(data.seconds);
     this.costs = data.costs ? numbers(data.costs) : new Float64Array(this.length).fill(NaN);
     this.scores = new Map(data.scores.map(([name, values]) => [name, numbers(values)]));
     this.labels = new Map(data.labels);
   }
 
-  flags(places) {
+  flags(positions) {
     const flags = new Uint8Array(this.length);
-    for (const place of places) flags[place] = 1;
+    for (const position of positions) flags[position] = 1;
     return flags;
   }
 
-  where(place) {
-    return { id: this.ids[Math.floor(place / this.trials)], trial: place % this.trials };
+  where(position) {
+    return { id: this.ids[Math.floor(position / this.trials)], trial: position % this.trials };
   }
 
-  place(id, trial) {
+  position(id, trial) {
     const row = this.rowOf.get(id);
     return row === undefined || !(trial >= 0 && trial < this.trials) ? null : row * this.trials + trial;
   }
 
-  /** For which places the conditions of a query hold that numbers answer. */
+  /** For which positions the conditions of a query hold that numbers answer. */
   holds(query) {
     const held = new Uint8Array(this.length).fill(1);
-    const keep = (test) => { for (let place = 0; place < held.length; place += 1) if (held[place] && !test(place)) held[place] = 0; };
-    if (query.has("failed")) { const all = this.failuresOf(query.get("failed")); keep((place) => all.some((flags) => flags[place])); }
-    for (const [name, limit] of limits(query, "below")) { const values = this.scoresOf(name); keep((place) => values[place] < limit); }
-    for (const [name, limit] of limits(query, "above")) { const values = this.scoresOf(name); keep((place) => values[place] > limit); }
+    const keep = (test) => { for (let position = 0; position < held.length; position += 1) if (held[position] && !test(position)) held[position] = 0; };
+    if (query.has("failed")) { const all = this.failuresOf(query.get("failed")); keep((position) => all.some((flags) => flags[position])); }
+    for (const [name, limit] of limits(query, "below")) { const values = this.scoresOf(name); keep((position) => values[position] < limit); }
+    for (const [name, limit] of limits(query, "above")) { const values = this.scoresOf(name); keep((position) => values[position] > limit); }
     for (const [name, label] of pairs(query, "label")) {
       const { names, numbers: of } = this.labelsOf(name);
       const wanted = names.includes(label) ? names.indexOf(label) : names.length;
-      keep((place) => of[place] === wanted);
+      keep((position) => of[position] === wanted);
     }
     return held;
   }
@@ -57,18 +57,18 @@ export class FileTable {
     return [steps.get(step)];
   }
 
-  /** Places in an order; what has no value comes last. */
-  ordered(places, sort) {
+  /** Positions in an order; what has no value comes last. */
+  ordered(positions, sort) {
     // A score's name may begin with "-".
     const isName = this.scores.has(sort) || this.labels.has(sort);
     const descending = sort.startsWith("-") && !isName;
     const name = descending ? sort.slice(1) : sort;
-    if (name === "place") return descending ? places.reverse() : places;
+    if (name === "position") return descending ? positions.reverse() : positions;
     const values = this.valuesOf(name);
     const sign = descending ? -1 : 1;
-    const has = places.filter((place) => !Number.isNaN(values[place]));
+    const has = positions.filter((position) => !Number.isNaN(values[position]));
     has.sort((a, b) => sign * (values[a] - values[b]));
-    return [...has, ...places.filter((place) => Number.isNaN(values[place]))];
+    return [...has, ...positions.filter((position) => Number.isNaN(values[position]))];
   }
 
   valuesOf(name) {
@@ -99,33 +99,33 @@ export class FileTable {
 
   // ---- items of which only the numbers are here ---------------------------------------------------
 
-  row(place) {
+  row(position) {
     const scores = {};
     for (const name of new Set([...this.scores.keys(), ...this.labels.keys()])) {
-      const score = this.score(name, place);
+      const score = this.score(name, position);
       if (score.value !== null || score.label !== null) own(scores, name, score);
     }
     const failed = {};
-    for (const [name, flags] of this.failedScores) if (flags[place]) own(failed, name, "failed");
+    for (const [name, flags] of this.failedScores) if (flags[position]) own(failed, name, "failed");
     return {
-      ...this.where(place), place, status: this.status(place), input: null, output: null, error: null,
-      scores, failed_scores: failed, seconds: orNull(this.seconds[place]), cost: orNull(this.costs[place]),
+      ...this.where(position), position, status: this.status(position), input: null, output: null, error: null,
+      scores, failed_scores: failed, seconds: orNull(this.seconds[position]), cost: orNull(this.costs[position]),
     };
   }
 
-  score(name, place) {
+  score(name, position) {
     const values = this.scores.get(name);
     const labels = this.labels.get(name);
-    return { value: values ? orNull(values[place]) : null, label: labels?.names[labels.numbers[place]] ?? null };
+    return { value: values ? orNull(values[position]) : null, label: labels?.names[labels.numbers[position]] ?? null };
   }
 
-  status(place) {
-    if (this.isFailed[place]) return "failed";
-    return this.isMissing[place] ? "not_run" : "completed";
+  status(position) {
+    if (this.isFailed[position]) return "failed";
+    return this.isMissing[position] ? "not_run" : "completed";
   }
 
-  item(place) {
-    const row = this.row(place);
+  item(position) {
+    const row = this.row(position);
     return {
       ...row, trials: this.trials, words: row.status.replaceAll("_", " "), in_flight: [], masked: [], by_current_version: true,
       scores: Object.entries(row.scores).map(([name, score]) => ({ name, ...score })), texts_left_out: true,
@@ -150,7 +150,7 @@ export function pairs(query, option) {
 }
 
 function limits(query, option) {
-  // Of several with one name, the last counts.
+  // The last one of a name wins.
   return new Map(pairs(query, option).map(([name, text]) => {
     if (text.trim() === "" || !Number.isFinite(Number(text))) throw new SourceError(`${option}=${name}:${text}: must end in a number`);
     return [name, Number(text)];

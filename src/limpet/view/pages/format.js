@@ -2,7 +2,7 @@
 
 export const NONE = "–";
 
-/** A score or a mean: up to four digits that count. */
+/** A score or a mean: up to four significant digits. */
 export function number(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (Number.isInteger(value)) return value.toLocaleString("en");
@@ -22,13 +22,13 @@ export function scoreWords(score) {
   return label ? `${words} ${label}` : words;
 }
 
-/** The ends of an interval, with as many decimals as its width deserves. */
+/** The ends of an interval, with decimals to fit its width. */
 export function range(low, high) {
   const many = decimals(low, high);
   return `${fixed(low, many)}${low < 0 ? " to " : "–"}${fixed(high, many)}`;
 }
 
-/** How many decimals the ends of an interval deserve; what is between them, one more. */
+/** How many decimals the ends of an interval get; a value between them gets one more. */
 export function decimals(low, high) {
   const width = high - low;
   if (width >= 2) return width >= 20 ? 0 : 1;

@@ -1,4 +1,4 @@
-// One item: what was asked, what came back, how it was scored and why, and what happened inside.
+// One item: input, output, scores with their reasons, and the trace.
 
 import { changed, go, to } from "./address.js";
 import { diffText } from "./diff.js";
@@ -14,9 +14,9 @@ export function showItem(root, source, query) {
   const trial = Number(query.get("trial") || 0);
   const back = changed(query, { id: null, trial: null });
   Object.assign(lastOpened, { run, id, trial });
-  const place = el("article", { class: "item", tabindex: "-1", "aria-label": id });
-  fill(root, place);
-  if (query.has("draw")) place.focus({ preventScroll: true });  // one after another
+  const target = el("article", { class: "item", tabindex: "-1", "aria-label": id });
+  fill(root, target);
+  if (query.has("draw")) target.focus({ preventScroll: true });  // one after another
   const view = { showsDiff: false, showsRaw: false, whole: false };
   let drawn = [];
   let near = { before: null, after: null, at: null };
@@ -24,10 +24,10 @@ export function showItem(root, source, query) {
   async function refresh() {
     const [item, found] = await Promise.all([source.item(run, id, trial, view.whole, query.get("score")), source.near(run, back, id, trial)]);
     near = found;
-    // An answer that has not changed is the same object.
+    // An unchanged answer is the same object.
     if (drawn[0] === item && drawn[1] === near) return;
     drawn = [item, near];
-    update(place, body(item, near, {
+    update(target, body(item, near, {
       run, query, back, source, view, step,
       again: (changes = {}) => { Object.assign(view, changes); drawn = []; return refresh(); },
     }));
@@ -52,8 +52,8 @@ function body(item, near, page) {
   const { back, source, again } = page;
   return [
     heading(item, near, page),
-    item.cut ? el("p", { class: "warn" }, `Long texts are cut: ${bytes(item.cut)} are not shown. `, source.isLive ? el("button", { onclick: () => again({ whole: true }) }, "Show more") : null) : null,
-    item.texts_left_out ? el("p", { class: "warn" }, "The texts of this item are not in this file: there was no room for them.") : el("div", { class: "sides" },
+    item.shortened ? el("p", { class: "warn" }, `Long texts are shortened: ${bytes(item.shortened)} are not shown. `, source.isLive ? el("button", { onclick: () => again({ whole: true }) }, "Show more") : null) : null,
+    item.texts_left_out ? el("p", { class: "warn" }, "The texts of this item are not in this file, for lack of space.") : el("div", { class: "sides" },
       side("input", longText(textOf(item.input))),
       item.expected === null || item.expected === undefined ? null : side("expected", longText(textOf(item.expected))),
       output(item, page)),

@@ -1,4 +1,4 @@
-// Every item of a run in one table: sort it, filter it, open one. All of that is in the address.
+// Every item of a run in one table, to sort, filter and open. The address holds all of that.
 
 import { changed, go, to } from "./address.js";
 import { el, fill, isTyping, update } from "./dom.js";
@@ -8,15 +8,15 @@ import { VirtualTable } from "./table.js";
 const FILTERS = ["failed", "below", "above", "label", "text", "where", "disagree", "draw", "labelled"];
 const SEARCH_AGAIN_MS = 50;
 
-/** The item that was open last, so that the table shows it again. */
+/** The item opened last: the table scrolls to it. */
 export const lastOpened = { run: "", id: "", trial: 0 };
 
 export function showItems(root, source, query) {
   const run = query.get("run") || "";
   const bar = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() });
   const note = el("p", { class: "dim", "aria-live": "polite" });
-  const place = el("div", { class: "fill" });
-  fill(root, el("div", { class: "title" }, el("h1", {}, el("a", { href: to("run", { run }) }, run), " items"), note), bar, place);
+  const target = el("div", { class: "fill" });
+  fill(root, el("div", { class: "title" }, el("h1", {}, el("a", { href: to("run", { run }) }, run), " items"), note), bar, target);
   let table = null;
   let shape = "";
   let searching = null;
@@ -45,7 +45,7 @@ export function showItems(root, source, query) {
       open: (row) => go("item", changed(query, { id: row.id, trial: row.trial || null })),
     });
     before?.close();
-    fill(place, table.element);
+    fill(target, table.element);
     await table.draw();
     if (before) table.restore(before);
     else if (near && near.at !== null) table.moveTo(near.at);
@@ -86,10 +86,10 @@ const scoresOf = (known) => known.columns.filter(({ kind }) => kind === "score" 
 const hasLabels = (known) => Boolean(known.has_draw || known.has_labels);
 const hasCost = (known) => known.columns.some(({ name }) => name === "cost");
 
-// Widths in letters. Input and output take what the others leave, and not less than this.
+// Widths in letters. Input and output share the remaining width, at least this much.
 function columnsOf(known) {
   return [
-    { title: "id", sort: "place", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6 }] : []),
+    { title: "id", sort: "position", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6 }] : []),
     { title: "input", ch: 12, grows: true }, { title: "output", ch: 12, grows: true },
     ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, ch: 13 })),
     ...(hasLabels(known) ? [{ title: "your label", ch: 13 }] : []),

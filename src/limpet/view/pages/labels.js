@@ -1,4 +1,4 @@
-// A person's label and note on an answer. Digits choose a label, Enter keeps it.
+// A person's label and note on an answer. Digits choose a label, Enter saves it.
 
 import { changed, go, to } from "./address.js";
 import { el, fill, isTyping } from "./dom.js";
@@ -14,10 +14,10 @@ function tell(id, words) {
   fill(aloud, words);
 }
 
-/** Return the form, or why there is none. `page` is what the view of one item knows. */
+/** Return the form, or why there is none. `page` is the state of the item's view. */
 export function labelForm(item, near, page) {
   if (!item.labelling) return null;
-  if (!item.can_label) return [said(item), item.cannot_label ? el("p", { class: "dim" }, `No labels can be given: ${item.cannot_label}.`) : null];
+  if (!item.can_label) return [said(item), item.cannot_label ? el("p", { class: "dim" }, `Labels cannot be saved: ${item.cannot_label}.`) : null];
   const asked = item.labelling;
   const words = page.query.has("draw") || last.id === item.id ? last.words : "";
   const keep = (event) => { event.preventDefault(); give(event.currentTarget, item, page); };
@@ -75,14 +75,14 @@ function said(item) {
   const drawn = of.drawn_trials.map((trial) => `trial ${trial}`).join(", ");
   const rest = of.hidden.join(", ");
   return [
-    isHidden && of.drawn ? el("p", { class: "dim" }, "The scores are hidden until you have given your label: only then can it correct a judge's mean.") : null,
-    isHidden && !of.drawn ? el("p", { class: "dim" }, `The scores are hidden until the answer that was drawn, ${drawn}, is labelled.`) : null,
-    !isHidden && rest ? el("p", { class: "dim small" }, `Still hidden, so that you can label it, too: ${rest}. limpet view --read-only hides nothing.`) : null,
+    isHidden && of.drawn ? el("p", { class: "dim" }, "The scores are hidden until you label this answer: only an unbiased label can correct a judge's mean.") : null,
+    isHidden && !of.drawn ? el("p", { class: "dim" }, `The scores are hidden until the drawn answer, ${drawn}, is labelled.`) : null,
+    !isHidden && rest ? el("p", { class: "dim small" }, `Still hidden until you label them: ${rest}. limpet view --read-only hides nothing.`) : null,
     of.has_changed ? el("p", { class: "warn" }, "The answer has changed since it was drawn: its label cannot correct a judge's mean.") : null,
-    item.label?.is_of_another ? el("p", { class: "warn" }, "Your label is of an earlier answer.") : null,
+    item.label?.is_of_another ? el("p", { class: "warn" }, "Your label is for an earlier answer.") : null,
     of.drawn && !isHidden && item.label?.label != null ? el("p", { class: "dim small" }, item.label.seen
-      ? "You gave this label with the scores in view: your label before that, if any, is the one that corrects a judge's mean."
-      : "The scores are shown now: a change is kept, but your first label is the one that corrects a judge's mean.") : null,
+      ? "You gave this label with the scores visible: an earlier label, if any, corrects the judge's mean."
+      : "The scores are visible now: a change is kept, but your first label corrects the judge's mean.") : null,
     item.labels.length ? el("ul", { class: "others", "aria-label": "Labels of others" }, item.labels.map((one) => el("li", {},
       el("b", {}, one.person || "without a name"), one.score ? ` ${one.score}` : "", ": ", String(one.label), one.note ? el("span", { class: "dim" }, ` ${one.note}`) : null))) : null,
   ];
@@ -98,8 +98,8 @@ function give(form, item, page) {
 
 function complain(page, words) {
   page.view.fault = words;
-  const place = document.querySelector(".label .fault");
-  if (place) fill(place, words).hidden = false;
+  const fault = document.querySelector(".label .fault");
+  if (fault) fill(fault, words).hidden = false;
 }
 
 async function post(item, page, label, note) {

@@ -1,4 +1,4 @@
-// The page: which view is shown, and when it is refreshed.
+// The page: which view it shows, and when it refreshes.
 
 import { read, spelled, to } from "./address.js";
 import { showCompare } from "./compare.js";
@@ -11,7 +11,7 @@ import { showRuns } from "./runs.js";
 const VIEWS = { runs: showRuns, run: showRun, items: showItems, item: showItem, compare: showCompare };
 const EVERY_MS = 1000;
 
-/** Show the pages of a source in the document, for as long as it is open. */
+/** Show the pages of a source in the document. */
 export function start(source, { first = "runs" } = {}) {
   const main = el("main", { id: "main" });
   const fault = el("p", { class: "fault bad", role: "alert", hidden: true });

@@ -1,4 +1,4 @@
-// The page of a report: one file, with its data in it.
+// The page of a report: one file that contains its data.
 
 import { to } from "./address.js";
 import { fill } from "./dom.js";
@@ -6,7 +6,7 @@ import { FileSource } from "./file_source.js";
 import { start } from "./main.js";
 
 async function open() {
-  if (!window.DecompressionStream) throw new Error("this browser is too old for it: take one of 2023 or later");
+  if (!window.DecompressionStream) throw new Error("this browser is too old: use one from 2023 or later");
   const source = await FileSource.open();
   if (!window.location.hash) window.history.replaceState(null, "", to("run", source.query("run")));
   start(source, { first: "run" });

@@ -1,4 +1,4 @@
-// One run: what came out, how far it is, what holds it up, what failed.
+// One run: its scores, its progress, what slows it down, what failed.
 
 import { to } from "./address.js";
 import { timeCharts } from "./charts.js";
@@ -29,7 +29,7 @@ export function showRun(root, source, query) {
 }
 
 function heading(about, run) {
-  const trials = about.steps[0] && about.summary.n ? plural(about.summary.n, "answer asked", "answers asked") : null;
+  const trials = about.steps[0] && about.summary.n ? plural(about.summary.n, "answer requested", "answers requested") : null;
   const time = seconds(about.state === "running" ? Math.round(about.seconds) : about.seconds);
   const took = `${about.state === "running" ? "for" : "took"} ${about.seconds_are_all ? "" : "at least "}${time}`;
   const calls = about.steps.reduce((sum, step) => sum + step.done + step.failed + step.retries, 0);
@@ -50,7 +50,7 @@ function heading(about, run) {
   ];
 }
 
-// What was drawn by `limpet sample`, in its random order.
+// The answers drawn by `limpet sample`, in random order.
 function labelLink(about, run) {
   const { drawn, labelled, unlabelled } = about.labels || {};
   if (!drawn || !about.can_label) return null;
@@ -76,7 +76,7 @@ function headline(about, run) {
 function notes(score) {
   const of = score.beside || plural(score.n, "score");
   const failed = score.missing ? `${count(score.missing)} failed, counted as worst and as best` : null;
-  const waiting = score.waiting ? `${count(score.waiting)} not scored yet, and the range allows for them` : null;
+  const waiting = score.waiting ? `${count(score.waiting)} not scored yet, covered by the range` : null;
   return [of, score.method && !score.bounded ? "95% interval" : null, failed, waiting, ...score.notes].filter(Boolean).join(" · ");
 }
 
@@ -89,9 +89,9 @@ function labelLinks(score, run) {
 
 function steps(about) {
   const isRunning = about.state === "running";
-  const heads = ["step", ["done", "right"], "", ["failed", "right"], ["retries", "right"],
+  const titles = ["step", ["done", "right"], "", ["failed", "right"], ["retries", "right"],
     ...(isRunning ? [["in flight", "right"], ["per second", "right"], ["left", "right"]] : []), [isRunning ? "pace" : "", "rest"]];
-  return [el("h2", {}, "Progress"), table("Steps", heads, about.steps.map((step) => el("tr", { "data-name": step.name },
+  return [el("h2", {}, "Progress"), table("Steps", titles, about.steps.map((step) => el("tr", { "data-name": step.name },
     el("th", { scope: "row" }, step.name),
     el("td", { class: "right nowrap" }, step.done === step.asked ? count(step.done) : `${count(step.done)} of ${count(step.asked)}`),
     el("td", {}, el("progress", { max: step.asked || 1, value: step.done, "aria-label": `${step.name} done` })),
@@ -100,7 +100,7 @@ function steps(about) {
     isRunning ? [
       el("td", { class: "right" }, step.in_flight ? count(step.in_flight) : "–"),
       el("td", { class: "right" }, step.rate ? number(Number(step.rate.toPrecision(2))) : "–"),
-      el("td", { class: "right nowrap" }, step.done >= step.asked ? "–" : step.eta_s ? `about ${seconds(Math.max(1, Math.round(step.eta_s)))}` : "not known"),
+      el("td", { class: "right nowrap" }, step.done >= step.asked ? "–" : step.eta_s ? `about ${seconds(Math.max(1, Math.round(step.eta_s)))}` : "unknown"),
       ] : null,
     el("td", { class: "dim rest message" }, isRunning ? step.pace || "" : ""))), { class: "plain fit" }),
   isRunning && about.time_left_s ? el("p", { class: "dim" }, `About ${seconds(Math.max(1, Math.round(about.time_left_s)))} left at this pace.`) : null];
@@ -111,7 +111,7 @@ function inFlight(about, run) {
   const stuck = about.in_flight.filter((call) => call.is_stuck).length;
   const shown = about.in_flight.slice(0, Math.max(5, stuck));
   return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} may be stuck`) : null),
-    table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["99 of 100 take at most", "right"], ["", "rest"]], shown.map((call) =>
+    table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["p99", "right"], ["", "rest"]], shown.map((call) =>
       el("tr", { class: call.is_stuck ? "stuck" : "" },
         el("th", { scope: "row" }, el("a", { href: to("item", { run, id: call.id, trial: call.trial || null }) }, call.id, about.trials > 1 ? ` trial ${call.trial}` : "")),
         el("td", {}, call.step), el("td", { class: "right" }, count(call.attempt)),
@@ -122,8 +122,8 @@ function inFlight(about, run) {
 function failures(about, run) {
   if (!about.failures?.length) return null;
   const first = about.failures[0].of_first;
-  return [el("h2", {}, "Failures ", el("a", { href: to("items", { run, failed: 1 }) }, "all items that failed")),
-    first ? el("p", { class: "dim" }, `Of the first ${count(first)} items that failed.`) : null,
+  return [el("h2", {}, "Failures ", el("a", { href: to("items", { run, failed: 1 }) }, "all failed items")),
+    first ? el("p", { class: "dim" }, `Only the first ${count(first)} failed items are grouped.`) : null,
     table("Failures", [["", "right"], "step", "class", "message", "items"], about.failures.map((group) => el("tr", { "data-name": `${group.step} ${group.class} ${group.message}` },
       el("td", { class: "right bad" }, count(group.count)),
       el("td", {}, group.step), el("td", { class: "nowrap" }, String(group.class).replace("_", " ")),
@@ -135,9 +135,9 @@ function failures(about, run) {
 function used(about) {
   if (!about.used?.length) return null;
   const has = (name) => about.used.some((step) => step[name]);
-  const heads = ["step", ...(has("cost") ? [["cost", "right"]] : []), ...(has("tokens") ? [["tokens", "right"]] : []),
-    ...(has("seconds") ? [["half take", "right"], ["9 of 10", "right"], ["99 of 100", "right"]] : []), ["", "rest"]];
-  return [el("h2", {}, "Time and money"), table("Time and money", heads, about.used.map((step) => el("tr", { "data-name": step.step },
+  const titles = ["step", ...(has("cost") ? [["cost", "right"]] : []), ...(has("tokens") ? [["tokens", "right"]] : []),
+    ...(has("seconds") ? [["median", "right"], ["p90", "right"], ["p99", "right"]] : []), ["", "rest"]];
+  return [el("h2", {}, "Time and money"), table("Time and money", titles, about.used.map((step) => el("tr", { "data-name": step.step },
     el("th", { scope: "row" }, step.step),
     has("cost") ? el("td", { class: "right" }, money(step.cost)) : null,
     has("tokens") ? el("td", { class: "right" }, step.tokens ? count(step.tokens) : "–") : null,

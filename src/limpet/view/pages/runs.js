@@ -22,8 +22,8 @@ function runsTable(runs, since) {
   // With a few scores, each has its column; else they are below one another.
   const columns = names.length <= 4 ? names : null;
   const costs = runs.some((run) => run.cost);
-  const heads = ["run", "state", ["done", "right"], ...(columns || ["scores"]), ...(costs ? [["cost", "right"]] : []), ["last active", "right"]];
-  return table("Runs", heads, runs.map((run) => el("tr", { "data-name": run.path },
+  const titles = ["run", "state", ["done", "right"], ...(columns || ["scores"]), ...(costs ? [["cost", "right"]] : []), ["last active", "right"]];
+  return table("Runs", titles, runs.map((run) => el("tr", { "data-name": run.path },
     el("th", { scope: "row" }, el("a", { href: to("run", { run: run.path }) }, run.name),
       (run.tags || []).map((tag) => el("span", { class: "tag" }, tag))),
     el("td", {}, stateWord(run.state), run.why ? el("div", { class: "bad message" }, run.why) : null),

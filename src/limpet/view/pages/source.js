@@ -1,11 +1,11 @@
 // Where the pages get their data: from the server of `limpet view`, or from the report's own file.
-// Both have the same methods. Each returns the JSON that /api/… of the server returns.
+// Both have the same methods, which return the JSON of the server's /api/….
 
 import { spelled } from "./address.js";
 
 export class SourceError extends Error {}
 
-/** The server. An answer that has not changed since is not sent again. */
+/** The server. It does not send an unchanged answer again. */
 export class ServerSource {
   constructor() {
     this.isLive = true;
@@ -20,7 +20,7 @@ export class ServerSource {
     try {
       response = await fetch(address, { headers, cache: "no-store" });
     } catch {
-      throw new SourceError("limpet view does not answer: is it still running?");
+      throw new SourceError("limpet view does not respond: is it still running?");
     }
     if (response.status === 304) return before.data;
     const data = await response.json().catch(() => ({}));
@@ -46,7 +46,7 @@ export class ServerSource {
     return this.ask("items", params);
   }
 
-  /** The items before and after one, among those that a query wants, and its place there. */
+  /** The items before and after one, among those that match a query, and its position there. */
   near(run, query, id, trial) {
     const params = new URLSearchParams(query);
     params.set("run", run);
@@ -70,7 +70,7 @@ export class ServerSource {
         body: JSON.stringify(label),
       });
     } catch {
-      throw new SourceError("limpet view does not answer: is it still running?");
+      throw new SourceError("limpet view does not respond: is it still running?");
     }
     const data = await response.json().catch(() => ({}));
     if (!response.ok) throw new SourceError([data.error, data.hint].filter(Boolean).join(": ") || `${response.status} ${response.statusText}`);

@@ -1,4 +1,4 @@
-// A table of any length: only the rows that can be seen are in the page.
+// A table of any length: only visible rows are in the page.
 
 import { el, update } from "./dom.js";
 
@@ -6,7 +6,7 @@ const SPARE = 12;
 const CHUNK = 100;
 
 /**
- * A table that asks for rows when they come into view.
+ * A table that loads rows when they come into view.
  *
  * @param columns `[{title, align, sort, ch, grows}]`; `sort`: the name to sort by, if it can be;
  *   `ch`: how wide it is, in letters, or how wide at least if it `grows`.
@@ -49,7 +49,7 @@ export class VirtualTable {
     }, el("span", { class: "one-line" }, column.title), arrow));
   }
 
-  /** Ask for everything that is in view again; what is drawn stays until the answer is here. */
+  /** Load the visible rows again; the old ones stay until the new ones arrive. */
   async refresh() {
     this.version += 1;
     this.stale = this.chunks;
@@ -142,14 +142,14 @@ export class VirtualTable {
     this.moveTo(this.current < 0 && step > 0 && step !== Infinity ? 0 : this.current + step);
   }
 
-  /** Take over what another table showed: where it was scrolled to, and which row was chosen. */
+  /** Take over the scroll position and the chosen row of another table. */
   restore(other) {
     this.current = other.current;
     this.element.scrollTop = other.element.scrollTop;
     this.draw();
   }
 
-  /** The first row of those that were asked for together and are in view. */
+  /** The first row of the chunk in view. */
   get chunk() { return Math.floor(this.first / CHUNK) * CHUNK; }
 
   moveTo(target) {

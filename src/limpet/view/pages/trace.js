@@ -35,7 +35,7 @@ function node(event, whole, name, depth) {
     ? el("ul", {}, event.children.map((child, at) => node(child, whole, `${name}.${at}`, depth + 1))) : null);
 }
 
-/** Return when it happened, as a bar below the whole. */
+/** Return a bar that shows when it happened. */
 function span(event, whole) {
   const from = ((event.start_s ?? 0) / whole) * WIDTH;
   return el("svg", { class: "span", width: WIDTH, height: 10, viewBox: `0 0 ${WIDTH} 10`, "aria-hidden": "true" },

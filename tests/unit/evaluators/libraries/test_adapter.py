@@ -13,7 +13,7 @@ import pytest
 from limpet.errors import InvalidReplyError, LimpetError, PermanentError
 from limpet.evaluators import Scored, as_evaluator
 from limpet.evaluators.libraries import recognised as recognising
-from limpet.evaluators.libraries.adapter import Adapter, Fields
+from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields
 from limpet.evaluators.libraries.overrides import Overrides
 from limpet.evaluators.libraries.recognised import recognised
 from limpet.evaluators.libraries.shapes import has, plain, settings_of, valid_name
@@ -49,7 +49,7 @@ class TheirsAdapter(Adapter):
         return self.theirs.name
 
     def wanted(self):
-        return Fields(("question", "response", "context"), ("style",))
+        return EvaluatorFields(("question", "response", "context"), ("style",))
 
     def parts(self):
         return {"prompt": self.theirs.prompt, "settings": settings_of(self.theirs)}
@@ -166,7 +166,7 @@ def fingerprints(tmp_path):
         "import json",
         "from limpet.evaluators import as_evaluator",
         "from limpet.evaluators.libraries import recognised as recognising",
-        "from limpet.evaluators.libraries.adapter import Adapter, Fields",
+        "from limpet.evaluators.libraries.adapter import Adapter, EvaluatorFields",
         "from limpet.evaluators.libraries.shapes import has, settings_of",
         f"KEY = {KEY!r}",
     )

@@ -1,4 +1,4 @@
-"""Who may look, and what does a page get if it cannot get an answer?"""
+"""Who may read the pages, and what does a page get when a request fails?"""
 
 import hmac
 import logging
@@ -11,14 +11,14 @@ from aiohttp.http_exceptions import HttpProcessingError
 from limpet.errors import LimpetError
 from limpet.text import one_line, text_of
 from limpet.view.label_answers import AnswerChangedError
-from limpet.view.opened_runs import NoSuchRunError
+from limpet.view.viewed_runs import NoSuchRunError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-# ---- Who may look? ------------------------------------------------------------------------------
+# ---- Who may read the pages? --------------------------------------------------------------------
 #
-# Other users of this machine reach its loopback, and any web page in the same browser may send
-# requests to it. So each request needs the token that only the printed address has, and must name
-# this server in `Host` and, if it says where it comes from, in `Origin`. To write, it must say so.
+# Other users of this machine can reach its loopback, and any web page in the same browser may send
+# requests to it. So each request needs the token of the printed address, and must name this server
+# in `Host` and, if it has one, in `Origin`. A request that writes must have an `Origin`.
 
 _COOKIE = "limpet_token"
 _READS = ("GET", "HEAD")
@@ -35,16 +35,16 @@ _HEADERS = {
 }
 
 
-class Guard:
-    """Lets through who has the token, and adds the headers that bind browsers.
+class AccessCheck:
+    """Admits requests with the token, and adds security headers.
 
     Args:
         hosts: The values of `Host` that mean this server, with the port.
-        page: The page, which says where the token is to who has none.
-        writes: The only path that may be written to; empty: none.
+        page: The page, which tells people without a token where it is.
+        writes: The only path that accepts writes; empty: none.
 
     Attributes:
-        token: What the printed address has.
+        token: The token of the printed address.
     """
 
     def __init__(self, hosts: Iterable[str], page: bytes, writes: str = "") -> None:
@@ -55,7 +55,7 @@ class Guard:
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, or say why not."""
+        """Answer a request, or refuse it with the reason."""
         response: web.StreamResponse | None = self._refusal(request) or self._welcome(request)
         if response is None:
             response = await handler(request)
@@ -70,7 +70,7 @@ class Guard:
             hint = "for a forwarded port, start it with --allow-host HOST:PORT"
             return _refused(403, f"this server is not called {host}", hint)
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
-            return _refused(403, "a page of another site may not ask")
+            return _refused(403, "requests from pages of other sites are refused")
         is_write = request.method == "POST" and request.path == self._writes
         if request.method not in _READS and not is_write:
             return _refused(405, "only GET and HEAD", headers={"Allow": "GET, HEAD"})
@@ -78,10 +78,10 @@ class Guard:
             return fault
         is_link = request.headers.get("Sec-Fetch-Mode") == "navigate" and request.path == "/"
         if request.headers.get("Sec-Fetch-Site") in _OTHERS and not is_link:
-            return _refused(403, "a page of another site may not ask")
+            return _refused(403, "requests from pages of other sites are refused")
         if not self._has_token(request):
             if request.path == "/" and "token" not in request.query:
-                # After a link on another site, a browser holds the cookie back until the page asks.
+                # After a link on another site, a browser sends the cookie only when the page asks.
                 return web.Response(body=self._page, status=401, content_type="text/html")
             hint = "open the address that limpet view printed: it has a token"
             return _refused(401, "the token is missing or wrong", hint)
@@ -93,7 +93,7 @@ class Guard:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
     def _welcome(self, request: web.Request) -> web.Response | None:
-        """Keep the token in a cookie, and out of the address, which ends up in histories."""
+        """Move the token from the address, which ends up in histories, to a cookie."""
         if request.path != "/" or "token" not in request.query:
             return None
         response = web.Response(status=303, headers={"Location": "/"})
@@ -109,7 +109,7 @@ class Guard:
 
 
 def _fault_of_write(request: web.Request) -> web.Response | None:
-    """Return why something must not be written: a page of ours says where it comes from."""
+    """Return why a request must not write: a page of ours sends its origin."""
     if "Origin" not in request.headers:
         return _refused(403, "only a page of this server may write")
     if request.content_type != "application/json" or "Content-Type" not in request.headers:
@@ -124,10 +124,10 @@ def _refused(
     return web.json_response(data, status=status, headers=headers)
 
 
-# ---- What does a page get if it cannot get an answer? -------------------------------------------
+# ---- What does a page get when a request fails? -------------------------------------------------
 #
-# A sentence, as JSON, whatever happened. A defect of ours goes to the log, too, with its
-# traceback: once, as the page asks again each second.
+# A sentence, as JSON, whatever happened. A defect of ours is also logged with its traceback: only
+# once, because the page asks every second.
 
 logger = logging.getLogger("limpet.view")
 _STATUSES: dict[type[Exception], int] = {NoSuchRunError: 404, AnswerChangedError: 409}
@@ -135,21 +135,21 @@ _HINT = "this is a bug in Limpet: please report what limpet view printed"
 
 
 def failed(error: Exception, status: int = 400) -> web.Response:
-    """Return what went wrong, and what to do, if that is known."""
+    """Return the error and its hint, if it has one."""
     hint = error.hint if isinstance(error, LimpetError) else None
     data = {"error": text_of(error), "hint": hint}
     return web.json_response(data, status=_STATUSES.get(type(error), status))
 
 
 class Faults:
-    """Turns exceptions that nobody expected into answers, and logs each kind once."""
+    """Turns unexpected exceptions into answers, and logs each kind once."""
 
     def __init__(self) -> None:
         self._logged: set[str] = set()
 
     @web.middleware
     async def caught(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, or say what happened."""
+        """Answer a request, or report the exception."""
         try:
             return await handler(request)
         except web.HTTPException as answer:
@@ -167,11 +167,11 @@ class Faults:
         kind = f"{type(error).__name__} {where}"
         if kind not in self._logged:
             self._logged.add(kind)
-            logger.error("%s: the answer failed", path, exc_info=error)
+            logger.error("%s: the request failed", path, exc_info=error)
 
 
 def server_log() -> logging.Logger:
-    """Return the log of the HTTP server, without requests that are not HTTP: anybody sends them."""
+    """Return the log of the HTTP server, without requests that are not HTTP."""
     log = logging.getLogger("limpet.view.http")
     if _is_ours not in log.filters:
         log.addFilter(_is_ours)

@@ -164,7 +164,7 @@ def test_an_absolute_path_is_no_run(runs):
 
 @pytest.mark.parametrize(
     "path",
-    ["/../server.py", "/..%2fserver.py", "/guard.py", "/uplot/../../server.py", "/uplot/LICENSE"],
+    ["/../server.py", "/..%2fserver.py", "/access.py", "/uplot/../../server.py", "/uplot/LICENSE"],
 )
 def test_only_files_of_the_pages_are_served(runs, path):
     assert statuses(runs, path) == [404]

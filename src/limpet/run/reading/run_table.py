@@ -1,7 +1,7 @@
-"""The table of all items of a run, as columns that grow with it.
+"""The table of a run's items, as arrays of numbers that grow with the run.
 
-A page shows a hundred rows of a million: they are filtered and sorted by columns of numbers, and
-only the rows that are looked at are read. What is new is added; nothing is read twice.
+A page shows a hundred rows of a million: arrays filter and sort them, and only the rows shown are
+read. New results are added; nothing is read twice.
 """
 
 import time
@@ -26,11 +26,11 @@ from limpet.run.results.summary import Numbers
 from limpet.text import hint_near, one_line, quoted
 
 
-class Heads:
-    """The items of a run and what came out of each. It reads nothing before `refresh`.
+class RunTable:
+    """The items of a run and the results of each. It reads nothing before `refresh`.
 
-    A row is an item in a trial: the trials of the first item, then those of the second. Its place
-    is its number in this order.
+    A row is an item in a trial: the trials of the first item, then those of the second. Its
+    position is its number in this order.
 
     Args:
         reader: Reads the run.
@@ -60,7 +60,7 @@ class Heads:
         return self.table.answered.size
 
     def refresh(self) -> bool:
-        """Read what is new; return whether there was something."""
+        """Read new results; return whether there were any."""
         if self._mark is not None:
             self.reader.refresh()
         mark = self.reader.mark()
@@ -99,71 +99,73 @@ class Heads:
                 self._summary = self.reader.summary(self._numbers)
         return self._summary
 
-    def where(self, place: int) -> tuple[str, int]:
+    def where(self, position: int) -> tuple[str, int]:
         """Return the id and the trial of a row."""
-        row, trial = divmod(place, self.table.trials)
+        row, trial = divmod(position, self.table.trials)
         return self.table.ids[row], trial
 
-    def place(self, id_: str, trial: int) -> int | None:
-        """Return the place of an item in a trial; None: it has none."""
+    def position(self, id_: str, trial: int) -> int | None:
+        """Return the position of an item in a trial; None: it has none."""
         try:
             row = self.table.ids.index(id_)
         except ValueError:
             return None
         return row * self.table.trials + trial if 0 <= trial < self.table.trials else None
 
-    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemRecord]:
-        """Yield the results at some places.
+    def read(self, positions: Iterable[int], *, whole: bool = True) -> Iterator[ItemRecord]:
+        """Yield the results at some positions.
 
         Args:
-            places: The places.
+            positions: The positions.
             whole: Decode the answers, too; else only the facts about them.
         """
         assert self._items is not None
         asked = self._items.asked
-        return self._items.read((asked[number] for number in self._numbers_at(places)), whole=whole)
+        return self._items.read(
+            (asked[number] for number in self._numbers_at(positions)), whole=whole
+        )
 
-    def cells(self, places: Iterable[int]) -> Iterator[tuple[int, AskedCell]]:
-        """Yield the cells at some places, each after its place; a place may have none."""
+    def cells(self, positions: Iterable[int]) -> Iterator[tuple[int, AskedCell]]:
+        """Yield the cells at some positions, each after its position; a position may have none."""
         assert self._items is not None
-        for place in places:
-            for number in self._numbers_at([place]):
-                yield place, self._items.asked[number]
+        for position in positions:
+            for number in self._numbers_at([position]):
+                yield position, self._items.asked[number]
 
-    def _numbers_at(self, places: Iterable[int]) -> Iterator[int]:
+    def _numbers_at(self, positions: Iterable[int]) -> Iterator[int]:
         assert self._growing is not None
         trials = self.table.trials
-        for place in places:
-            number = self._growing.grid.number(*divmod(int(place), trials))
+        for position in positions:
+            number = self._growing.grid.number(*divmod(int(position), trials))
             if number is not None:
                 yield number
 
 
 # ---- Which rows of the table are wanted, and in which order? ------------------------------------
 
-Places = NDArray[np.intp]
-PLACE, SECONDS, COST = "place", "seconds", "cost"
-"""What can be sorted by besides scores; the first is the order of the dataset."""
+Positions = NDArray[np.intp]
+POSITION, SECONDS, COST = "position", "seconds", "cost"
+"""What to sort by besides scores; the first is the order of the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeadQuery:
-    """Conditions that columns of numbers can answer; all must hold.
+class TableQuery:
+    """Conditions that the arrays can answer; all must hold.
 
     Attributes:
         failed: Only items with a failure; a name: with one of this step.
         below: What scores must be below, by name.
         above: What scores must be above, by name.
         labels: The label that scores must have, by name.
-        sort: What to sort by, lowest first: a score, `seconds`, `cost`, `place`; `-` before it
-            turns the order around. What has no value comes last in both.
+        sort: What to sort by, lowest first: a score, `seconds`, `cost`, `position`; `-` before it
+            reverses the order. Rows without a value come last in both.
     """
 
     failed: bool | str = False
     below: Mapping[str, float] = field(default_factory=dict)
     above: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    sort: str = PLACE
+    sort: str = POSITION
 
     def holds(self, table: ScoreTable) -> Flags:
         """Return for which rows all conditions hold.
@@ -184,8 +186,8 @@ class HeadQuery:
             held &= labels.numbers.reshape(-1) == at
         return held
 
-    def ordered(self, table: ScoreTable, places: Places) -> Places:
-        """Return places in the wanted order.
+    def ordered(self, table: ScoreTable, positions: Positions) -> Positions:
+        """Return positions in the wanted order.
 
         Raises:
             LimpetError: Nothing has this name.
@@ -194,10 +196,10 @@ class HeadQuery:
         is_name = self.sort in {str(name) for name in (*table.scores, *table.labels)}
         descending = self.sort.startswith("-") and not is_name
         name = self.sort[1:] if descending else self.sort
-        if name == PLACE:
-            return places[::-1] if descending else places
-        values = _values(table, name)[places]
-        return places[np.argsort(-values if descending else values, kind="stable")]
+        if name == POSITION:
+            return positions[::-1] if descending else positions
+        values = _values(table, name)[positions]
+        return positions[np.argsort(-values if descending else values, kind="stable")]
 
 
 def _failed_in(table: ScoreTable, step: str) -> Flags:
@@ -253,8 +255,8 @@ def _named(columns: Mapping[ScoreName, Any], name: str) -> Any:
 
 # ---- Which items contain a text, or have a value in a field? ------------------------------------
 #
-# That is in no column of numbers: the items themselves are read, some in each call, so that none
-# takes long. What was searched stays known; items that have changed since are searched again.
+# The arrays do not hold texts: the items themselves are read, some in each call, so that none takes
+# long. Only items that have changed since are searched again.
 
 _CHUNK = 200
 
@@ -263,35 +265,37 @@ class Search:
     """A search through the items of a run.
 
     Args:
-        heads: The items.
+        run_table: The items.
         wanted: The conditions.
     """
 
-    def __init__(self, heads: Heads, wanted: Filter) -> None:
-        self._heads = heads
+    def __init__(self, run_table: RunTable, wanted: Filter) -> None:
+        self._run_table = run_table
         self._filter = wanted
         self._needs_answers = bool(wanted.grep or wanted.disagree)
-        self._searched = np.zeros(len(heads), np.int16)
-        self.found: Flags = np.zeros(len(heads), np.bool_)
+        self._searched = np.zeros(len(run_table), np.int16)
+        self.found: Flags = np.zeros(len(run_table), np.bool_)
 
     def go_on(self, budget_s: float) -> int:
-        """Search for so long; return how many items are left to search."""
+        """Search for `budget_s` seconds; return how many items are left."""
         state = self._state()
         left = np.flatnonzero(self._searched != state)
         until, at = time.monotonic() + budget_s, 0
         while at < len(left) and (at == 0 or time.monotonic() < until):
             some = left[at : at + _CHUNK]
-            items = self._heads.read(some, whole=self._needs_answers)
+            items = self._run_table.read(some, whole=self._needs_answers)
             matching = {(item.id, item.trial) for item in self._filter.matching(items)}
-            self.found[some] = [self._heads.where(int(place)) in matching for place in some]
+            self.found[some] = [
+                self._run_table.where(int(position)) in matching for position in some
+            ]
             self._searched[some] = state[some]
             at += len(some)
         return max(0, len(left) - at)
 
     def _state(self) -> "np.ndarray[tuple[int], np.dtype[np.int16]]":
-        """Return a number for each item that changes with what it has; never 0."""
-        table = self._heads.table
-        state = np.ones(len(self._heads), np.int16)
+        """Return a number for each item that changes with its results; never 0."""
+        table = self._run_table.table
+        state = np.ones(len(self._run_table), np.int16)
         if self._needs_answers:
             flags = [table.answered, table.failed, *table.failed_scores.values()]
             scored = [~np.isnan(values) for values in table.scores.values()]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import limpet
-from limpet.run.reading.heads import HeadQuery, Heads, Search
 from limpet.run.reading.reader import RunReader
+from limpet.run.reading.run_table import RunTable, Search, TableQuery
 from limpet.run.reading.timeline import Timeline
 from limpet.run.reading.totals import add_up
 from limpet.run.results.filters import Filter
@@ -52,17 +52,17 @@ def make(run, fails, **options):
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory):
     """A run whose failures of the first session succeeded in the second."""
-    run = tmp_path_factory.mktemp("heads") / "run"
+    run = tmp_path_factory.mktemp("run_table") / "run"
     make(run, fails=True)
     make(run, fails=False)
     return run
 
 
-def cut(run, place, shares):
+def cut(run, folder, shares):
     """Write to a copy of a run only the first of the lines of each file."""
     for name, share in zip(FILES, shares, strict=True):
         lines = (run / name).read_bytes().splitlines(keepends=True)
-        (place / name).write_bytes(b"".join(lines[: math.ceil(share * len(lines))]))
+        (folder / name).write_bytes(b"".join(lines[: math.ceil(share * len(lines))]))
 
 
 def assert_same(table, other):
@@ -96,14 +96,14 @@ def test_what_is_added_as_a_run_grows_is_what_reading_all_of_it_gives(
     ]
     cut(twice, copy, growing[0])
     with RunReader(copy) as reader:
-        heads = Heads(reader)
+        run_table = RunTable(reader)
         for shares in growing:
             cut(twice, copy, shares)
-            heads.refresh()
+            run_table.refresh()
             with RunReader(copy) as fresh:
                 numbers = add_up(fresh.results)
-                assert heads._numbers.summary() == numbers.summary()
-                assert_same(heads.table, fresh.score_table())
+                assert run_table._numbers.summary() == numbers.summary()
+                assert_same(run_table.table, fresh.score_table())
 
 
 def test_only_what_is_new_is_read(twice, tmp_path, monkeypatch):
@@ -111,69 +111,69 @@ def test_only_what_is_new_is_read(twice, tmp_path, monkeypatch):
     shutil.copytree(twice, copy, ignore=shutil.ignore_patterns("index"))
     cut(twice, copy, (0.5, 0.5, 0.5, 0.0))
     with RunReader(copy) as reader:
-        heads = Heads(reader)
-        heads.refresh()
-        monkeypatch.setattr(Heads, "_read_all", None)
+        run_table = RunTable(reader)
+        run_table.refresh()
+        monkeypatch.setattr(RunTable, "_read_all", None)
         cut(twice, copy, (1, 1, 1, 0.0))
-        assert heads.refresh()
-        assert heads.table.answered.all()
-        assert not heads.refresh()
+        assert run_table.refresh()
+        assert run_table.table.answered.all()
+        assert not run_table.refresh()
 
 
 def test_a_resumed_run_whose_workflow_changed_is_read_again(tmp_path):
     make(tmp_path / "run", fails=False)
     with RunReader(tmp_path / "run") as reader:
-        heads = Heads(reader)
-        heads.refresh()
+        run_table = RunTable(reader)
+        run_table.refresh()
         limpet.evaluate(
             ROWS[:5], str.upper, run=limpet.Run(tmp_path / "run"), version="2", redo=True
         )
-        heads.refresh()
-        assert [item.output for item in heads.read([0, 1])] == ["QUESTION 0", "QUESTION 1"]
+        run_table.refresh()
+        assert [item.output for item in run_table.read([0, 1])] == ["QUESTION 0", "QUESTION 1"]
 
 
 def test_rows_are_filtered_and_sorted_by_their_columns(twice):
     with RunReader(twice) as reader:
-        heads = Heads(reader)
-        heads.refresh()
+        run_table = RunTable(reader)
+        run_table.refresh()
 
-        def places(**query):
-            wanted = HeadQuery(**query)
-            found = wanted.ordered(heads.table, np.flatnonzero(wanted.holds(heads.table)))
-            return [heads.where(int(place)) for place in found]
+        def positions(**query):
+            wanted = TableQuery(**query)
+            found = wanted.ordered(run_table.table, np.flatnonzero(wanted.holds(run_table.table)))
+            return [run_table.where(int(position)) for position in found]
 
-        assert places()[:3] == [("q0", 0), ("q0", 1), ("q1", 0)]
-        assert places(sort="-place")[0] == ("q11", 1)
-        assert places(sort="-parts.low")[0] == ("q3", 0)
-        assert places(below={"parts.low": 0.25}, labels={"good": "same"})[:2] == [
+        assert positions()[:3] == [("q0", 0), ("q0", 1), ("q1", 0)]
+        assert positions(sort="-position")[0] == ("q11", 1)
+        assert positions(sort="-parts.low")[0] == ("q3", 0)
+        assert positions(below={"parts.low": 0.25}, labels={"good": "same"})[:2] == [
             ("q0", 0),
             ("q0", 1),
         ]
-        assert {id_ for id_, _ in places(above={"parts.low": 0.5})} == {
+        assert {id_ for id_, _ in positions(above={"parts.low": 0.5})} == {
             row["id"] for row in ROWS if int(row["id"][1:]) % 4 == 3
         }
-        assert places(failed=True) == []
+        assert positions(failed=True) == []
         with pytest.raises(limpet.LimpetError, match="no score is called 'god'.*good"):
-            places(sort="god")
+            positions(sort="god")
 
 
 def test_what_failed_is_found_and_what_has_no_score_comes_last(tmp_path):
     make(tmp_path / "run", fails=True)
     with RunReader(tmp_path / "run") as reader:
-        heads = Heads(reader)
-        heads.refresh()
-        failed = HeadQuery(failed=True).holds(heads.table)
-        named = {heads.where(int(place))[0] for place in np.flatnonzero(failed)}
+        run_table = RunTable(reader)
+        run_table.refresh()
+        failed = TableQuery(failed=True).holds(run_table.table)
+        named = {run_table.where(int(position))[0] for position in np.flatnonzero(failed)}
         assert {"q0", "q3", "q5"} <= named
         assert "q1" not in named
-        steps = ["workflow", *heads.table.failed_scores]
-        of_each = [HeadQuery(failed=step).holds(heads.table) for step in steps]
+        steps = ["workflow", *run_table.table.failed_scores]
+        of_each = [TableQuery(failed=step).holds(run_table.table) for step in steps]
         assert np.array_equal(np.logical_or.reduce(of_each), failed)
         assert not any(np.array_equal(of, failed) for of in of_each)
         for sort in ("good", "-good"):
-            wanted = HeadQuery(sort=sort)
-            last = wanted.ordered(heads.table, np.arange(len(heads)))[-len(named) :]
-            assert {heads.where(int(place))[0] for place in last} <= named
+            wanted = TableQuery(sort=sort)
+            last = wanted.ordered(run_table.table, np.arange(len(run_table)))[-len(named) :]
+            assert {run_table.where(int(position))[0] for position in last} <= named
 
 
 def test_a_search_goes_on_where_it_was_and_finds_what_came_later(twice, tmp_path):
@@ -181,15 +181,15 @@ def test_a_search_goes_on_where_it_was_and_finds_what_came_later(twice, tmp_path
     shutil.copytree(twice, copy, ignore=shutil.ignore_patterns("index"))
     cut(twice, copy, (0.0, 0.0, 0.0, 0.0))
     with RunReader(copy) as reader:
-        heads = Heads(reader)
-        heads.refresh()
-        search = Search(heads, Filter(grep="other", where={"lang": ["de"]}))
+        run_table = RunTable(reader)
+        run_table.refresh()
+        search = Search(run_table, Filter(grep="other", where={"lang": ["de"]}))
         assert search.go_on(60) == 0
         assert not search.found.any()
         cut(twice, copy, (1, 1, 1, 1))
-        heads.refresh()
+        run_table.refresh()
         assert search.go_on(60) == 0
-        found = {heads.where(int(place))[0] for place in np.flatnonzero(search.found)}
+        found = {run_table.where(int(position))[0] for position in np.flatnonzero(search.found)}
         assert found == {
             row["id"]
             for row in ROWS

@@ -7,21 +7,21 @@ import pytest
 from scored_runs import make
 
 import limpet
-from limpet.view.opened_runs import OpenedRuns
 from limpet.view.run_answers import run_answer
+from limpet.view.viewed_runs import ViewedRuns
 
 
 @pytest.fixture
 def runs(tmp_path):
     make(tmp_path / "one", "1010")
-    opened = OpenedRuns(tmp_path)
+    opened = ViewedRuns(tmp_path)
     yield opened
     opened.close()
 
 
 def items_in(opened):
-    opened.heads.refresh()
-    return [item.id for item in opened.heads.read(range(len(opened.heads)))]
+    opened.run_table.refresh()
+    return [item.id for item in opened.run_table.read(range(len(opened.run_table)))]
 
 
 def test_a_run_is_not_closed_under_who_reads_it(runs):
@@ -58,7 +58,7 @@ def test_a_run_that_took_the_place_of_another_is_opened_anew(runs, tmp_path):
             items = items_in(other)
             assert len(items) == len(set(items)) == len(answers)
             assert (other.reader.state, other.reader.remarks) == ("finished", [])
-            rows = list(other.heads.read(range(len(answers))))
+            rows = list(other.run_table.read(range(len(answers))))
             assert [row.output["score"] for row in rows] == [float(one) for one in answers]
 
 
@@ -73,7 +73,7 @@ def test_a_run_that_goes_on_stays_open(runs, tmp_path):
 
 def test_a_call_in_flight_names_its_trial(tmp_path):
     seen = []
-    runs = OpenedRuns(tmp_path)
+    runs = ViewedRuns(tmp_path)
 
     def look(question):
         before = len(seen)

@@ -1,7 +1,7 @@
 """Which runs are below the directory, and which of them are open?
 
-A run is addressed by its path relative to the directory, exactly as it is listed: no other path is
-ever opened, whatever a request names.
+A run's address is its path relative to the directory, exactly as listed: no other path is ever
+opened, whatever a request names.
 """
 
 import json
@@ -16,59 +16,59 @@ from typing import Any, NamedTuple
 from limpet.errors import JournalError, LimpetError
 from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.find_run import is_run, runs_in
-from limpet.run.reading.heads import Places, Search
 from limpet.run.reading.reader import RunReader
+from limpet.run.reading.run_table import Positions, Search
 from limpet.run.reading.timeline import Timeline
 from limpet.run.run_file import RunFile
 from limpet.text import one_line
-from limpet.view.hiding_heads import HidingHeads
+from limpet.view.hiding_table import HidingTable
 
 _MOST_OPEN = 4
 _MOST_SEARCHES = 4
 
 
 class NoSuchRunError(LimpetError):
-    """There is no run with this address."""
+    """No run has this address."""
 
 
-class Labels(NamedTuple):
-    """Who labels.
+class Labeller(NamedTuple):
+    """The person who labels.
 
     Attributes:
         person: The name; empty: none.
-        read_only: Nobody does: no label is kept, and no score is hidden.
+        read_only: Nobody labels: no label is saved, and no score is hidden.
     """
 
     person: str = ""
     read_only: bool = False
 
 
-NO_LABELS = Labels(read_only=True)
+NOBODY = Labeller(read_only=True)
 
 
-class OpenedRun:
-    """A run that is open, with what is known of it. One thread at a time uses it.
+class ViewedRun:
+    """An open run and what was read from it. One thread at a time uses it.
 
     Attributes:
         path: Where it is.
         reader: Reads it.
-        heads: Its items; read on first use.
-        timeline: How it went.
+        run_table: Its items; read on first use.
+        timeline: Its course over time.
         searches: The latest searches through its items, by their conditions.
-        chosen: The latest rows that were asked for, by their conditions and their version.
-        questions: What labels may be, by score, of one version.
+        chosen: The latest requested rows, with their conditions and version.
+        questions: The possible labels of each score, for one version.
         fields: The fields of the dataset, by its number of rows.
         failures: The failures grouped by cause, of one version.
     """
 
-    def __init__(self, path: Path, labels: Labels = NO_LABELS) -> None:
+    def __init__(self, path: Path, labeller: Labeller = NOBODY) -> None:
         self.path = path
         self.reader = RunReader(path)
-        labelling = Labelling(self.reader.layout, labels.person)
-        self.heads = HidingHeads(self.reader, labelling, hides=not labels.read_only)
+        labelling = Labelling(self.reader.layout, labeller.person)
+        self.run_table = HidingTable(self.reader, labelling, hides=not labeller.read_only)
         self.timeline = Timeline(self.reader)
         self.searches: OrderedDict[str, Search] = OrderedDict()
-        self.chosen: tuple[object, int, Places] | None = None
+        self.chosen: tuple[object, int, Positions] | None = None
         self.questions: tuple[int, dict[Any, Any]] = (-1, {})
         self.fields: tuple[int, list[str]] = (-1, [])
         self.failures: tuple[int, list[dict[str, Any]]] = (-1, [])
@@ -78,7 +78,7 @@ class OpenedRun:
         self.is_replaced()
 
     def is_replaced(self) -> bool:
-        """Return whether another run has taken its place: then its files cannot be read on."""
+        """Return whether another run has replaced it: then its files cannot be read further."""
         layout = self.reader.layout
         try:
             about = layout.run_json.stat()
@@ -94,11 +94,11 @@ class OpenedRun:
 
     @property
     def can_label(self) -> bool:
-        """Whether labels are kept at all."""
-        return self.heads.hides
+        """Whether labels are saved at all."""
+        return self.run_table.hides
 
     def why_no_labels(self) -> str:
-        """Return why no label can be written; empty: it can."""
+        """Return why no label can be saved; empty: one can."""
         layout = self.reader.layout
         target = layout.labels if layout.labels.exists() else layout.home
         if os.access(target, os.W_OK) and os.access(layout.home, os.W_OK):
@@ -106,17 +106,17 @@ class OpenedRun:
         return f"{one_line(target.name)} cannot be written"
 
     def keep_search(self, name: str, search: Search) -> None:
-        """Keep a search, and forget the oldest ones."""
+        """Remember a search, and forget the oldest ones."""
         self.searches[name] = search
         while len(self.searches) > _MOST_SEARCHES:
             self.searches.popitem(last=False)
 
 
 def unspelled(text: str) -> str:
-    """Return what an address names.
+    """Return the text in an address.
 
-    An address has no half characters, as ids and the names of directories may: where there is one,
-    pages spell the whole as a JSON string.
+    An address cannot hold half characters, which ids and names of directories may contain: pages
+    send such a text as a JSON string.
     """
     if text.startswith('"'):
         with suppress(ValueError, RecursionError):
@@ -125,18 +125,18 @@ def unspelled(text: str) -> str:
     return text
 
 
-class OpenedRuns:
+class ViewedRuns:
     """The runs below a directory.
 
     Args:
-        directory: The directory; if it is itself a run, that one is all.
-        labels: Who labels.
+        directory: The directory, or a single run.
+        labeller: Who labels.
     """
 
-    def __init__(self, directory: Path, labels: Labels = NO_LABELS) -> None:
+    def __init__(self, directory: Path, labeller: Labeller = NOBODY) -> None:
         self.directory = directory
-        self.labels = labels
-        self._opened: OrderedDict[str, OpenedRun] = OrderedDict()
+        self.labeller = labeller
+        self._opened: OrderedDict[str, ViewedRun] = OrderedDict()
         self._lock = threading.Lock()
 
     def paths(self) -> dict[str, Path]:
@@ -152,7 +152,7 @@ class OpenedRuns:
         return found
 
     def path(self, address: str) -> Path:
-        """Return where a run is.
+        """Return the path of a run.
 
         Raises:
             NoSuchRunError: It is not one of the runs.
@@ -164,8 +164,8 @@ class OpenedRuns:
         return path
 
     @contextmanager
-    def use(self, address: str) -> Iterator[OpenedRun]:
-        """Open a run, or take the one that is open, for this thread alone.
+    def use(self, address: str) -> Iterator[ViewedRun]:
+        """Open a run, or reuse the open one, for this thread alone.
 
         Raises:
             NoSuchRunError: It is not one of the runs.
@@ -188,9 +188,9 @@ class OpenedRuns:
                         opened.reader.close()
                 return
 
-    def _open(self, address: str, path: Path) -> OpenedRun:
+    def _open(self, address: str, path: Path) -> ViewedRun:
         with self._lock:
-            opened = self._opened.get(address) or OpenedRun(path, self.labels)
+            opened = self._opened.get(address) or ViewedRun(path, self.labeller)
             self._opened[address] = opened
             self._opened.move_to_end(address)
             others = [key for key, one in self._opened.items() if not one.lock.locked()]
@@ -200,7 +200,7 @@ class OpenedRuns:
             return opened
 
     def forget(self, address: str) -> None:
-        """Close a run, or let who uses it close it: it is opened again when it is needed."""
+        """Close a run, at once or after its use: it is opened again when needed."""
         with self._lock:
             opened = self._opened.pop(address, None)
         if opened is not None and opened.lock.acquire(blocking=False):

@@ -1,7 +1,7 @@
-"""The items of a run without the scores that nobody should see yet.
+"""The items of a run, without the scores that nobody should see yet.
 
-Whatever a page says of items goes through here: rows, their order, filters, searches, failures and
-single items. What is hidden is as if it did not exist, so that nothing tells what it is.
+Everything that a page shows about items goes through here: rows, their order, filters, searches,
+failures and single items. A hidden score is treated as missing, so that nothing reveals it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,24 +12,24 @@ import numpy as np
 
 from limpet.run.calibrating.judged import IdAndTrial
 from limpet.run.calibrating.labelling import Labelling
-from limpet.run.reading.heads import Heads
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.reader import RunReader
+from limpet.run.reading.run_table import RunTable
 from limpet.run.reading.score_table import Labels, ScoreTable
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of
 
 
-class HidingHeads(Heads):
+class HidingTable(RunTable):
     """The items of a run, as one person may see them.
 
     Args:
         reader: Reads the run.
-        labelling: What was drawn for people, and what this one labelled.
+        labelling: The answers drawn for people, and this person's labels.
         hides: Whether anything is hidden.
 
     Attributes:
-        labelling: What was drawn for people, and what this one labelled.
+        labelling: The answers drawn for people, and this person's labels.
         hides: Whether anything is hidden.
     """
 
@@ -40,7 +40,7 @@ class HidingHeads(Heads):
         self._known_rows: tuple[object, object, dict[str, int]] = (None, None, {})
 
     def refresh(self) -> bool:
-        """Read what is new; return whether there was something."""
+        """Read new results and labels; return whether there were any."""
         is_said = self.labelling.refresh()
         changed = super().refresh()
         if is_said and not changed:
@@ -53,12 +53,12 @@ class HidingHeads(Heads):
 
     @property
     def whole_table(self) -> ScoreTable:
-        """What each cell scored, with what is hidden: never for a page."""
+        """The scores of each cell, also hidden ones: never for a page."""
         return super().table
 
     @property
     def table(self) -> ScoreTable:
-        """What each cell scored, without what is hidden."""
+        """The scores of each cell, without hidden ones."""
         if self._masked is None:
             table = super().table
             self._masked = self._without_hidden(table) if self.hides else table
@@ -88,7 +88,7 @@ class HidingHeads(Heads):
 
     @property
     def _rows(self) -> dict[str, int]:
-        """The rows of the items that were drawn or labelled; none else is needed."""
+        """The rows of the items that were drawn or labelled."""
         known, of = super().table.ids, self.labelling.mark
         if self._known_rows[0] is not known or self._known_rows[1] != of:
             wanted = {*self.labelling.drawn_ids, *(id_ for id_, _ in self.labelling.labelled)}
@@ -96,8 +96,8 @@ class HidingHeads(Heads):
             self._known_rows = (known, of, rows)
         return self._known_rows[2]
 
-    def places_of(self, answers: Iterable[IdAndTrial]) -> list[int]:
-        """Return the places of answers that were drawn or labelled, in the same order."""
+    def positions_of(self, answers: Iterable[IdAndTrial]) -> list[int]:
+        """Return the positions of answers that were drawn or labelled, in the same order."""
         trials, rows = super().table.trials, self._rows
         return [
             rows[id_] * trials + trial
@@ -106,7 +106,7 @@ class HidingHeads(Heads):
         ]
 
     def _shows(self, id_: str, evaluator: str) -> bool:
-        """Return whether everything of an evaluator may be seen of an item."""
+        """Return whether all scores of an evaluator for an item may be seen."""
         return all(self.labelling.is_shown(id_, name) for name in self.names_of(evaluator))
 
     def names_of(self, evaluator: str) -> list[ScoreName]:
@@ -116,7 +116,7 @@ class HidingHeads(Heads):
         return [name for name in names if name.evaluator == evaluator] or [ScoreName(evaluator)]
 
     def hidden_scores(self, id_: str) -> list[ScoreName]:
-        """Return the scores of an item that are hidden."""
+        """Return the hidden scores of an item."""
         if not self.hides or id_ not in self.labelling.drawn_ids:
             return []
         names = [name for each in self.whole_table.evaluators for name in self.names_of(each)]
@@ -128,12 +128,12 @@ class HidingHeads(Heads):
 
     # ---- single items ---------------------------------------------------------------------------
 
-    def read(self, places: Iterable[int], *, whole: bool = True) -> Iterator[ItemRecord]:
-        """Yield the results at some places, without what is hidden."""
-        return map(self._item, super().read(places, whole=whole))
+    def read(self, positions: Iterable[int], *, whole: bool = True) -> Iterator[ItemRecord]:
+        """Yield the results at some positions, without hidden scores."""
+        return map(self._item, super().read(positions, whole=whole))
 
     def read_whole(self, id_: str) -> list[WholeItem]:
-        """Return everything about one item in each trial, without what is hidden."""
+        """Return everything about one item in each trial, without hidden scores."""
         return [self._whole_item(whole) for whole in self.reader.item(id_)]
 
     def _item(self, item: ItemRecord) -> ItemRecord:
@@ -155,7 +155,7 @@ class HidingHeads(Heads):
         )
 
     def _parts(self, id_: str, name: str, score: dict[str, Any]) -> dict[str, Any]:
-        """Return what may be seen of a score."""
+        """Return the parts of a score that may be seen."""
         parts = parts_of(score)
         shown = [part for part, _ in parts if self.labelling.is_shown(id_, ScoreName(name, part))]
         if len(shown) == len(list(parts)):

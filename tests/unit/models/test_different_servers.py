@@ -14,7 +14,7 @@ from limpet.models import openai_api
 from limpet.models.chat import _fitted, _working_form
 from limpet.pacing.registry import PacerRegistry, pacing_with
 from limpet.run.reading import RunReader
-from limpet.types import USAGE_COUNTS
+from limpet.shapes import USAGE_COUNTS
 from limpet.workflows import http
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(6)]

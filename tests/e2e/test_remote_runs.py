@@ -42,7 +42,7 @@ def no_proxies(monkeypatch):
 
 
 def ask(workflow, rows=(ROW,), **more):
-    options = {"pace": 4, "retry": 0, "run": False}
+    options = {"pace": 4, "retry": 0, "save": False}
     return ended(limpet.evaluate, list(rows), workflow, **(options | more))
 
 

@@ -179,4 +179,4 @@ def test_setting_up_that_fails_shows_no_long_key(tmp_path):
 
 def test_the_schema_knows_masking():
     schema = json.loads(ready_limpet.run(["schema"]).stdout)
-    assert {"const": False} in schema["properties"]["secrets"]["anyOf"]
+    assert schema["properties"]["mask"]["anyOf"][0]["type"] == "boolean"

@@ -350,7 +350,7 @@ def start(run, url, count):
 def on_disk(run):
     column = run / "workflow_output.jsonl"
     lines = column.read_bytes().split(b"\n")[:-1] if column.exists() else []
-    return {json.loads(line)["question"] for line in lines}
+    return {json.loads(line)["row"]["question"] for line in lines}
 
 
 def kill_again_and_again(run, kills, count):

@@ -358,7 +358,7 @@ class EvaluationResult:
         )
         if "by_current_version" in self.summary["workflow"]:
             current = self.summary["workflow"]["by_current_version"]
-            scores += f" ({current:,} of {done:,} from the current version)"
+            scores = f"{scores} ({current:,} of {done:,} from the current version)".lstrip()
         trials = self.plan.trials
         of = f" ({count(asked // trials, 'item')} × {trials:,} trials)" if trials > 1 else ""
         parts = filter(None, [f"{done:,} of {asked:,} completed{of}", scores])

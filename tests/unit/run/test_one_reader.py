@@ -430,7 +430,7 @@ def noted_value(text, name, value):
 
 NOT_AS_NOTED = {
     "a flipped bit in an answer": edit("workflow_output.jsonl", flipped(b"seconds")),
-    "a flipped bit in a score": edit("correct_output.jsonl", flipped(b'"score"')),
+    "a flipped bit in a score": edit("correct_output.jsonl", flipped(b'"value"')),
     "a flipped bit in a failure": edit("failures.jsonl", flipped(b"ZeroDivisionError")),
     "an answer is lost": edit("workflow_output.jsonl", without_last_line),
     "a score is lost": edit("length_output.jsonl", without_last_line),

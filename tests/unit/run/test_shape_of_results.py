@@ -227,6 +227,16 @@ def test_the_result_of_evaluate_and_of_load_run_are_of_one_type(tmp_path):
         evaluate(False).refresh()
 
 
+def test_a_result_without_scores_says_of_which_version_its_answers_are(tmp_path):
+    evaluate(tmp_path / "run", ROWS[:3], evaluators=())
+    evaluate(
+        tmp_path / "run", limpet.Dataset(ROWS[:3], limit=1), evaluators=(), version="2",
+        on_change="redo",
+    )  # fmt: skip
+    said = "<EvaluationResult: 3 of 3 completed; (1 of 3 from the current version)>"
+    assert repr(limpet.load_run(tmp_path / "run")) == said
+
+
 # ---- a dataset whose columns are called like ours -----------------------------------------------
 
 OURS = {

@@ -192,7 +192,7 @@ def test_an_answer_that_is_cut_off_is_counted(folder):
     line = Path(folder, "runs/trial/workflow_output.jsonl").read_text("utf-8").splitlines()[0]
     assert '"finish":"length"' in line
     summary = json.loads(Path(folder, "runs/trial/summary.json").read_text("utf-8"))
-    assert '"cut_off": 12' in json.dumps(summary)
+    assert '"truncated": 12' in json.dumps(summary)
 
 
 @pytest.mark.slow  # test_matrix has variants of a workflow

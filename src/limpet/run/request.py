@@ -1,4 +1,4 @@
-"""What is an evaluation asked to do?"""
+"""What does an evaluation do?"""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -91,7 +91,7 @@ def as_goals(
     return goals
 
 
-# ---- What is an evaluation asked to do? ---------------------------------------------------------
+# ---- What does an evaluation do? ----------------------------------------------------------------
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
 """Called with each item once its answer or failure is on disk."""
@@ -111,7 +111,7 @@ class Extras:
         bare_outputs: Whether `workflow_output.json` holds only the outputs.
         as_toolkit: Whether these are exactly the toolkit's, `workflow_output.jsonl` among them: a
             live file that gets each row the moment its answer is on disk.
-        asked: The name of what is asked; empty: any. A run may be asked several datasets, and
+        dataset_name: The name of the dataset; empty: any. A run may serve several datasets, and
             knows which of them it began and did not finish.
         names: The names of the fields in the toolkit's files; the id's is that of the dataset.
         on_end: Called at the end: see `OnEnd`.
@@ -127,7 +127,7 @@ class Extras:
     written_events: Sequence[str] | None = None
     bare_outputs: bool = False
     as_toolkit: bool = False
-    asked: str = ""
+    dataset_name: str = ""
     names: ToolkitNames = field(default_factory=ToolkitNames)
     on_end: OnEnd | None = None
     stop_grace_s: float = STOP_GRACE_S

@@ -166,9 +166,9 @@ class Session:
         given_up: How many calls in flight it gave up when it stopped: they may have been paid for.
         items_file: The size and the checksum of `items.jsonl`; empty: unknown.
         items_made_of: A digest of all that `items.jsonl` is made of; empty: unknown.
-        standing: For how many items an earlier answer may count; None: unknown.
+        earlier_answers: For how many items an earlier answer may count; None: unknown.
         columns: By step, the size and the checksum of its column at the end (`size_and_crc`).
-        did_all: Whether it did everything that was asked of it; some of it may have failed.
+        did_all: Whether it did everything that was requested; some of it may have failed.
         stop_when: The half-width of each score at which it stops; empty: it runs all items.
         enough: Whether it stopped because these were reached.
     """
@@ -186,7 +186,7 @@ class Session:
     given_up: int = 0
     items_file: list[int] = field(default_factory=list)
     items_made_of: str = ""
-    standing: int | None = None
+    earlier_answers: int | None = None
     columns: dict[str, list[int]] = field(default_factory=dict)
     did_all: bool = False
     stop_when: dict[str, float] = field(default_factory=dict)
@@ -194,33 +194,33 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class NotedRedo:
+class PendingRedo:
     """A forced redo.
 
     Attributes:
         generation: The generation of its records; 0: it has not begun.
         steps: The names of the steps.
         items: The ids of the items; None: all.
-        versions: The fingerprint of each step when the redo was requested.
+        fingerprints: The fingerprint of each step when the redo was requested.
         tried: Whether every cell that is still to do has failed in it.
     """
 
     generation: int
     steps: frozenset[str]
     items: frozenset[str] | None
-    versions: dict[str, str]
+    fingerprints: dict[str, str]
     tried: bool = False
 
     def covers(self, step: str, id_: str) -> bool:
         """Return whether it covers a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
-    def is_same(self, other: "NotedRedo") -> bool:
-        """Return whether another redo is of the same steps, in the same versions, and items."""
-        mine = (self.steps, self.items, self.versions)
-        return mine == (other.steps, other.items, other.versions)
+    def is_same(self, other: "PendingRedo") -> bool:
+        """Return whether another redo has the same steps, fingerprints and items."""
+        mine = (self.steps, self.items, self.fingerprints)
+        return mine == (other.steps, other.items, other.fingerprints)
 
-    def is_within(self, other: "NotedRedo") -> bool:
+    def is_within(self, other: "PendingRedo") -> bool:
         """Return whether another redo covers everything that this one does."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
@@ -244,16 +244,16 @@ class RandomOrder:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a complete run was asked, and the state of its files.
+    """The request that a run completed, and the state of its files.
 
     Attributes:
-        asked: A hash of what was asked.
+        requested: A digest of the request.
         columns: By step, the number of records and of bytes of its column.
         files: By name, the checksum of each file.
         read: A digest of the files that the steps read.
     """
 
-    asked: str
+    requested: str
     columns: dict[str, list[int]]
     files: dict[str, int]
     read: str
@@ -282,7 +282,7 @@ class RunFile:
         complete: Set while nothing is left to do.
         configuration: The configuration, without secrets.
         made_by: Which file the command line ran, and how.
-        unfinished: What sessions began to ask and none has finished, by name.
+        unfinished: The datasets that sessions began and none has finished, by name.
         imported: Where answers of other tools were imported from.
         names: The names of the fields in the toolkit's files.
         scales: What the scores of each evaluator mean, where that is not the usual.
@@ -300,7 +300,7 @@ class RunFile:
     state: dict[str, list[str]] = field(default_factory=dict)
     files_last: int = 0
     files_decided: dict[str, dict[str, OnChange]] = field(default_factory=dict)
-    redo: list[NotedRedo] = field(default_factory=list)
+    redo: list[PendingRedo] = field(default_factory=list)
     generation: int = 0
     complete: Completion | None = None
     configuration: dict[str, Any] | None = None

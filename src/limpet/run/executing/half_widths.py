@@ -29,7 +29,7 @@ _UNKNOWN, _NUMBER, _FAILED, _NO_NUMBER = range(4)
 _UNIT = (0.0, 1.0)
 
 
-class ScoreSoFar:
+class GoalScore:
     """The values of one score.
 
     Args:
@@ -61,8 +61,8 @@ class ScoreSoFar:
         """Return whether a cell has ended: trial t of the item at position p is t * items + p."""
         return self._states[cell] != _UNKNOWN
 
-    def note(self, cell: int, record: Mapping[str, Any]) -> None:
-        """Note the score of a cell, by its record."""
+    def add(self, cell: int, record: Mapping[str, Any]) -> None:
+        """Add the score of a cell, from its record."""
         values = dict(values_of(record))
         value = values.get(self.goal.name.part)
         if value is None:
@@ -77,7 +77,7 @@ class ScoreSoFar:
             self._states[cell] = _NUMBER
             self._values[cell] = value
 
-    def note_failed(self, cell: int) -> None:
+    def add_failure(self, cell: int) -> None:
         self._states[cell] = _FAILED
 
     def forget(self, cell: int, *, only_failed: bool = False) -> None:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from limpet.datasets.selection import rank
 from limpet.journal.column import ColumnReader
 from limpet.json_values import encode
-from limpet.run.executing.asking import AnsweringStep, ScoringStep, StepQueue
-from limpet.run.executing.half_widths import FIRST_LOOK, ScoreSoFar, load_statistics
+from limpet.run.executing.half_widths import FIRST_LOOK, GoalScore, load_statistics
+from limpet.run.executing.steps import AnsweringStep, ScoringStep, StepQueue
 from limpet.run.planning.lookup import Lookup
-from limpet.run.planning.work_items import Call
+from limpet.run.planning.work_items import AnswerTask
 from limpet.run.request import Goal, Request
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.run_file import WORKFLOW, RandomOrder, RunFile
@@ -77,12 +77,12 @@ class Taken(NamedTuple):
     """An item that is begun, and what it lacks.
 
     Attributes:
-        calls: What the workflow has to answer.
+        missing: What the workflow has to answer.
         kept: Its answers on disk that lack a score.
     """
 
-    calls: Sequence[Call]
-    kept: Sequence[Call]
+    missing: Sequence[AnswerTask]
+    kept: Sequence[AnswerTask]
 
 
 class Taking:
@@ -123,7 +123,7 @@ class Taking:
         for goal in goals:
             scale = scales.get(goal.name.evaluator, Scale())
             groups = None if scale.group is None else _groups(items, scale.group)
-            self._scores.append(ScoreSoFar(goal, self._items, trials, scale, groups))
+            self._scores.append(GoalScore(goal, self._items, trials, scale, groups))
         self._open = [trials * len(goals)] * self._items  # cells of an item without an outcome
         self._has_results = bytearray(self._items)
         self._is_taken = bytearray(self._items)
@@ -134,8 +134,8 @@ class Taking:
 
     # ---- what is known --------------------------------------------------------------------------
 
-    def note_earlier(self, results: Iterator[ItemRecord]) -> None:
-        """Note the results of earlier sessions, except those that are made again."""
+    def add_earlier(self, results: Iterator[ItemRecord]) -> None:
+        """Add the results of earlier sessions, except those that are made again."""
         load_statistics()
         for result in results:
             position = self._positions[result.id]
@@ -143,42 +143,42 @@ class Taking:
             for score in self._scores:
                 name = score.goal.name.evaluator
                 if name in result.scores and name not in result.redo:
-                    self._note(score, position, result.trial, result.scores[name])
+                    self._add(score, position, result.trial, result.scores[name])
                 elif name in result.score_errors or result.error is not None:
-                    self._note(score, position, result.trial, None)
+                    self._add(score, position, result.trial, None)
         for position in self._order:
-            calls, kept = self._lookup.lacking(position)
-            for only_failed, lacking in ((False, calls), (True, kept)):
+            missing, kept = self._lookup.lacking(position)
+            for only_failed, lacking in ((False, missing), (True, kept)):
                 for work_item, _ in lacking:
                     self._forget(position, work_item.trial, only_failed=only_failed)
 
     def see(self, outcome: Outcome) -> None:
-        """Note an outcome that is on disk."""
+        """Add an outcome that is on disk."""
         step, id_, trial, _ = outcome.cell
         for score in self._scores:
             if outcome.failure is not None and step in (WORKFLOW, score.goal.name.evaluator):
-                self._note(score, self._positions[id_], trial, None)
+                self._add(score, self._positions[id_], trial, None)
             elif outcome.failure is None and step == score.goal.name.evaluator:
-                self._note(score, self._positions[id_], trial, outcome.record)
+                self._add(score, self._positions[id_], trial, outcome.record)
 
-    def note_kept(self, step: str, id_: str, trial: int, record: Mapping[str, Any]) -> None:
-        """Note a score that a new answer keeps, as it equals the earlier answer."""
+    def add_kept(self, step: str, id_: str, trial: int, record: Mapping[str, Any]) -> None:
+        """Add a score that a new answer keeps, as it equals the earlier answer."""
         for score in self._scores:
             if step == score.goal.name.evaluator:
-                self._note(score, self._positions[id_], trial, record)
+                self._add(score, self._positions[id_], trial, record)
 
-    def _note(
-        self, score: ScoreSoFar, position: int, trial: int, record: Mapping[str, Any] | None
+    def _add(
+        self, score: GoalScore, position: int, trial: int, record: Mapping[str, Any] | None
     ) -> None:
-        """Note the record of a score; None: it failed."""
+        """Add the record of a score; None: it failed."""
         cell = trial * self._items + position
         if not score.is_known(cell):
             self._open[position] -= 1
             self._finished += not self._open[position] and self._is_taken[position]
         if record is None:
-            score.note_failed(cell)
+            score.add_failure(cell)
         else:
-            score.note(cell, record)
+            score.add(cell, record)
 
     def _forget(self, position: int, trial: int, *, only_failed: bool) -> None:
         cell = trial * self._items + position
@@ -229,7 +229,7 @@ class Taking:
         return self._missed_by(drained=False) <= 1
 
     def end(self) -> None:
-        """Note that all that was begun is finished, and nothing more begins."""
+        """End: all that was begun is finished, and nothing more begins."""
         self.is_over = True
         self._say_problems()
 
@@ -311,7 +311,7 @@ class Feeding:
         is_stopping: Returns whether the session stops, for whatever reason.
 
     Attributes:
-        calls: The calls that the workflow has to answer.
+        tasks: What the workflow has to answer.
     """
 
     def __init__(
@@ -319,17 +319,17 @@ class Feeding:
         taking: Taking,
         answering: AnsweringStep,
         scoring: Sequence[ScoringStep],
-        pass_on_kept: Callable[[Sequence[Call]], Awaitable[None]],
+        pass_on_kept: Callable[[Sequence[AnswerTask]], Awaitable[None]],
         is_stopping: Callable[[], bool],
     ) -> None:
-        self.calls: StepQueue[Call] = StepQueue(1)
+        self.tasks: StepQueue[AnswerTask] = StepQueue(1)
         self._taking = taking
         self._answering = answering
         self._scoring = scoring
         self._pass_on_kept = pass_on_kept
         self._is_stopping = is_stopping
         self._moved = asyncio.Event()
-        self.calls.on_move = self._moved.set
+        self.tasks.on_move = self._moved.set
         for step in scoring:
             step.queue.on_move = self._moved.set
 
@@ -341,11 +341,11 @@ class Feeding:
                 taken = taking.take()
                 if taken.kept:
                     await self._pass_on_kept(taken.kept)
-                for call in taken.calls:
-                    if (slot := self.calls.put(call)) is not None:
+                for task in taken.missing:
+                    if (slot := self.tasks.put(task)) is not None:
                         await slot
         finally:
-            self.calls.end()
+            self.tasks.end()
 
     async def _may_take(self) -> bool:
         """Return whether to begin another item, when no step is far behind."""
@@ -367,7 +367,7 @@ class Feeding:
         The last try of a call that met a server's failure comes at the end of the session. Until
         then it is not waited for, and counts as a failure.
         """
-        if len(self.calls) or _in_progress(self._answering):
+        if len(self.tasks) or _in_progress(self._answering):
             return False
         return not any(len(step.queue) or _in_progress(step) for step in self._scoring)
 

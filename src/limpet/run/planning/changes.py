@@ -28,14 +28,14 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.counting import KeysUnder, choice_about, done_by_version
 from limpet.run.planning.files_read import LOST, FilesRead
-from limpet.run.planning.identity_file import KeptStep, kept_step, note_question, read_identity
+from limpet.run.planning.identity_file import KeptStep, kept_step, read_identity, record_question
 from limpet.run.planning.plan import Effort, Plan, StepPlan, quoted
 from limpet.run.planning.versions import (
-    Fingerprint,
     StepIdentities,
+    Version,
     forget_redos,
-    note_choice,
-    note_latest,
+    record_choice,
+    record_latest,
 )
 from limpet.run.run_file import OnChange, RunFile
 from limpet.shapes import Difference
@@ -74,7 +74,7 @@ class Explainer:
         return kept_step(*self._identity(step), self._clean)
 
     def _identity(self, step: str) -> tuple[str, Identity]:
-        return self.identities.version(step), self.identities.identity(step)
+        return self.identities.fingerprint(step), self.identities.identity(step)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
         """Return the differences between a step's earlier parts and its parts now."""
@@ -105,7 +105,7 @@ class Explainer:
         """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_question(journal, step, *self._identity(step), self._clean)
+                record_question(journal, step, *self._identity(step), self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
         path = self.layout.single or self.layout.home
         lines = few_lines(error.differences, f"limpet why {shlex.quote(str(path))}")
@@ -295,7 +295,7 @@ def took(read: Iterable[Mapping[str, Any]]) -> Effort:
 
 def settle_change(
     run_file: RunFile,
-    now: Fingerprint,
+    now: Version,
     keys_under: KeysUnder,
     column: ColumnReader,
     stale: StaleRecords,
@@ -322,13 +322,13 @@ def settle_change(
         FunctionChangedError: Some inputs have only results of another version, and `on_change` was
             never given.
     """
-    inputs = len(keys_under(now.whole))
-    here, elsewhere = done_by_version(run_file, now.whole, keys_under, column)
+    inputs = len(keys_under(now.fingerprint))
+    here, elsewhere = done_by_version(run_file, now.fingerprint, keys_under, column)
     in_question = {
         position: other for position, other in elsewhere.items() if position not in exempt
     }
     choices: dict[str, OnChange | None] = {
-        other: on_change or choice_about(run_file, now.whole, other)
+        other: on_change or choice_about(run_file, now.fingerprint, other)
         for other in set(in_question.values())
     }
     undecided = {
@@ -339,7 +339,7 @@ def settle_change(
     before = run_file.functions[made_by[-1]] if made_by else now.parts
     files: set[str] = set()
     if on_change is None and stale.of_asked:
-        counting = dict.fromkeys(here.difference(exempt), now.whole)
+        counting = dict.fromkeys(here.difference(exempt), now.fingerprint)
         counting |= {
             position: other for position, other in in_question.items() if choices[other] != "redo"
         }
@@ -358,12 +358,12 @@ def settle_change(
         forget_redos(run_file)
     if in_question and on_change is not None:
         # An interrupted run resumes with this decision.
-        note_choice(run_file, now.whole, in_question.values(), on_change)
-    note_latest(run_file, now)
+        record_choice(run_file, now.fingerprint, in_question.values(), on_change)
+    record_latest(run_file, now)
     fingerprints = [
         other
         if (other := elsewhere.get(position)) and (position in exempt or choices[other] == "keep")
-        else now.whole
+        else now.fingerprint
         for position in range(inputs)
     ]
     return Settled(fingerprints, made_again, changed)
@@ -384,9 +384,9 @@ def _stale(
     """Return the positions whose result was made from files that changed without a decision."""
     return {
         position: files
-        for whole in set(counting.values())
-        for position, key in enumerate(keys_under(whole))
-        if counting.get(position) == whole and (files := stale.undecided(key))
+        for fingerprint in set(counting.values())
+        for position, key in enumerate(keys_under(fingerprint))
+        if counting.get(position) == fingerprint and (files := stale.undecided(key))
     }
 
 

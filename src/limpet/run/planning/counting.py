@@ -32,7 +32,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import dumps
-from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
+from limpet.run.run_file import WORKFLOW, OnChange, PendingRedo, RunFile
 
 if TYPE_CHECKING:  # a reader of a run does not wait for it
     from limpet.run.planning.work_items import Keys
@@ -83,7 +83,7 @@ class Counting:
 
     def __init__(
         self,
-        redos: Sequence[NotedRedo] = (),
+        redos: Sequence[PendingRedo] = (),
         redone: Generations | None = None,
         outdated: Generations | None = None,
         not_retried: Mapping[tuple[str, str], int] | None = None,
@@ -107,7 +107,7 @@ class Counting:
         return not self._is_plain
 
     def verdict(
-        self, step: str, key: str, generation: int, id_: str = "", by: str = "", below: int = 0
+        self, step: str, key: str, generation: int, id_: str = "", earlier: str = "", below: int = 0
     ) -> Verdict:
         """Return what a record, or a failure, is worth.
 
@@ -116,10 +116,10 @@ class Counting:
             key: Its key.
             generation: Its generation; -1: there is none.
             id_: The id of its item; only whether it is done depends on it.
-            by: The earlier code that made it; empty: the current one.
+            earlier: The fingerprint of the earlier code that made it; empty: the current one.
             below: The user keeps it though a file changed, if its generation is below this.
         """
-        if self._is_plain and not by and not below:  # of a hundred thousand cells, mostly all
+        if self._is_plain and not earlier and not below:  # of a hundred thousand cells, mostly all
             return _DONE if generation >= 0 else _MISSING
         forced, outdated = self._forced(step, id_, key), self._outdated(step, key)
         needed, own = max(forced, outdated), max(generation, 0)
@@ -130,7 +130,7 @@ class Counting:
             is_done=generation >= needed,
             is_redo=own < forced,
             needed=needed,
-            version=by or (EARLIER_FILES if is_of_earlier_files else ""),
+            version=earlier or (EARLIER_FILES if is_of_earlier_files else ""),
         )
 
     def needed(self, step: str, id_: str, key: str) -> int:
@@ -154,7 +154,7 @@ class Counting:
 # ---- What is kept beside the indexes. -----------------------------------------------------------
 
 
-def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
+def record_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
     """Record which records were made again, so that the next session notices a lost one."""
     redone = {step: column.generations for step, column in columns.items()}
     redone = {step: keys for step, keys in redone.items() if keys}
@@ -162,7 +162,7 @@ def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
         replace_file(layout.redone, [dumps(redone).encode()])
 
 
-def note_outdated(layout: Layout, outdated: Generations) -> None:
+def record_outdated(layout: Layout, outdated: Generations) -> None:
     """Record which records must be made again because a file changed, for readers."""
     if outdated:
         replace_file(layout.outdated, [dumps(outdated).encode()])
@@ -173,9 +173,9 @@ def note_outdated(layout: Layout, outdated: Generations) -> None:
 def read_generations(path: Path) -> dict[str, dict[str, int]]:
     """Return what was recorded, by step and key; empty if the file is unreadable."""
     try:
-        noted = json.loads(read_whole(path))
+        recorded = json.loads(read_whole(path))
         return {
-            str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in noted.items()
+            str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in recorded.items()
         }
     except (OSError, ValueError, TypeError, AttributeError, JournalError):
         return {}
@@ -190,7 +190,7 @@ KeysUnder = Callable[[str], "Keys | list[str]"]
 """Returns the keys of all inputs under a fingerprint."""
 
 
-def standing_in(kept: str, own: int) -> str:
+def earlier_version(kept: str, own: int) -> str:
     """Return the earlier version whose answer counts for a cell; empty: the current one's does.
 
     Args:
@@ -207,9 +207,9 @@ def other_versions(run_file: RunFile, now: str) -> list[str]:
     """
     kept, known = run_file.decided, reversed(run_file.functions)
     order = [*kept.get(now, ())]
-    for version in known:
-        order += [version, *kept.get(version, ())]
-    return [version for version in dict.fromkeys(order) if version != now]
+    for fingerprint in known:
+        order += [fingerprint, *kept.get(fingerprint, ())]
+    return [fingerprint for fingerprint in dict.fromkeys(order) if fingerprint != now]
 
 
 def choice_about(run_file: RunFile, now: str, other: str) -> OnChange | None:
@@ -227,9 +227,9 @@ def done_by_version(
     keys = keys_under(now)
     here = _done(keys, column)
     elsewhere: dict[int, str] = {}
-    for version in other_versions(run_file, now) if len(here) < len(keys) else ():
-        done = _done(keys_under(version), column)
-        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), version)
+    for fingerprint in other_versions(run_file, now) if len(here) < len(keys) else ():
+        done = _done(keys_under(fingerprint), column)
+        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), fingerprint)
     return here, elsewhere
 
 

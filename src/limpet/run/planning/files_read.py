@@ -26,7 +26,7 @@ from limpet.shapes import Difference
 
 FILES, SHARED = "files", "shared"
 """Facts about a record: what its call read, and which lines of `files.jsonl` precede it."""
-CUT = "files_cut"
+FILES_TRUNCATED = "files_truncated"
 """Fact about a record: its call read more files than it names."""
 LONGEST_TEXT = 10_000
 """Texts of files up to this length are kept, so that a diff can be shown."""
@@ -39,13 +39,13 @@ class FilesRead:
 
     Args:
         layout: Where it is.
-        noted: The number of the last line according to `run.json`.
+        recorded: The number of the last line according to `run.json`.
 
     Attributes:
         last: The highest line number.
     """
 
-    def __init__(self, layout: Layout, noted: int = 0) -> None:
+    def __init__(self, layout: Layout, recorded: int = 0) -> None:
         self._lines: dict[int, Read] = {}
         self._afresh: set[tuple[str, str, int]] = set()
         self._written: set[tuple[str, int]] = set()
@@ -67,7 +67,7 @@ class FilesRead:
                 if "text" in record:
                     self._texts[read.file, read.digest] = record["text"]
         self._numbers = sorted(self._lines)
-        self.last = max(noted, *self._numbers[-1:], 0)
+        self.last = max(recorded, *self._numbers[-1:], 0)
         self._sessions = sorted({begin for _, begin in self._written})
 
     def _is_written(self, name: str, number: int) -> bool:
@@ -192,10 +192,12 @@ class Changed:
         )
         match facts.get(SHARED):
             case [int() as first, int() as last]:
-                yield from self._among_shared(first, last, own, is_cut=CUT in facts)
+                yield from self._among_shared(
+                    first, last, own, is_truncated=FILES_TRUNCATED in facts
+                )
 
     def _among_shared(
-        self, first: int, last: int, own: Mapping[str, Any], *, is_cut: bool
+        self, first: int, last: int, own: Mapping[str, Any], *, is_truncated: bool
     ) -> Iterator[str]:
         for name, lines in self.shared.items():
             at = bisect_right(lines, last, key=lambda line: line[0]) - 1
@@ -204,7 +206,7 @@ class Changed:
             latest = lines[at][1]  # before the record was done
             if latest.digest == self._project.digest(name):
                 continue
-            if is_cut or not self._is_anothers(latest, first, own):
+            if is_truncated or not self._is_anothers(latest, first, own):
                 yield name
         there = bisect_right(self._numbers, last) - bisect_right(self._numbers, first - 1)
         if self.has_bad_lines or there <= last - first:

@@ -7,12 +7,12 @@ some of them:
 
 The key is the digest of what the workflow sees of the item; with the workflow's fingerprint and the
 trial it gives the key of a cell (`output_key`). Some lines have more between key and id:
-`occurrence`, the item's number among those with the same key, and `standing`, by trial, why an
-earlier answer counts. `input` and `expected` have a value of their own where they are not fields of
+`occurrence`, the item's number among those with the same key, and `earlier_answers`: by trial, why
+an earlier answer counts. `input` and `expected` have their own values where they are not fields of
 the row.
 
-The file is written whole when a session begins, and only if its content changes. `run.json` has
-its size and its checksum.
+A session rewrites the file when it begins, and only if its content changes. `run.json` has its size
+and checksum.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,13 +41,13 @@ class EarlierAnswer(NamedTuple):
     """Why an earlier answer counts for an item in one trial.
 
     Attributes:
-        version: The fingerprint of the earlier workflow that gave it; it counts until the current
-            one has answered. Empty: the current one gave it.
+        fingerprint: The earlier workflow that gave it; it counts until the current one has
+            answered. Empty: the current one gave it.
         below: The user keeps the current workflow's answer although a file it was made from has
             changed, as long as its generation is below this. 0: this is not the case.
     """
 
-    version: str = ""
+    fingerprint: str = ""
     below: int = 0
 
 
@@ -93,7 +93,7 @@ class Contents:
         return OutputKeys(fingerprint, trial).keys(self.identities(positions))
 
 
-Standings = Mapping[int, Mapping[int, EarlierAnswer]]
+EarlierAnswers = Mapping[int, Mapping[int, EarlierAnswer]]
 """By an item's position in the dataset, and by trial."""
 
 
@@ -105,7 +105,7 @@ class ItemsMark(NamedTuple):
 
     items_file: list[int]
     items_made_of: str
-    standing: int | None
+    earlier_answers: int | None
 
 
 NOT_KNOWN = ItemsMark([], "", None)
@@ -115,14 +115,14 @@ def mark_of(session: Session | None) -> ItemsMark:
     """Return what a session recorded of `items.jsonl`."""
     if session is None:
         return NOT_KNOWN
-    return ItemsMark(session.items_file, session.items_made_of, session.standing)
+    return ItemsMark(session.items_file, session.items_made_of, session.earlier_answers)
 
 
 def write_items(
     layout: Layout,
     items: Sequence[Item],
     contents: Contents,
-    standings: Standings,
+    earlier_answers: EarlierAnswers,
     known: ItemsMark = NOT_KNOWN,
 ) -> ItemsMark:
     """Bring `items.jsonl` up to date.
@@ -131,24 +131,24 @@ def write_items(
         layout: The run's layout.
         items: Every item of the dataset.
         contents: What the key of each is made of.
-        standings: Why earlier answers count, for the items where they do.
+        earlier_answers: Why earlier answers count, for the items where they do.
         known: What the last session recorded of the file.
 
     Raises:
         OSError: It cannot be written.
     """
-    made_of = _made_of(items, contents, standings)
+    made_of = _made_of(items, contents, earlier_answers)
     if known.items_made_of == made_of and is_whole(layout, known.items_file):
         return known
     written = [0, 0]
 
     def counted() -> Iterator[bytes]:
-        for piece in _pieces(_lines(items, contents, standings)):
+        for piece in _pieces(_lines(items, contents, earlier_answers)):
             written[:] = written[0] + len(piece), crc32(piece, written[1])
             yield piece
 
     replace_file(layout.items, counted())
-    return ItemsMark(written, made_of, len(standings))
+    return ItemsMark(written, made_of, len(earlier_answers))
 
 
 def items_digest(items: Sequence[Item]) -> str:
@@ -161,17 +161,22 @@ def items_digest(items: Sequence[Item]) -> str:
     return together.hexdigest()
 
 
-def _made_of(items: Sequence[Item], contents: Contents, standings: Standings) -> str:
+def _made_of(items: Sequence[Item], contents: Contents, earlier_answers: EarlierAnswers) -> str:
     together = blake2b(items_digest(items).encode() + contents.seen, digest_size=16)
-    more = [contents.repeated, {position: dict(trials) for position, trials in standings.items()}]
+    more = [
+        contents.repeated,
+        {position: dict(trials) for position, trials in earlier_answers.items()},
+    ]
     together.update(encode_canonical(more))
     return together.hexdigest()
 
 
-def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> Iterator[bytes]:
+def _lines(
+    items: Sequence[Item], contents: Contents, earlier_answers: EarlierAnswers
+) -> Iterator[bytes]:
     if not isinstance(items, PackedItems):
         for position, item in enumerate(items):
-            begin = _begin(contents[position], standings.get(position))
+            begin = _begin(contents[position], earlier_answers.get(position))
             yield _with_fields(begin, item.id, _given(item), dict(item.row))
         return
     roles = items.roles
@@ -181,8 +186,8 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
     between = b"," + orjson.dumps(fields)[1:-1] + b',"row":'
     plain, repeated = _begins(contents.seen), contents.repeated
     for position, (name, row, begin) in enumerate(zip(items.names, items.rows, plain, strict=True)):
-        if position in standings or position in repeated:
-            begin = _begin(contents[position], standings.get(position))  # noqa: PLW2901 - few have more
+        if position in earlier_answers or position in repeated:
+            begin = _begin(contents[position], earlier_answers.get(position))  # noqa: PLW2901 - few have more
         if isinstance(row, bytes):  # already JSON
             yield b"".join((begin, json_text(name), between, row, b"}\n"))
         else:
@@ -199,12 +204,12 @@ def _begins(seen: bytes) -> Iterator[bytes]:
         yield from [b'{"key":"%b","id":' % digest for digest in digests]
 
 
-def _begin(content: Content, standing: Mapping[int, EarlierAnswer] | None) -> bytes:
-    if not content.occurrence and standing is None:
+def _begin(content: Content, earlier: Mapping[int, EarlierAnswer] | None) -> bytes:
+    if not content.occurrence and earlier is None:
         return b'{"key":"%b","id":' % content.seen.encode()
     more: dict[str, Any] = {"occurrence": content.occurrence} if content.occurrence else {}
-    if standing is not None:
-        more["standing"] = {str(trial): list(why) for trial, why in sorted(standing.items())}
+    if earlier is not None:
+        more["earlier_answers"] = {str(trial): list(why) for trial, why in sorted(earlier.items())}
     return b'{"key":"%b",%b,"id":' % (content.seen.encode(), orjson.dumps(more)[1:-1])
 
 

@@ -16,11 +16,11 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, Entry
-from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.current_answers import CurrentAnswers
 from limpet.run.planning.files_read import LOST
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.versions import StepIdentities
-from limpet.run.planning.work_items import Calls, KeptReplies, Keys, WorkItem, scoring_of
+from limpet.run.planning.work_items import AnswerTasks, KeptReplies, Keys, WorkItem, score_task
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
 
@@ -53,12 +53,12 @@ class _Count:
 
 
 class Lookup:
-    """Compares what is asked with what the columns have.
+    """Compares what is requested with what the columns have.
 
     Attributes:
         answers: The answers that count.
-        missing: The calls that the workflow has to answer in this session.
-        unscored: The calls that are answered and lack a score.
+        missing: What the workflow has to answer in this session.
+        unscored: The answers that lack a score.
         plan: The plan.
         in_doubt: The evaluators some of whose scores are kept, though it is not known which files
             they were made from.
@@ -77,7 +77,7 @@ class Lookup:
         run_file: RunFile,
         project: Project,
     ) -> None:
-        self.answers = CountingAnswers(request, identities, columns, layout, run_file, project)
+        self.answers = CurrentAnswers(request, identities, columns, layout, run_file, project)
         self._request, self._identities = request, identities
         self._columns, self._column = columns, columns[WORKFLOW]
         self._layout, self._run_file = layout, run_file
@@ -96,15 +96,15 @@ class Lookup:
         """The number of done cells of each step, in the whole run."""
         return {step: count.done for step, count in self._counts.items()}
 
-    def lacking(self, position: int) -> tuple[Calls, Calls]:
-        """Return what an item lacks: the calls to answer, and the answered calls to score.
+    def lacking(self, position: int) -> tuple[AnswerTasks, AnswerTasks]:
+        """Return what an item lacks: the answers to make, and the answers to score.
 
         Args:
             position: Its position among the items that the run reports on.
         """
         none: array[int] = array("Q")
-        calls, kept = (by_item.get(position, none) for by_item in self._by_item)
-        return self.missing.at(calls), self.unscored.at(kept)
+        missing, kept = (by_item.get(position, none) for by_item in self._by_item)
+        return self.missing.at(missing), self.unscored.at(kept)
 
     def kept_answers(self) -> Iterator[tuple[WorkItem, Entry]]:
         """Yield the answers on disk that are not made again in this session."""
@@ -142,10 +142,10 @@ class Lookup:
             for position in range(begin, min(begin + _CHUNK, len(keys))):
                 self._look_at_answer(position, to_score)
             self._look_at_scores(to_score)
-        if self.answers.standing:
+        if self.answers.earlier:
             counting = Keys(bytes.fromhex(self.answers.counting_key(key)) for key in keys)
-        self.missing = Calls(self.answers.work_items, keys, self._missing)
-        self.unscored = Calls(self.answers.work_items, counting, self._unscored)
+        self.missing = AnswerTasks(self.answers.work_items, keys, self._missing)
+        self.unscored = AnswerTasks(self.answers.work_items, counting, self._unscored)
 
     def _look_at_answer(self, position: int, to_score: dict[str, tuple[int, bool]]) -> None:
         key, rules = self.answers.keys[position], self.answers.counting
@@ -198,8 +198,8 @@ class Lookup:
     ) -> bool:
         name = evaluator.name
         column, count = self._columns[name], self._counts[name]
-        scoring = scoring_of(work_item, entry, evaluator, self._identities.version(name))
-        key = scoring.cell.key
+        task = score_task(work_item, entry, evaluator, self._identities.fingerprint(name))
+        key = task.cell.key
         rules, generation = self.answers.counting, column.generation_of(key)
         verdict = rules.verdict(name, key, generation, work_item.item.id)
         is_done, needed = verdict.is_done, verdict.needed
@@ -212,7 +212,7 @@ class Lookup:
             self._scored[name] += bytes.fromhex(key) if is_done else b""
             count.missing += lacks
             if lacks:
-                count.asks += self._replies.calls(evaluator, scoring, needed)
+                count.asks += self._replies.calls(evaluator, task, needed)
             if lacks and generation >= 0:
                 self._count_again(name, key)
         return lacks
@@ -220,9 +220,9 @@ class Lookup:
     # ---- the plan -------------------------------------------------------------------------------
 
     def _planned(self) -> Plan:
-        request, selected, whole = self._request, self.answers.selected, len(self._request.items)
+        request, selected, total = self._request, self.answers.selected, len(self._request.items)
         evaluators = [self._evaluator_plan(evaluator.name) for evaluator in request.evaluators]
-        of = whole if selected < whole else None
+        of = total if selected < total else None
         return Plan(selected, request.trials, self._workflow_plan(), tuple(evaluators), of)
 
     def _workflow_plan(self) -> StepPlan:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.datasets.selection import Selection
 from limpet.errors import LimpetError
-from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
+from limpet.run.run_file import WORKFLOW, OnChange, PendingRedo, RunFile
 from limpet.shapes import Item
 from limpet.text import hint_near, one_line
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_IDS = 20_000
 
 
-def cancel_redos(run_file: RunFile, wanted: NotedRedo | None) -> bool:
+def cancel_redos(run_file: RunFile, wanted: PendingRedo | None) -> bool:
     """Remove the redos that are not done, except one that `wanted` resumes.
 
     What they have made again counts; for the rest, the earlier results do.
@@ -35,7 +35,7 @@ def cancel_redos(run_file: RunFile, wanted: NotedRedo | None) -> bool:
     return len(run_file.redo) < len(before)
 
 
-def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
+def begin_redo(run_file: RunFile, wanted: PendingRedo, highest: int) -> None:
     """Record a new redo, unless it resumes one that was interrupted.
 
     Its generation is above `highest`, the highest of any record.

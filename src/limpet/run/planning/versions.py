@@ -34,7 +34,7 @@ class StepIdentities:
         secrets: Values that do not count.
 
     Attributes:
-        versions: By step, the digest of all its parts.
+        fingerprints: By step, its fingerprint: the digest of all its parts.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class StepIdentities:
             name: Inspection(step, others.get(name), hidden) for name, step in steps.items()
         }
         self._parts = {name: dict(look.identity.parts) for name, look in self._inspections.items()}
-        self.versions = {name: digest(parts) for name, parts in self._parts.items()}
+        self.fingerprints = {name: digest(parts) for name, parts in self._parts.items()}
 
     def parts(self, step: str) -> dict[str, str]:
         """Return the parts of a step's identity with their digests."""
         return dict(self._parts[step])
 
-    def version(self, step: str) -> str:
-        """Return the digest of all parts of a step."""
-        return self.versions[step]
+    def fingerprint(self, step: str) -> str:
+        """Return the fingerprint of a step."""
+        return self.fingerprints[step]
 
     def identity(self, step: str) -> Identity:
         """Return the identity of a step."""
@@ -68,7 +68,7 @@ class StepIdentities:
         Raises:
             JournalError: The file cannot be written.
         """
-        steps = {name: (version, self.identity(name)) for name, version in self.versions.items()}
+        steps = {name: (one, self.identity(name)) for name, one in self.fingerprints.items()}
         write_identity(journal, steps, clean)
         for look in self._inspections.values():
             look.forget()
@@ -118,14 +118,14 @@ class StepIdentities:
 _MOST_VERSIONS = 10
 
 
-class Fingerprint(NamedTuple):
-    """The fingerprint of a function: one hash, and the parts it covers."""
+class Version(NamedTuple):
+    """A version of a function: its fingerprint, and the parts that this covers."""
 
-    whole: str
+    fingerprint: str
     parts: dict[str, str]
 
 
-def note_choice(run_file: RunFile, now: str, others: Collection[str], choice: OnChange) -> None:
+def record_choice(run_file: RunFile, now: str, others: Collection[str], choice: OnChange) -> None:
     """Record what the user decided for `now` about results of other versions."""
     if choice == "redo":
         run_file.decided[now] = []
@@ -137,13 +137,13 @@ def note_choice(run_file: RunFile, now: str, others: Collection[str], choice: On
 
 def forget_redos(run_file: RunFile) -> None:
     """Forget the decisions to make results again: the code has changed since."""
-    run_file.decided = {version: kept for version, kept in run_file.decided.items() if kept}
+    run_file.decided = {one: kept for one, kept in run_file.decided.items() if kept}
 
 
-def note_latest(run_file: RunFile, now: Fingerprint) -> None:
+def record_latest(run_file: RunFile, now: Version) -> None:
     """Record the present version, as the latest."""
     known = run_file.functions
-    known.pop(now.whole, None)
-    known[now.whole] = now.parts  # at the end: it is the latest
+    known.pop(now.fingerprint, None)
+    known[now.fingerprint] = now.parts  # at the end: it is the latest
     for other in list(known)[:-_MOST_VERSIONS]:
         known[other] = {}  # the fingerprint is kept: it has answers

@@ -14,8 +14,8 @@ from orjson import loads
 from limpet.fingerprints.keys import ScoreKeys
 from limpet.journal.lines import KEY, TAIL_BYTES, Entry, decode_line
 from limpet.json_values import NotPlainError
-from limpet.run.reading.asked_cells import AskedCell, ItemsFile
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
+from limpet.run.reading.requested_cells import ItemsFile, RequestedCell
 from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity
 
@@ -60,7 +60,7 @@ class ScoresReader:
         """Whether it reads traces: the digest of an answer then includes its trace."""
         return self._by is not None and "trace" in self._by.reads
 
-    def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:
+    def key(self, cell: RequestedCell, id_: str, answer: Entry) -> bytes:
         """Return the key of the score of an answer; empty: it has none."""
         outputs = outputs_of(answer)
         if self._by is None or self._file is None:

@@ -1,13 +1,13 @@
-"""Are the numbers that a session noted at its end still those of the run?
+"""Are the numbers that a session saved at its end still those of the run?
 
 Adding up a hundred thousand items takes seconds, and a comparison reads two runs. So a session
-notes its numbers in `index/numbers` when it ends, whether or not the run is complete: a line of
+saves its numbers in `index/numbers` when it ends, whether or not the run is complete: a line of
 JSON, and then the arrays it names, which say what each cell scored.
 
     {"of":"<digest>","summary":{…},"cells":100000,"parts":[[["answered"],"Q",800000],…],"crc":<crc>}
 
 `of` is a digest of all that the numbers follow from: every byte of the columns, of the failures and
-of the items, and what `run.json` asks. The file may be deleted: readers then add up.
+of the items, and the request in `run.json`. The file may be deleted: readers then add up.
 """
 
 import json
@@ -45,7 +45,7 @@ class PackedArray(NamedTuple):
 PackedArrays = Mapping[ArrayName, PackedArray]
 
 
-class NotedNumbers(NamedTuple):
+class SavedNumbers(NamedTuple):
     """The numbers of a run.
 
     Attributes:
@@ -105,8 +105,8 @@ def packed_arrays(numbers: Numbers) -> dict[ArrayName, PackedArray]:
     }
 
 
-def note_numbers(layout: Layout, inputs: str, numbers: Numbers) -> None:
-    """Note the numbers of a run.
+def save_numbers(layout: Layout, inputs: str, numbers: Numbers) -> None:
+    """Save the numbers of a run.
 
     Raises:
         OSError: They cannot be written.
@@ -125,14 +125,14 @@ def note_numbers(layout: Layout, inputs: str, numbers: Numbers) -> None:
     replace_file(layout.numbers, chain(head, map(bytes, contents)))
 
 
-def noted_numbers(layout: Layout, inputs: str) -> NotedNumbers | None:
-    """Return the numbers if they were noted for the same inputs, else None."""
+def saved_numbers(layout: Layout, inputs: str) -> SavedNumbers | None:
+    """Return the numbers if they were saved for the same inputs, else None."""
     with suppress(OSError, ValueError, KeyError, TypeError, JournalError):
         head, _, content = read_whole(layout.numbers).partition(b"\n")
         about = json.loads(head)
         if about["of"] == inputs and about.pop("crc") == _crc(about, [content]):
             arrays = _split(memoryview(content), about["parts"])
-            return NotedNumbers(about["summary"], about["cells"], arrays)
+            return SavedNumbers(about["summary"], about["cells"], arrays)
     return None
 
 

@@ -50,8 +50,8 @@ class EvaluationSession:
     `open` and `finish` read and write files; `execute` runs on an event loop.
 
     Attributes:
-        plan: What the session will do; set by `open`.
-        interruption: The first signal that it received; None: none.
+        plan: The session's plan; set by `open`.
+        interruption: The first signal received; None: none.
     """
 
     plan: Plan
@@ -135,7 +135,7 @@ class EvaluationSession:
             self._records = records
             self.plan = planner.nothing_to_do()
             return dict.fromkeys(self._steps, len(reported) * request.trials)
-        run_file.complete = None  # until it is complete again
+        run_file.complete = None  # until this session completes it
         self._columns = {step: journal.column(step) for step in self._steps}
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
@@ -144,8 +144,8 @@ class EvaluationSession:
             logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
         for step in sorted(self._lookup.in_doubt):
             logger.warning(
-                "files.jsonl is damaged: which files the scores of %s were made from is not known; "
-                "they are kept; --redo-step %s makes them again",
+                "files.jsonl is damaged: it is not known which files the scores of %s were made "
+                "from; they are kept; --redo-step %s makes them again",
                 step,
                 step,
             )
@@ -153,7 +153,7 @@ class EvaluationSession:
             order = begin_order(run_file, request, self._columns)
             self._taking = Taking(request.goals, self._lookup, order, request.scales)
         self._pipeline = self._new_pipeline(journal, self._lookup, run_file)
-        # Once the workflow has answered, a rejected request is a failure of its item, not the run.
+        # Once the workflow has answered, a rejected request fails its item, not the run.
         if self.plan.workflow.kept or not request.fail_fast:
             request.workflow.answered_before = True
         return self._lookup.done
@@ -234,7 +234,7 @@ class EvaluationSession:
             self._is_done = True
             return results.as_before()
         self._record_end_state()
-        self._journal.drain()  # records that wait for the disk count too
+        self._journal.drain()  # write the records that still wait
         self._record_stale(self._lookup)
         reason = self._pipeline.stop_reason
         reader = RunReader(self._layout.home, self._columns)
@@ -254,9 +254,9 @@ class EvaluationSession:
         return 0 if self._pipeline is None else self._pipeline.given_up
 
     def _record_stale(self, lookup: Lookup) -> None:
-        """Record what was made from files that have changed since, for readers."""
+        """Record which results were made from files that have changed since, for readers."""
         stale = lookup.answers.stale_now()
-        # What no line of `files.jsonl` names could change unseen.
+        # A file without a line in `files.jsonl` could change unseen.
         self._is_stale = bool(stale) or any(stale.in_doubt.values())
         with suppress(OSError):  # a hint
             record_outdated(self._layout, stale.needed())
@@ -291,7 +291,7 @@ class EvaluationSession:
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def _record_taken(self, run_file: RunFile) -> None:
-        """Record how far the items are begun, and whether that is enough."""
+        """Record which items have begun, and whether they are enough."""
         if self._taking is not None and run_file.order is not None:
             run_file.order = replace(run_file.order, until=self._taking.until)
             run_file.change_session(enough=self._taking.is_enough)
@@ -324,7 +324,7 @@ class EvaluationSession:
         watched, self._watched = self._watched, None
         if watched is not None:
             changing = self._identities.end(self._run_file, self._planner.certain)
-            # What workers hold in memory is not seen here: it may be a cache of what was read.
+            # The memory of workers cannot be inspected: it may cache what was read.
             changing |= set(self._request.engines)
             watched.end(changing, self._identities.objects, self._run_file)
 

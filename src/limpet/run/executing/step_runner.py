@@ -47,7 +47,7 @@ class StepRunner:
     Steps in `fail_fast` start with a few cells, to find out whether they work at all.
 
     Attributes:
-        counting: What decides whether a record counts.
+        counting: Decides whether a record counts.
         pacers: The pacer of each endpoint.
     """
 

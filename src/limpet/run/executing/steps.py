@@ -51,9 +51,9 @@ from limpet.text import one_line
 
 # ---- How do answers get from the workflow to an evaluator? --------------------------------------
 #
-# They wait in a bounded queue, so that a slow evaluator does not let them pile up. The queue is
-# the input of the evaluator's executor: an answer that arrives starts its call at once, without a
-# task that carries it there.
+# They wait in a bounded queue, so that they do not pile up before a slow evaluator. The queue is
+# the input of the evaluator's executor: an arriving answer starts its call at once, without a task
+# of its own.
 
 T = TypeVar("T")
 
@@ -61,11 +61,10 @@ T = TypeVar("T")
 class StepQueue(InputSource, Generic[T]):
     """A bounded queue that either side can end.
 
-    Once the consumer has closed it, an item that is put is dropped: its cell stays undone, and the
-    next run does it.
+    Once the consumer has closed it, it drops what is put: the next run does these cells.
 
     Attributes:
-        on_move: Called when calls of the consumer have started or ended, and when it stops.
+        on_move: Called when the consumer starts or ends calls, and when it stops.
     """
 
     def __init__(self, size: int) -> None:
@@ -116,7 +115,7 @@ class StepQueue(InputSource, Generic[T]):
         item = self._items.popleft()
         while self._waiting and len(self._items) < self._size:
             waiting, slot = self._waiting.popleft()
-            if not slot.done():  # cancelled: whoever put it is gone
+            if not slot.done():  # cancelled: its producer is gone
                 self._items.append(waiting)
                 slot.set_result(None)
         return item
@@ -138,7 +137,7 @@ class StepQueue(InputSource, Generic[T]):
 
 
 class _CellStep(Step):
-    """What the steps of an evaluation share: each of their inputs is about a work item."""
+    """A step of an evaluation: each of its inputs has a work item."""
 
     def __init__(self, runner: StepRunner) -> None:
         self._runner = runner
@@ -158,8 +157,8 @@ class _CellStep(Step):
 class AnsweringStep(_CellStep):
     """The workflow's step.
 
-    `pass_on` is called with each task and its unmasked answer, or None if it failed, once that is
-    on disk, and returns what is left to wait for; it is None if there are no evaluators.
+    `pass_on` is called with each task and its unmasked answer, or None if it failed, once it is on
+    disk, and returns what is left to wait for; it is None without evaluators.
 
     Attributes:
         name: The step's name.
@@ -213,7 +212,7 @@ class AnsweringStep(_CellStep):
         return value[0]
 
     async def _answer(self, task: AnswerTask) -> Output:
-        item = own_copy(task[0].item)  # a copy: the next attempt must not see its changes
+        item = own_copy(task[0].item)  # the next attempt must not see its changes
         with self._paid.attempt(task[1].key):
             return await self.engine.call(item, self._runner.taken(task[1]))
 
@@ -224,7 +223,7 @@ class AnsweringStep(_CellStep):
         lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
         entry, hook = None, self._on_item_complete
         if lost is None and self._pass_on is not None and (output := output_of(finished)):
-            # Unmasked; and a copy, if there is a hook: what it changes must not be scored.
+            # Unmasked; a copy if there is a hook, whose changes must not be scored.
             scored = {ANSWER: output.value, TRACE: list(output.trace)}
             entry = Entry(digests, scored if hook is None else own_copy(scored))
         if hook is not None:
@@ -247,7 +246,7 @@ class AnsweringStep(_CellStep):
             await passing
 
     def facts_of(self, finished: Finished[AnswerTask, Output]) -> dict[str, Any]:
-        """Return an answer's usage, and its digests, by which readers find its scores."""
+        """Return an answer's usage and digests, by which readers find its scores."""
         output = output_of(finished)
         facts: dict[str, Any] = {}
         if output is not None:
@@ -269,7 +268,7 @@ class AnsweringStep(_CellStep):
 
 
 def item_result(finished: Finished[AnswerTask, Output]) -> ItemResult:
-    """Return a finished item as the results will show it, still without scores."""
+    """Return a finished item as in the results, without scores yet."""
     work_item, cell = finished.input
     own, output, error = own_copy(work_item.item), output_of(finished), finished.error
     status, failure = cell_status(finished), None
@@ -292,13 +291,11 @@ def item_result(finished: Finished[AnswerTask, Output]) -> ItemResult:
 
 
 def is_truncated(metadata: Any) -> bool:
-    """Return whether an answer's metadata says that the model reached its limit of tokens."""
+    """Return whether an answer's metadata says that the model reached its token limit."""
     return isinstance(metadata, dict) and metadata.get("finish") == "length"
 
 
 # ---- How does an evaluator score the answers that it has not scored yet? ------------------------
-#
-# They arrive in a bounded queue, so that a slow evaluator does not let them pile up.
 
 _QUEUE_SIZE = 256
 
@@ -361,13 +358,13 @@ class ScoringStep(_CellStep):
         return None if stays_failed or verdict.is_done else task
 
     def kept(self, work_item: WorkItem, entry: Entry) -> Mapping[str, Any] | None:
-        """Return the record of the score that an answer has; None if it has none."""
+        """Return the record of an answer's score; None if it has none."""
         task = score_task(work_item, entry, self.target, self._fingerprint)
         line = self._column.read(task.cell.key)
         return None if line is None else line.record
 
     def scored_masked(self, work_item: WorkItem, entry: Entry) -> ScoreTask | None:
-        """Return what to score again: the score is of masked text, and the original is here."""
+        """Return what to score again: the score saw masked text, and the original is here."""
         task = score_task(work_item, entry, self.target, self._fingerprint)
         lines: Iterable[tuple[str, Entry]] = self._column.read_many([task.cell.key])
         return task if any(line.facts.get(SAW_MASKED) for _, line in lines) else None

@@ -1,8 +1,8 @@
 """Which answer counts for each work item?
 
-Usually the one under the key of the workflow as it is now. After a change, the user may have chosen
-to keep an answer of an earlier version, or one that was made from files that changed since. Until a
-work item has an answer under its own key, an earlier answer counts.
+Usually the one under the key of the current workflow. After a change, the user may keep an answer
+of an earlier version, or one made from files that have changed since. Until a work item has an
+answer under its own key, an earlier answer counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,25 +23,27 @@ from limpet.run.planning.work_items import AnswerTask, Keys, WorkItem, WorkItems
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
-_MOST_ADDED_UP = 10_000  # beyond this, the question does not state the effort: reading takes long
+_MOST_ADDED_UP = (
+    10_000  # beyond this, reading them takes too long, and the question omits the effort
+)
 
 
 class CurrentAnswers:
     """The answers that count.
 
-    The selections and redos of the run file already include this session's; the versions and the
-    user's decisions in it are updated.
+    The run file already includes the selection and redos of this session. Its versions and the
+    user's decisions are updated.
 
     Attributes:
         work_items: The work items that the run reports on.
         reported: The number of items that the run reports on.
-        keys: The key of each work item under the workflow as it is now.
-        earlier: By key, the key and fingerprint of an earlier answer that counts until there is an
-            answer under the key itself.
-        counting: What decides whether a record counts.
+        keys: The key of each work item under the current workflow.
+        earlier: By key, the key and fingerprint of an earlier answer that counts until the key
+            itself has an answer.
+        counting: Decides whether a record counts.
         stale: The records made from files that have changed.
         changed: The names of what changed in the workflow since its answers were made.
-        made_again: The answers made again without asking; None: there are none.
+        made_again: The answers redone without asking; None: none.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class CurrentAnswers:
             self.changed = tuple(dict.fromkeys((*(self.changed or parts), *error.files)))
 
     def _keys_under(self, fingerprint: str) -> Keys:
-        # Not under `functools.cache`, which would keep every evaluation of the process.
+        # `functools.cache` would keep every evaluation of the process in memory.
         if fingerprint not in self._keys:
             self._keys[fingerprint] = self.work_items.keys(fingerprint)
         return self._keys[fingerprint]
@@ -133,11 +135,11 @@ class CurrentAnswers:
         )
 
     def stale_now(self) -> StaleRecords:
-        """Return the records made from files that have changed, also during the session."""
+        """Return the records made from files that have changed, including during the session."""
         return self._look_for_stale(None)  # without the user's decision for earlier changes
 
     def raise_question(self, plan: Plan) -> None:
-        """Ask what to do about answers of another version, if there is something to ask.
+        """Raise the question what to do about answers of another version, if it is open.
 
         Raises:
             FunctionChangedError: The workflow changed, and `on_change` does not say what to do. It
@@ -204,7 +206,7 @@ class CurrentAnswers:
         return needed > 0 and all(self._answers.generation_of(key) < needed for key in keys)
 
     def _small_redo(self, done: Mapping[int, str]) -> Effort | None:
-        """Return the effort to make answers again; None: too much to do without asking."""
+        """Return the effort to redo answers; None: too much to do without asking."""
         self._in_question = [
             self._keys_under(fingerprint)[position]
             for position, fingerprint in done.items()

@@ -1,6 +1,6 @@
 """What was each step made of when the run was last planned, and before that?
 
-`identity.json` is a hint, like the index: with it a difference can be shown, without it only named.
+`identity.json` is optional, like the index: without it, a difference is named but not shown.
 """
 
 import json
@@ -29,7 +29,7 @@ class KeptVersion:
     Attributes:
         fingerprint: Its fingerprint.
         parts: The digest of each part.
-        shown: The content of each part; of an earlier or later version, of those that differ.
+        shown: The content of each part; for an earlier or later version, only those that differ.
     """
 
     fingerprint: str = ""
@@ -47,10 +47,10 @@ class KeptStep(KeptVersion):
     """A step as it was last planned.
 
     Attributes:
-        left_out: What does not count, and why.
-        state: The names of what is state.
+        left_out: What is not part of the fingerprint, and why.
+        state: The names of state.
         shortened: Whether some of it was too long to keep.
-        before: The version before this one; None: there is none.
+        before: The version before this one; None: none.
         asked: A version that has not run: the user was asked what to do about it.
     """
 
@@ -83,7 +83,7 @@ class KeptIdentity:
 
 
 def read_identity(layout: Layout) -> KeptIdentity:
-    """Return what the steps of a run were made of. Never raises: it is a hint."""
+    """Return what the steps of a run were made of. Never raises: the file is optional."""
     try:
         data = json.loads(read_whole(layout.identity))
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def write_identity(
 def _is_unchanged(
     kept: KeptStep, fingerprint: str, identity: "Identity", clean: Callable[[Any], Any]
 ) -> bool:
-    """Return whether the file already says what would be written: to encode that takes a while."""
+    """Return whether the file is up to date: encoding it takes a while."""
     beside = clean([dict(identity.left_out), list(identity.state)])
     same = kept.fingerprint == fingerprint and [dict(kept.left_out), list(kept.state)] == beside
     is_asked = kept.asked is not None
@@ -160,12 +160,12 @@ def record_question(
         asked_data, _ = _version_data(asked, kept.parts, _MOST_TEXT_BEFORE)
         data["steps"][step]["asked"] = clean(asked_data)
     except (OSError, ValueError, JournalError, LookupError, TypeError, RecursionError):
-        return  # there is nothing to compare it with
+        return  # nothing to compare it with
     journal.write_identity(data)
 
 
 def kept_step(fingerprint: str, identity: "Identity", clean: Callable[[Any], Any]) -> KeptStep:
-    """Return a step as it is now, in the form in which it is read from the file."""
+    """Return the current step in the form in which the file has it."""
     data, _ = _step_data(fingerprint, identity, _MOST_TEXT)
     return _read_step(clean(data))
 

@@ -1,7 +1,7 @@
-"""Which items does a run ask about, in which order, and what is the key of each?
+"""Which items does a run have, in which order, and what is the key of each?
 
-`items.jsonl` has one line for every item of the dataset, even where a limit or a sample selects
-some of them:
+`items.jsonl` has one line for every item of the dataset, even if a limit or a sample selects some
+of them:
 
     {"key":"<32 hex>","id":"q1","input_field":"question","expected_field":"answer","row":{…}}
 
@@ -43,8 +43,8 @@ class EarlierAnswer(NamedTuple):
     Attributes:
         fingerprint: The earlier workflow that gave it; it counts until the current one has
             answered. Empty: the current one gave it.
-        below: The user keeps the current workflow's answer although a file it was made from has
-            changed, as long as its generation is below this. 0: this is not the case.
+        below: The user keeps the current workflow's answer although one of its files has
+            changed, while its generation is below this. 0: no.
     """
 
     fingerprint: str = ""
@@ -52,18 +52,18 @@ class EarlierAnswer(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the key of an item's cell is made of: see `item_identity`."""
+    """The content behind the key of an item's cell: see `item_identity`."""
 
     seen: str
     occurrence: int = 0
 
 
 class Contents:
-    """What the keys of all items are made of, in little memory.
+    """The content behind the keys of all items, in little memory.
 
     Attributes:
         seen: The digests of what the workflow sees, 16 bytes each.
-        repeated: By position, the item's number among those with the same digest, if not the first.
+        repeated: By position, the item's number among those with its digest, unless it is first.
     """
 
     def __init__(self, seen: bytes, repeated: Mapping[int, int]) -> None:
@@ -94,14 +94,14 @@ class Contents:
 
 
 EarlierAnswers = Mapping[int, Mapping[int, EarlierAnswer]]
-"""By an item's position in the dataset, and by trial."""
+"""Earlier answers by the item's position in the dataset, and by trial."""
 
 
 # ---- writing ------------------------------------------------------------------------------------
 
 
 class ItemsMark(NamedTuple):
-    """What a session records of `items.jsonl`: see `Session`."""
+    """What a session records about `items.jsonl`: see `Session`."""
 
     items_file: list[int]
     items_made_of: str
@@ -112,7 +112,7 @@ NOT_KNOWN = ItemsMark([], "", None)
 
 
 def mark_of(session: Session | None) -> ItemsMark:
-    """Return what a session recorded of `items.jsonl`."""
+    """Return what a session recorded about `items.jsonl`."""
     if session is None:
         return NOT_KNOWN
     return ItemsMark(session.items_file, session.items_made_of, session.earlier_answers)
@@ -130,9 +130,9 @@ def write_items(
     Args:
         layout: The run's layout.
         items: Every item of the dataset.
-        contents: What the key of each is made of.
-        earlier_answers: Why earlier answers count, for the items where they do.
-        known: What the last session recorded of the file.
+        contents: The content behind the keys.
+        earlier_answers: Why earlier answers count, where they do.
+        known: What the last session recorded about the file.
 
     Raises:
         OSError: It cannot be written.
@@ -152,7 +152,7 @@ def write_items(
 
 
 def items_digest(items: Sequence[Item]) -> str:
-    """Return a hash that changes if any item changes."""
+    """Return a digest that changes if any item changes."""
     if isinstance(items, PackedItems):
         return items.digest()
     together = blake2b(digest_size=16)
@@ -195,7 +195,7 @@ def _lines(
 
 
 def _begins(seen: bytes) -> Iterator[bytes]:
-    """Yield the beginnings of the lines of items that have no more, a thousand digests at a time.
+    """Yield the beginnings of plain items' lines, a thousand digests at a time.
 
     A million calls of `_begin` take a second longer.
     """
@@ -217,7 +217,7 @@ def _with_fields(begin: bytes, name: str, fields: dict[str, Any], row: dict[str,
     """Return the line of an item whose row may not be plain JSON."""
     try:
         text, is_marked = encode({**fields, "row": row})
-    except NotPlainError:  # its cells fail, too: an answer cannot be kept beside it
+    except NotPlainError:  # its cells fail, too: a record holds the row
         row = {field: value for field, value in row.items() if _can_be_kept(value)}
         kept = {field: value for field, value in fields.items() if _can_be_kept(value)}
         text, is_marked = encode({**kept, "row": row})

@@ -1,4 +1,4 @@
-"""What would this session do, given the results of the run?"""
+"""What will this session do, given the results of the run?"""
 
 import json
 import os
@@ -31,13 +31,13 @@ from limpet.run.results.costs import Prices, planned_gaps
 from limpet.run.run_file import WORKFLOW, Completion, PendingRedo, RunFile, StepIdentity, to_data
 from limpet.secrets.masking import Masking
 
-# ---- What will the calls of a plan cost, going by the results that are there? -------------------
+# ---- What will the calls of a plan cost, judging by earlier results? ----------------------------
 
 
 def with_expected_costs(
     plan: Plan, layout: Layout, steps: Iterable[Any], prices: Prices | None
 ) -> Plan:
-    """Return a plan whose steps know what a result cost on average in the last session.
+    """Return the plan with the average cost of a result in the last session.
 
     Args:
         plan: The plan.
@@ -74,18 +74,18 @@ def _with_cost(step: StepPlan, known: Mapping[str, Any]) -> StepPlan:
             cost_each=cost / completed if cost else None,
         )
     except (TypeError, KeyError, AttributeError, ZeroDivisionError):
-        return step  # it calls no model, or does not say what it used
+        return step  # it calls no model, or reports no usage
 
 
-# ---- What would this session do, given the results of the run? ----------------------------------
+# ---- What will this session do, given the results of the run? -----------------------------------
 
 
 class Planner:
-    """Compares what is requested with what a run has. Changes no file.
+    """Compares the request with the results of a run. Changes no file.
 
     Args:
-        request: What is requested.
-        layout: The run's layout; None: that of the request's directory.
+        request: The request.
+        layout: The run's layout; None: the layout of the request's directory.
 
     Attributes:
         steps: Each step by its name, the workflow first.
@@ -110,7 +110,7 @@ class Planner:
 
     @cached_property
     def project(self) -> Project:
-        """The project of the steps: its files count, except those of the run and the dataset."""
+        """The project of the steps, without the files of the run and the dataset."""
         not_counted = [self._layout.home, *self._request.dataset_files]
         return project_of(tuple(self.steps.values()), not_counted)
 
@@ -119,7 +119,7 @@ class Planner:
         return self.masking.ours.data(data)[0]
 
     def certain(self, data: Any) -> Any:
-        """Return user data without what is certainly a secret."""
+        """Return user data without certain secrets."""
         return self.masking.certain.data(data)[0]
 
     # ---- plans ----------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ class Planner:
     # because a flipped bit changes neither size nor time.
 
     def request_digest(self, reported: Sequence[int]) -> str:
-        """Return a digest of what decides the cells of these items and the shape of the files."""
+        """Return a digest of all that determines the cells of these items and the output files."""
         request, items = self._request, self._request.items
         if len(reported) < len(items):
             items = [items[position] for position in reported]
-        # The configuration may say what the files look like.
+        # The configuration may determine the output files.
         files = [request.nat_files, request.written_events, request.bare_outputs]
         shape = [files, digest(request.configuration)]
         shape.append(to_data(request.names))
@@ -237,7 +237,7 @@ class Planner:
     ) -> dict[str, int] | None:
         """Return the number of records of each step if the run is complete.
 
-        None if something else is requested, the run did not complete, or its files have changed.
+        None if the request differs, the run did not complete, or its files have changed.
         """
         if known is None or known.requested != requested:
             return None
@@ -249,7 +249,7 @@ class Planner:
             return None
         return records if is_same else None
 
-    # ---- what is recorded of the session --------------------------------------------------------
+    # ---- records about the session --------------------------------------------------------------
 
     def record_selection(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
         """Record what this session selects and forces, in addition to earlier sessions."""
@@ -279,7 +279,7 @@ class Planner:
         run_file.functions = {one: self.certain(parts) for one, parts in versions}
         now = {step.name: self.identities.parts(step.name) for step in request.evaluators}
         evaluators = (run_file.evaluators | now).items()
-        # With masked parts it would be another evaluator; without any, its latest scores count.
+        # Masked parts would look like another evaluator; without parts, its latest scores count.
         masked = self.masking.certain.data
         run_file.evaluators = {name: parts for name, parts in evaluators if not masked(parts)[1]}
         run_file.steps = {WORKFLOW: StepIdentity(self.identities.fingerprint(WORKFLOW))}
@@ -290,5 +290,5 @@ class Planner:
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         run_file.names = request.names
-        made_by = request.made_by  # the last session says how the run is started
+        made_by = request.made_by  # the last session determines how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))

@@ -28,7 +28,7 @@ from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 from limpet.shapes import Difference
 
-# ---- Why would this item be run again, or kept? -------------------------------------------------
+# ---- Why is this item run again, or kept? -------------------------------------------------------
 
 Verdict = Literal["kept", "runs", "runs again", "asks first"]
 _FORCED = "forced by an unfinished redo, which --keep cancels"
@@ -42,7 +42,7 @@ class Fact:
         step: The name of the step.
         verdict: What the next run does.
         why: The reason.
-        at: When the present result was written; empty: there is none.
+        at: When the current result was written; empty: there is none.
     """
 
     step: str
@@ -61,9 +61,9 @@ class ItemStory:
 
 
 class ItemStories:
-    """Explains items by the current code and rows, and the results on disk.
+    """Explains items by the current code, the current rows and the results on disk.
 
-    `asks` says whether the user is asked about answers of another version.
+    With `asks`, the user is asked about answers of another version.
     """
 
     def __init__(self, request: Request, explainer: Explainer, *, asks: bool) -> None:
@@ -107,7 +107,7 @@ class ItemStories:
     # ---- the answer -----------------------------------------------------------------------------
 
     def _answer(self, work_item: WorkItem, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
-        """Return what becomes of the answer, and the answer itself if it is kept."""
+        """Return what happens to the answer, and the answer itself if it is kept."""
         run_file, answers = self._run_file, self._columns[WORKFLOW]
         now = self._identities.fingerprint(WORKFLOW)
         here, others = done_by_version(run_file, now, lambda one: [work_item.key(one)], answers)
@@ -158,7 +158,7 @@ class ItemStories:
 
     def _since(self, fingerprint: str) -> str:
         parts = self._run_file.functions[fingerprint]
-        if not parts:  # of the oldest, only the fingerprint is kept
+        if not parts:  # only the fingerprints of the oldest are kept
             return "the code changed (too long ago to say what)"
         return f"{quoted(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
 
@@ -291,10 +291,10 @@ class StepWhy:
     Attributes:
         name: The name of the step.
         covers: What its identity covers.
-        state: The names of what is state.
-        compared: Which versions were compared: "now", the current code with the run; "asked", the
-            code that the user was last asked about with the run; "before", the last version with
-            the one before it; or "nothing", if there is only one.
+        state: The names of its state.
+        compared: What was compared: "now", the current code with the run; "asked", the code that
+            the user was last asked about with the run; "before", the last version with the one
+            before it; or "nothing", if there is only one.
         differences: The differences.
         files: The files that it read.
     """
@@ -315,7 +315,7 @@ class Why:
         looked: Whether the current code was inspected.
         steps: Each step, the workflow first.
         item: The story of an item, once for each trial.
-        remarks: What could not be read.
+        remarks: What could not be read, a sentence each.
     """
 
     looked: bool
@@ -376,7 +376,7 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
 def _now(step: StepPlan, before: Mapping[str, str], explainer: Explainer) -> StepWhy:
     name, now = step.name, explainer.now(step.name)
     since = explainer.since(name, before) if before else ()
-    # As the plan says: a file of rows that are no longer asked for is not a change.
+    # As in the plan: a file of rows that are no longer selected is not a change.
     since += explainer.in_files(name, step.changed)
     if since or not before:
         state = _state(now, name, explainer.run_file)

@@ -1,6 +1,6 @@
 """The work items of a run: every item in every trial, with its key.
 
-All of them are created on access: what is held stays small for a million cells.
+They are created on access, so that a million cells take little memory.
 """
 
 from array import array
@@ -69,13 +69,13 @@ class WorkItems:
     """All work items, trial by trial, in the order of the dataset.
 
     Args:
-        items: All items of the dataset: an occurrence does not depend on the selection.
+        items: All items of the dataset: occurrences do not depend on the selection.
         trials: The number of trials.
-        workflow: The workflow, which says what it sees of an item.
+        workflow: The workflow, which determines what it sees of an item.
         positions: The positions of the selected items; None: all.
 
     Attributes:
-        contents: What the keys of all items are made of.
+        contents: The content behind the keys of all items.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class AnswerTasks(Sequence[AnswerTask]):
         return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[position])
 
 
-# ---- What does an evaluator have to score, and under which key is the score kept? ---------------
+# ---- What must an evaluator score, and under which key is the score kept? -----------------------
 
 
 class ScoreTask(NamedTuple):
@@ -182,7 +182,7 @@ class ScoreTask(NamedTuple):
         cell: The cell of the score.
         output: The output.
         trace: The output's trace.
-        facts: Which output is scored, and by which evaluator.
+        facts: The facts that identify the output and the evaluator.
     """
 
     work_item: WorkItem
@@ -211,19 +211,19 @@ def ballot_key(work_item: WorkItem, identity: Any) -> str:
     return digest("ballot", identity, work_item.trial, work_item.identity.hex())
 
 
-# ---- How many calls of models do missing scores take, if replies that are on disk count? --------
+# ---- How many model calls do missing scores take, given the replies on disk? --------------------
 
 _ENOUGH = 10_000
 
 
 class KeptReplies:
-    """The replies that a run has of models.
+    """The replies of models on disk.
 
     Args:
         layout: The run's layout.
 
     Attributes:
-        most: By evaluator, how many replies a missing score has on disk, at most.
+        most: By evaluator, the most replies that a missing score has on disk.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -233,15 +233,15 @@ class KeptReplies:
         self._counted: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
     def calls(self, evaluator: Evaluator, task: ScoreTask, generation: int) -> int:
-        """Return how many calls a score takes at most.
+        """Return the most calls that a score takes.
 
-        To look at a score takes a fifth of a millisecond. If ten thousand of an evaluator all take
-        the same number of calls, the others are taken to be like them.
+        Looking at a score takes 0.2 ms. If ten thousand scores of an evaluator all take the same
+        number of calls, the others are assumed to be alike.
 
         Args:
             evaluator: The evaluator.
             task: What it scores.
-            generation: The generation that a reply must have to count; 0: any.
+            generation: The lowest generation of a usable reply; 0: any.
         """
         counted = self._counted[evaluator.name]
         if len(counted) == 1 and counted.total() >= _ENOUGH:
@@ -257,7 +257,7 @@ class KeptReplies:
         scored = given(task.work_item.item, task.output, task.trace, evaluator.reads)
         try:
             replies = replies_of(evaluator, scored)
-        except PermanentError:  # it lacks a value, so it fails without a call
+        except PermanentError:  # a value is missing: it fails without a call
             return 0
         if replies is None:
             return calls_of(evaluator)

@@ -1,4 +1,4 @@
-"""What came out for each item: its answer, its scores, its failures."""
+"""The results of each item: its answer, its scores, its failures."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +23,9 @@ class ItemsReader:
     """Reads the results of items, a thousand at a time.
 
     Args:
-        requested: What is requested, and which answers count.
+        requested: The requested cells, and the answers that count.
         evaluators: The scores.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        scales: The scale of each evaluator's scores, where it is not the default.
         id_field: The field of the rows with the ids.
     """
 
@@ -47,7 +47,7 @@ class ItemsReader:
 
         Args:
             cells: The cells to read.
-            whole: Decode the answers, too; else only the facts about them.
+            whole: Decode the answers, too, not only the facts about them.
         """
         rest = iter(cells)
         while chunk := list(islice(rest, _CHUNK)):
@@ -137,14 +137,14 @@ class ItemsReader:
     def pending_redo(
         self, step: str, column: FactsReader, id_: str, key: bytes, present: bytes
     ) -> dict[str, dict[str, Any] | None]:
-        """Return the step and why its redo failed, None if it did not; empty: no redo is pending.
+        """Return the step with the error of its redo, if any; empty: no redo is pending.
 
         Args:
             step: The step.
             column: Its column.
             id_: The item's id.
             key: The key of the record that counts.
-            present: The key that the redo has.
+            present: The key of the redo.
         """
         verdict = self.requested.counting.verdict(step, key.hex(), column.generation(key), id_)
         if not verdict.is_redo:
@@ -155,7 +155,7 @@ class ItemsReader:
         return {step: self.failures.record(failed).get("error")}
 
 
-# ---- Everything that a run's files say about one item. ------------------------------------------
+# ---- What do a run's files say about one item? --------------------------------------------------
 
 _Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
 """Failed attempts by id and trial."""
@@ -163,11 +163,11 @@ _Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An answer to the same item that does not count now: by other code, or to another row.
+    """An answer to the item that does not count now: other code, or another row.
 
     Attributes:
         entry: The answer.
-        scores: Its latest score by each evaluator, by name.
+        scores: The latest score of each evaluator.
     """
 
     entry: Entry
@@ -180,12 +180,12 @@ class WholeItem:
 
     Attributes:
         item: The item with the results that count now.
-        scores: The whole line of each score, with its time and attempts.
-        ballots: By evaluator, the replies of models that its score is made of, if they are several.
+        scores: The full line of each score, with its time and attempts.
+        ballots: By evaluator, the replies behind its score, if there are several.
         failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
             `type`, `message`, and `at` where the event log has it.
         earlier: Answers that do not count now, oldest first.
-        in_flight: The steps that have a call in flight for it.
+        in_flight: The steps with a call in flight for it.
     """
 
     item: ItemRecord
@@ -197,7 +197,7 @@ class WholeItem:
 
 
 class WholeItems:
-    """Reads everything about items: of one, or of many at once.
+    """Reads everything about one item, or about many at once.
 
     Args:
         items: Reads the items.
@@ -231,9 +231,9 @@ class WholeItems:
         return whole
 
     def at(self, cells: Sequence[RequestedCell], ids: set[str]) -> Iterator[WholeItem]:
-        """Yield everything about some cells, whose items have these ids, but their earlier answers.
+        """Yield everything about some cells, whose items have these ids, except earlier answers.
 
-        To find those, a column is searched from its beginning to its end.
+        Finding those takes a search of the whole column.
         """
         attempts = self._attempts(ids)
         for cell, item in zip(cells, self._items.read(cells), strict=True):
@@ -258,7 +258,7 @@ class WholeItems:
         )
 
     def _attempts(self, ids: set[str]) -> _Attempts:
-        """Return the failed attempts, from the event log, which has times, or from the failures."""
+        """Return the failed attempts: from the event log, which has times, or from the failures."""
         logged: _Attempts = {}
         for event in failed_attempts(self._layout.events, ids):
             logged.setdefault((event.get("id"), event.get("trial")), []).append(event)
@@ -274,7 +274,7 @@ class WholeItems:
     def _ballots_of(
         self, scores: Mapping[str, Entry | None]
     ) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-        """Yield the ballots of each score that is made of several and has all of them on disk."""
+        """Yield the ballots of each score that has several, if all are on disk."""
         for name, entry in scores.items():
             keys = () if entry is None else entry.facts.get(MADE_OF, ())
             if keys:

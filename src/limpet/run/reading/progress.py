@@ -60,7 +60,7 @@ class Progress:
         is_running: Whether the session is running.
         numbers: Returns the numbers of all results; None: `run.json` knows them.
         used: By step, the offset up to which its column was counted, and the usage so far.
-        rules: What decides whether a record counts.
+        rules: Decides whether a record counts.
     """
 
     session: Session

@@ -133,7 +133,7 @@ class RunFiles:
         columns: The column of each step of the last session, the first step first.
         failures: The failures of all sessions.
         event_log: The events of the last session; None: not read yet.
-        counting: What decides whether a record counts.
+        counting: Decides whether a record counts.
         items_identity: The identity of `items.jsonl` when the files were last read; None: missing.
 
     Raises:

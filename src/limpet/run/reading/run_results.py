@@ -1,7 +1,7 @@
-"""What came out of a run, item by item and in numbers.
+"""The results of a run, item by item and in numbers.
 
-What takes long to read is kept in `index/` by sessions. It is used where it is proven to follow
-from the files as they are.
+Sessions keep what takes long to read in `index/`. It is used only if it is proven to match the
+files.
 """
 
 import heapq
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _LEAST_ITEMS, _MOST_PASSES = 2_000, 50
-"""How many items to read with all their trials at once, and in how many passes at most."""
+"""How many items to read at once with all their trials, and the most passes."""
 
 
 class RunResults(RunFiles):
@@ -89,11 +89,11 @@ class RunResults(RunFiles):
 
     @property
     def results(self) -> ItemsReader:
-        """What came out for each item. A refresh keeps it for as long as the same is requested."""
+        """The results of each item. A refresh keeps them while the request is the same."""
         return self._items
 
     def mark(self) -> tuple[Any, ...]:
-        """Return what changes whenever something was written to the run."""
+        """Return a value that changes whenever the run is written to."""
         session = (len(self.run_file.sessions), self.began_at, self.session.ended)
         people = self.layout.people.stat().st_mtime_ns if self.layout.people.exists() else 0
         return *self._ends().values(), self.items_identity, *session, people, self.is_running
@@ -116,7 +116,7 @@ class RunResults(RunFiles):
 
     @property
     def requested(self) -> RequestedCells:
-        """Which answer counts for each of `items`, in that order."""
+        """The answer that counts for each of `items`, in that order."""
         return self._items.requested
 
     def items_at(self, numbers: Iterable[int]) -> Iterator[ItemRecord]:
@@ -157,7 +157,7 @@ class RunResults(RunFiles):
         return add_up(self._items)
 
     def score_table(self) -> "ScoreTable":
-        """Return what each cell scored, as arrays."""
+        """Return the scores of the cells, as arrays."""
         cells, packed = self.scored()
         # NumPy, which most commands do not need.
         module = import_module("limpet.run.reading.score_table")
@@ -165,7 +165,7 @@ class RunResults(RunFiles):
         return table
 
     def scored(self) -> tuple[int, PackedArrays]:
-        """Return how many cells there are, and what each scored."""
+        """Return the number of cells, and their scores."""
         saved = self.saved_numbers()
         if saved is not None:
             return saved.cells, saved.arrays
@@ -173,13 +173,13 @@ class RunResults(RunFiles):
         return numbers.items, packed_arrays(numbers)
 
     def saved_numbers(self) -> SavedNumbers | None:
-        """Return the numbers if the last session saved them; else None."""
+        """Return the numbers that the last session saved; None: there are none."""
         inputs = self.inputs()
         return None if inputs is None else saved_numbers(self.layout, inputs)
 
     def inputs(self) -> str | None:
-        """Return a digest of all that the numbers follow from; None if that is not known."""
-        if identity_of(self.layout) != self.items_identity:  # it is of a later session
+        """Return a digest of all that determines the numbers; None: not known."""
+        if identity_of(self.layout) != self.items_identity:  # a later session wrote it
             return None
         return digest_of_inputs(self.layout, self.run_file, self._ends())
 
@@ -187,8 +187,8 @@ class RunResults(RunFiles):
         """Save the numbers for later readers, while the run is locked.
 
         Args:
-            run_file: The content of `run.json` when the session will have ended.
-            numbers: The numbers of everything that was read.
+            run_file: The content of `run.json` at the end of the session.
+            numbers: The numbers of all results.
 
         Raises:
             OSError: They cannot be written.
@@ -213,7 +213,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-# ---- Which cells have the lowest score? Of a hundred thousand, only these are read. -------------
+# ---- Which cells have the lowest scores? --------------------------------------------------------
 
 
 def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = False) -> list[int]:
@@ -221,9 +221,9 @@ def worst_cells(run: RunResults, name: ScoreName, most: int, *, highest: bool = 
 
     Args:
         run: The run.
-        name: The score; of several of an evaluator, the lowest counts.
-        most: How many at most. Cells without a score are none of them.
-        highest: Those with the highest scores instead, the highest first.
+        name: The score; if it means several, the lowest counts.
+        most: How many at most. Cells without a score are left out.
+        highest: Return the highest scores instead, the highest first.
     """
     _, packed = run.scored()
     lowest: dict[int, float] = {}

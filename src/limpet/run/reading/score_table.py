@@ -1,6 +1,6 @@
 """What did each cell score?
 
-One array for each score, an item a row and a trial a column, so that runs can be compared and drawn
+One array per score, with a row per item and a column per trial: runs can be compared and drawn
 without reading their items one by one.
 """
 
@@ -25,7 +25,7 @@ class LabelTable:
 
     Attributes:
         names: The labels.
-        numbers: By item and trial, the label's position among them; -1: none.
+        numbers: By item and trial, the index of the label; -1: none.
     """
 
     names: list[str]
@@ -40,11 +40,11 @@ class LabelTable:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """What came out of each cell. Each array has an item a row and a trial a column.
+    """The results of all cells. Each array has a row per item and a column per trial.
 
     Attributes:
         ids: The ids of the items, in order.
-        positions: The items' positions in `items.jsonl`; empty: it is missing or damaged.
+        positions: The positions of the items in `items.jsonl`; empty: it is missing or damaged.
         trials: The number of trials.
         answered: Whether the workflow answered.
         failed: Whether the workflow failed.
@@ -76,19 +76,19 @@ def score_table(requested: RequestedCells, cells: int, packed: PackedArrays) -> 
     """Return the table of a run.
 
     Args:
-        requested: Which cells there are.
-        cells: How many they are.
-        packed: What each scored, by the number of the cell.
+        requested: The requested cells.
+        cells: The number of cells.
+        packed: The scores, by the number of the cell.
     """
     return GrowingTable(requested, cells).add(packed)
 
 
 class GrowingTable:
-    """The table of a run that grows: what is in it already is not written again.
+    """The table of a run that grows: only new results are written to it.
 
     Args:
-        requested: Which cells there are.
-        cells: How many they are.
+        requested: The requested cells.
+        cells: The number of cells.
 
     Attributes:
         grid: Where in the table each cell is.
@@ -107,7 +107,7 @@ class GrowingTable:
         """Add what is new, and return the table.
 
         Args:
-            packed: What each cell scored, the known ones first; of failures, those that count now.
+            packed: The scores, known cells first, and the failures that count now.
         """
         table, grid = self.table, self.grid
         arrays = {name: np.frombuffer(one.content, one.typecode) for name, one in packed.items()}

@@ -53,7 +53,7 @@ class Numbers:
     Args:
         evaluators: The names of the evaluators.
         trials: How often the workflow answers each item.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        scales: The scale of each evaluator's scores, where it is not the default.
 
     Attributes:
         cell_items: Which item and group each cell belongs to.

@@ -33,7 +33,7 @@ from limpet.run.planning.changes import Explainer, StaleRecords, settle_change
 from limpet.run.planning.counting import Counting
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.plan import Plan, StepPlan, named
-from limpet.run.planning.versions import Fingerprint, StepIdentities
+from limpet.run.planning.versions import StepIdentities, Version
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
@@ -158,12 +158,12 @@ class MapRun:
         """Prepare the executor. May read and write files."""
         own = self._options.get("on_complete")
 
-        def note(finished: Finished[Any, Any]) -> Awaitable[None] | None:
+        def record(finished: Finished[Any, Any]) -> Awaitable[None] | None:
             if finished.error is not None:
                 self._failures[finished.index] = finished
             return None if own is None else own(finished)
 
-        options: ExecutorOptions = {**self._options, "on_complete": note}
+        options: ExecutorOptions = {**self._options, "on_complete": record}
         self.executor = AsyncExecutor(self._as_cell(), **options)
         self.executor.mask = self._masking.ours
 
@@ -330,7 +330,7 @@ class JournaledMap(MapRun):
         def keys_under(whole: str) -> list[str]:
             return [self._key(identity, whole) for identity in self._inputs]
 
-        now = Fingerprint(self._identities.version(STEP), self._identities.parts(STEP))
+        now = Version(self._identities.fingerprint(STEP), self._identities.parts(STEP))
         try:
             return settle_change(
                 run_file, now, keys_under, self._column, stale, self._on_change
@@ -390,10 +390,10 @@ class JournaledMap(MapRun):
             if index in read:
                 result.outputs[index] = read[index].record["output"]
             else:
-                self._note_failure(result, index)
+                self._add_failure(result, index)
         return result
 
-    def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:
+    def _add_failure(self, result: MapResult[Any, Any], index: int) -> None:
         details = result.details[index]
         lost = self._recorder.lost.get(index)
         if lost is not None and details.status is not ExecutionStatus.FAILED:

@@ -110,7 +110,7 @@ def _line(address: str, run: Description) -> dict[str, Any]:
         "began": run.began,
         "last_at": run.last_at,
         "done": run.done,
-        "asked": run.asked,
+        "asked": run.total,
         "failed": run.failed,
         "scores": score_claims(run.summary),
         "note": version_note(run),

@@ -355,7 +355,7 @@ def test_a_session_that_was_killed_before_it_was_recorded_changes_nothing(tmp_pa
     assert (state(run), counted(run)) == ("finished", before)
     with RunReader(run) as reader:
         assert len(list(reader.items())) == len(ROWS)  # the latest answers
-        assert "items.jsonl: damaged: it is not the one that run.json" in reader.remarks[0]
+        assert "items.jsonl: damaged: it does not match run.json" in reader.remarks[0]
     evaluate(run, rows, evaluators=[correct, always])
     assert state(run) == "finished"
     assert counted(run) == added_up(run)

@@ -18,7 +18,7 @@ from limpet import Output, PermanentError, Score, Usage, exact_match
 from limpet.journal.journal import Journal
 from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.executing.pipeline import Pipeline
-from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.current_answers import CurrentAnswers
 from tests.exported import exported
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
@@ -60,7 +60,7 @@ def lines(path):
 def test_no_evaluation_of_a_process_stays_in_its_memory(tmp_path):
     def of_a_run():
         gc.collect()
-        kinds = (CountingAnswers, Journal, Pipeline)
+        kinds = (CurrentAnswers, Journal, Pipeline)
         return [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
 
     before = of_a_run()  # of tests before, whose failures hold their frames

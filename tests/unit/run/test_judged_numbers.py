@@ -40,7 +40,7 @@ def test_agreement_and_flips_stand_beside_the_mean(tmp_path):
         assert abs(numbers["votes"]["agreement"] - 5 / 6) < 1e-9
         assert numbers["orders"]["flip_rate"] == 0.25
         assert not {"agreement", "flip_rate"} & numbers["other"].keys()
-        assert summary["workflow"]["cut_off"] == 2
+        assert summary["workflow"]["truncated"] == 2
 
 
 def test_the_plan_says_what_the_calls_will_cost(tmp_path):

@@ -347,7 +347,7 @@ def test_a_record_that_cannot_be_made_is_a_failure_and_never_nothing(tmp_path, m
     def broken(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("limpet.run.executing.asking.answer_record", broken)
+    monkeypatch.setattr("limpet.run.executing.steps.answer_record", broken)
     result = limpet.evaluate(FEW, same, run=tmp_path / "run", version="1")
     assert result.summary["workflow"]["failed"] == {"encoding": len(FEW)}
     messages = [one["error"]["message"] for one in lines(tmp_path / "run", "failures")]

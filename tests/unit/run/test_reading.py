@@ -232,7 +232,7 @@ def test_a_removed_row_is_no_item_but_can_still_be_looked_at(tmp_path):
     with RunReader(tmp_path / "run") as reader:
         assert [one.id for one in reader.items()] == ["q0", "q1"]
         (whole,) = reader.item("q3")
-    assert whole.item.status == "not_asked"
+    assert whole.item.status == "not_selected"
     assert whole.earlier[0].entry.record["output"] == "3"
 
 

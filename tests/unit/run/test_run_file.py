@@ -10,7 +10,7 @@ from limpet.datasets.selection import Selection
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.run.reading import RunReader
-from limpet.run.run_file import Completion, NotedRedo, RunFile, Session, StepBegan
+from limpet.run.run_file import Completion, PendingRedo, RunFile, Session, StepBegan
 
 FULL = RunFile(
     limpet="1.2",
@@ -26,7 +26,7 @@ FULL = RunFile(
     state={"workflow": ["seen"]},
     files_last=5,
     files_decided={"prompt.txt": {"digest": "redo"}},
-    redo=[NotedRedo(3, frozenset({"workflow"}), None, {"workflow": "ab"}, tried=True)],
+    redo=[PendingRedo(3, frozenset({"workflow"}), None, {"workflow": "ab"}, tried=True)],
     generation=3,
     complete=Completion("ab", {"workflow": [4, 100]}, {"summary.json": 17}, "cd"),
     configuration={"dataset": {"path": "rows.jsonl"}},

@@ -6,7 +6,7 @@ from virtual_time import in_virtual_time
 
 from limpet import AsyncExecutor
 from limpet.executors.inputs import NOTHING
-from limpet.run.executing.asking import StepQueue
+from limpet.run.executing.steps import StepQueue
 
 
 @in_virtual_time

@@ -64,8 +64,8 @@ class Judged:
         self, reader: "RunResults", name: ScoreName, wanted: Collection[IdAndTrial]
     ) -> None:
         self._name = name
-        self._offsets = reader.asked.offsets()
-        self._item_of = reader.asked.items_of_cells()
+        self._offsets = reader.requested.offsets()
+        self._item_of = reader.requested.items_of_cells()
         numbers = reader.numbers().scores[name.evaluator]
         self._parts = {*numbers.parts, *numbers.labels}
         self._check_part()
@@ -82,7 +82,7 @@ class Judged:
     def _in_full(
         self, reader: "RunResults", wanted: Collection[IdAndTrial]
     ) -> dict[IdAndTrial, JudgedCell]:
-        numbers = reader.asked.numbers(wanted)
+        numbers = reader.requested.numbers(wanted)
         cells: dict[IdAndTrial, JudgedCell] = {}
         for number, item in zip(numbers.values(), reader.items_at(numbers.values()), strict=True):
             records = self._name.records(item.scores)

@@ -11,9 +11,9 @@ import numpy as np
 from limpet.errors import LimpetError
 from limpet.run.comparing.results import RunAbout
 from limpet.run.evaluation_result import EvaluationResult
-from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
 from limpet.run.reading.reader import RunReader, open_run
+from limpet.run.reading.requested_cells import ItemsFile
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.filters import check_fields, value_in
 from limpet.run.results.item_record import ItemRecord
@@ -24,7 +24,7 @@ AnyRun = str | os.PathLike[str] | EvaluationResult
 """A run's directory, its name under `./runs`, or its result."""
 
 
-class OpenedRun:
+class RunToCompare:
     """A run to compare. Close its reader.
 
     Args:
@@ -122,11 +122,11 @@ class OpenedRun:
         return {(rows[item.id], item.trial): item for item in found if item.id in rows}
 
 
-def open_to_compare(run: AnyRun) -> OpenedRun:
+def open_to_compare(run: AnyRun) -> RunToCompare:
     """Open a run and read what it scored; see `find_to_compare`."""
     reader = find_to_compare(run)
     try:
-        return OpenedRun(reader)
+        return RunToCompare(reader)
     except BaseException:
         reader.close()
         raise
@@ -163,7 +163,7 @@ def find_to_compare(run: AnyRun) -> RunReader:
     return reader
 
 
-def named(run: OpenedRun) -> str:
+def named(run: RunToCompare) -> str:
     """Return the name of a run, on one line."""
     return one_line(run.name)
 

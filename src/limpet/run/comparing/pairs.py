@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limpet import stats
-from limpet.run.comparing.opened_run import OpenedRun
+from limpet.run.comparing.opened_run import RunToCompare
 from limpet.run.comparing.results import AmountDifference, Amounts
 from limpet.run.reading.score_table import Flags, Floats
 from limpet.run.results.groups import coded
@@ -32,8 +32,8 @@ class Pairs:
         new_rows: The row of each item in the new run's table; -1: it has no such item.
     """
 
-    base: OpenedRun
-    new: OpenedRun
+    base: RunToCompare
+    new: RunToCompare
     base_rows: Rows
     new_rows: Rows
 
@@ -83,7 +83,7 @@ class Pairs:
         return self.new.table.positions[int(self.new_rows[at])]
 
 
-def pair(base: OpenedRun, new: OpenedRun) -> Pairs:
+def pair(base: RunToCompare, new: RunToCompare) -> Pairs:
     """Pair the items of two runs."""
     ids, others = base.table.ids, new.table.ids
     if ids == others:
@@ -105,7 +105,7 @@ def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
 # ---- Which value of a dataset's field does each pair of items have? -----------------------------
 
 
-class Fields:
+class PairedFields:
     """The fields of the items of two runs: those of the base, where it has the item."""
 
     def __init__(self, pairs: Pairs) -> None:

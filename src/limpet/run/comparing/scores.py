@@ -10,7 +10,7 @@ import numpy as np
 from limpet import stats
 from limpet.errors import LimpetError, ScoresError
 from limpet.run.comparing.pairs import Rows
-from limpet.run.comparing.results import Bounds, Difference, GateResult, Verdict
+from limpet.run.comparing.results import Bounds, GateResult, ScoreDifference, Verdict
 from limpet.run.reading.score_table import Flags, Floats
 from limpet.run.results.score_words import ScoreName
 from limpet.text import one_line
@@ -91,7 +91,7 @@ class _Flat:
         return whole
 
 
-def difference(scores: PairedScores, *, these_questions: bool = False) -> Difference | None:
+def difference(scores: PairedScores, *, these_questions: bool = False) -> ScoreDifference | None:
     """Return by how much a score differs; None: no item has it in both runs.
 
     Raises:
@@ -109,7 +109,7 @@ def difference(scores: PairedScores, *, these_questions: bool = False) -> Differ
     verdict = _verdict(found.delta, low, high, higher_is_better=scores.higher_is_better)
     counts = (found.better, found.same, found.worse)
     better, same, worse = counts if scores.higher_is_better else counts[::-1]
-    return Difference(
+    return ScoreDifference(
         n=found.n,
         base_mean=base_mean,
         new_mean=new_mean,
@@ -224,9 +224,9 @@ def _undecided(given: dict[str, Any]) -> stats.Gate:
 
 def sliced(
     scores: PairedScores, codes: Rows, values: Sequence[Any], *, these_questions: bool
-) -> list[tuple[Any, Difference | None]]:
+) -> list[tuple[Any, ScoreDifference | None]]:
     """Return by how much a score differs for each value of a field."""
-    found: list[tuple[Any, Difference | None]] = []
+    found: list[tuple[Any, ScoreDifference | None]] = []
     for code, value in enumerate(values):
         some = scores.only(codes[scores.at] == code)
         try:

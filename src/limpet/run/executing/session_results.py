@@ -34,7 +34,7 @@ class SessionResults:
     """Reads back what is on disk after a session, and writes the output files.
 
     Args:
-        request: What is asked.
+        request: What is requested.
         plan: The session's plan.
         layout: The run's layout.
         masking: Masks secrets.
@@ -175,9 +175,9 @@ class SessionResults:
             summary[GIVEN_UP] = self._given_up
         add_price_gaps(summary, self._request.prices)
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
-        asked, whole = numbers.items // self._request.trials, len(self._request.items)
-        if asked < whole:
-            summary["selection"] = {"items": asked, "of": whole}
+        reported, whole = numbers.items // self._request.trials, len(self._request.items)
+        if reported < whole:
+            summary["selection"] = {"items": reported, "of": whole}
         return summary
 
 

@@ -47,7 +47,7 @@ class StepRunner:
     Steps in `fail_fast` start with a few cells, to find out whether they work at all.
 
     Attributes:
-        counting: What decides whether a record counts.
+        counting: Decides whether a record counts.
         pacers: The pacer of each endpoint.
     """
 
@@ -139,9 +139,9 @@ class StepRunner:
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
         if engine is not None and engine.most is not None:
-            most, asked = engine.most, options.get("concurrency", "auto")
+            most, requested = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
-            options["concurrency"] = asked if asked == "auto" else min(most, asked)
+            options["concurrency"] = requested if requested == "auto" else min(most, requested)
         executor = recorder.executor(function, options)
         executor.quiet = True  # an index among the inputs of this session means nothing to anybody
         if endpoint is not None or is_workflow:

@@ -36,7 +36,7 @@ _GROUP_BYTES = 2**18
 # ---- What was appended to a file since it was last read? ----------------------------------------
 #
 # A file of a run grows by whole lines, so each is read once. What follows the last valid line is
-# read again: it may just be written, or recovery may cut it off.
+# read again: it may just be written, or recovery may trim it.
 
 Lines = tuple[list[bytes], list[int], list[bytes]]
 """The keys of lines, where they begin, and the lines."""
@@ -59,7 +59,7 @@ class NewLines:
 
     @property
     def left(self) -> int:
-        """How many bytes follow; negative: the file was cut."""
+        """How many bytes follow; negative: the file was truncated."""
         try:
             return size_of(self.path) - self.end
         except FileNotFoundError:
@@ -123,7 +123,7 @@ _USAGE = b'"usage":{'
 class FactsReader(ColumnReader):
     """A column whose facts can be read without its records.
 
-    Where its records are is read when it is first asked for: for a million, that takes a second and
+    Where its records are is read when it is first needed: for a million, that takes a second and
     a hundred megabytes, and much can be said of a run without.
 
     Args:
@@ -302,7 +302,7 @@ def _groups(
         last = offsets[bisect_right(offsets, at + _GROUP_BYTES, done) - 1]
         file.seek(at)
         lines = file.readlines(last - at + 1)
-        if not lines:  # the file was cut meanwhile
+        if not lines:  # the file was truncated meanwhile
             return
         starts = list(accumulate(map(len, lines), initial=at))
         following = offsets[done : done + len(lines)]
@@ -409,7 +409,7 @@ class FailuresReader:
         return self.lines.end
 
     def refresh(self) -> None:
-        """Read what was appended since, or everything if the file was cut."""
+        """Read what was appended since, or everything if the file was truncated."""
         if self.lines.left < 0:
             self.lines, self.latest = NewLines(self.lines.path), {}
         for _, starts, lines in self.lines.read():

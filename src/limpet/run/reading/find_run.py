@@ -28,18 +28,18 @@ def layout_of_run(path: str | Path) -> Layout:
     Raises:
         JournalError: There is no run at `path`. The hint names runs near it.
     """
-    position = Path(path).expanduser()
+    location = Path(path).expanduser()
     try:
-        if is_run(position):
-            return layout_at(position)
-        exists, is_directory = position.exists(), position.is_dir()
+        if is_run(location):
+            return layout_at(location)
+        exists, is_directory = location.exists(), location.is_dir()
     except (OSError, ValueError) as error:
         raise JournalError(f"{one_line(str(path))}: not a path: {one_line(str(error))}") from error
     shown = one_line(str(path))
     if not exists:
-        raise JournalError(f"{shown}: this run does not exist", hint=_near(position))
+        raise JournalError(f"{shown}: this run does not exist", hint=_near(location))
     what = "directory" if is_directory else "file"
-    raise JournalError(f"{shown}: this {what} is not a run", hint=_inside_or_near(position))
+    raise JournalError(f"{shown}: this {what} is not a run", hint=_inside_or_near(location))
 
 
 def is_run(path: Path) -> bool:
@@ -132,19 +132,19 @@ def _beginning_with(text: str) -> list[Path]:
     return runs_in(parent) if text else []
 
 
-def _near(position: Path) -> str:
-    around = [*runs_in(position.parent), *runs_in(RUNS)]
+def _near(location: Path) -> str:
+    around = [*runs_in(location.parent), *runs_in(RUNS)]
     by_name = {run.name: run for run in reversed(around)}
-    for name in get_close_matches(position.name, by_name, n=1):
+    for name in get_close_matches(location.name, by_name, n=1):
         return f"did you mean {_shown(by_name[name])}?"
     return _named(around) or "list the runs in a directory with: limpet list DIR"
 
 
-def _inside_or_near(position: Path) -> str:
-    if position.is_file() and is_run(position.parent):
-        return f"it is a file of the run {_shown(position.parent)}: name that"
-    inside = runs_in(position) or runs_in(position / RUNS) if position.is_dir() else []
-    around = inside or [*runs_in(position.parent), *runs_in(position.parent / RUNS), *runs_in(RUNS)]
+def _inside_or_near(location: Path) -> str:
+    if location.is_file() and is_run(location.parent):
+        return f"it is a file of the run {_shown(location.parent)}: name that"
+    inside = runs_in(location) or runs_in(location / RUNS) if location.is_dir() else []
+    around = inside or [*runs_in(location.parent), *runs_in(location.parent / RUNS), *runs_in(RUNS)]
     return _named(around) or "a run is a directory that limpet run has made, with a run.json"
 
 
@@ -158,8 +158,8 @@ class NoSuchItemError(LimpetError):
     """
 
     def __init__(self, run: Path, id_: str, ids: Iterable[str]) -> None:
-        position, here = run.resolve(), Path.cwd()
-        shown = position.relative_to(here) if position.is_relative_to(here) else run
+        location, here = run.resolve(), Path.cwd()
+        shown = location.relative_to(here) if location.is_relative_to(here) else run
         near = " or ".join(map(one_line, _near_ids(id_, islice(ids, _MOST_IDS))))
         super().__init__(
             f"{one_line(str(shown))}: there is no item {one_line(id_)}",

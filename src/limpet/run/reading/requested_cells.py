@@ -1,8 +1,8 @@
 """Which answer counts for each item in each trial?
 
-An item's identity, the workflow's fingerprint and the trial give the key of its answer. Where an
-earlier answer is kept by decision, `items.jsonl` says so. Only where `items.jsonl` or `run.json` is
-missing, the latest answer to each item counts.
+An item's identity, the workflow's fingerprint and the trial give the key of its answer. If the user
+keeps an earlier answer, `items.jsonl` records it. If `items.jsonl` or `run.json` is missing, the
+latest answer to each item counts.
 """
 
 import json
@@ -22,7 +22,7 @@ from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, crc32
 from limpet.json_values import decode
-from limpet.run.planning.counting import Counting, standing_in
+from limpet.run.planning.counting import Counting, earlier_version
 from limpet.run.planning.items_file import (
     GROUP_BYTES,
     KEY,
@@ -34,7 +34,7 @@ from limpet.run.planning.items_file import (
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
 from limpet.shapes import Item
 
-# ---- Reads `items.jsonl`: the format is in `run/planning/items_file.py`. ------------------------
+# ---- `items.jsonl`: `run/planning/items_file.py` describes the format. --------------------------
 
 _ID = b'","id":'
 _NOT_OF_ITEMS = frozenset({"output", "trace"})
@@ -43,13 +43,13 @@ _AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
 
 class ItemsFile:
-    """`items.jsonl`. Its keys are kept in memory; a row is read when it is needed.
+    """`items.jsonl`. Its keys are kept in memory; rows are read when needed.
 
-    The file is kept open: if a session replaces it, what was opened can still be read.
+    The file stays open: if a session replaces it, the old one can still be read.
 
     Args:
         layout: Where it is.
-        known: Its size and its checksum; empty: not known.
+        known: Its size and checksum; empty: not known.
 
     Raises:
         FileNotFoundError: It does not exist.
@@ -73,7 +73,7 @@ class ItemsFile:
             raise
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
+        """Close the file; it is reopened when needed."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -93,13 +93,13 @@ class ItemsFile:
             for position, line in enumerate(() if known else lines, begin):
                 self._item(
                     self._decoded(line, position), position
-                )  # without a checksum, each is checked
+                )  # without a checksum, check each
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
-                raise self._damaged("a key is not a key") from error
+                raise self._damaged("a key is invalid") from error
         if known and known != [at, crc]:
-            raise self._damaged("it is not the one that run.json describes")
+            raise self._damaged("it does not match run.json")
         if len(seen) != KEY_BYTES * len(self._offsets):
             raise self._damaged("a line ends too early")
         return bytes(seen)
@@ -151,18 +151,20 @@ class ItemsFile:
 
     @cached_property
     def contents(self) -> Contents:
-        """What the keys of the cells are made of."""
+        """The content behind the keys of the cells."""
         occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
         return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
 
-    def standing(self, position: int, trial: int) -> EarlierAnswer:
-        """Return which earlier answer the user keeps for an item."""
-        return EarlierAnswer(*self._more.get(position, {}).get("standing", {}).get(str(trial), ()))
+    def earlier_answer(self, position: int, trial: int) -> EarlierAnswer:
+        """Return the earlier answer that the user keeps for an item."""
+        return EarlierAnswer(
+            *self._more.get(position, {}).get("earlier_answers", {}).get(str(trial), ())
+        )
 
     @cached_property
-    def has_standing(self) -> bool:
+    def has_earlier_answers(self) -> bool:
         """Whether an earlier answer may count for some item."""
-        return any("standing" in more for more in self._more.values())
+        return any("earlier_answers" in more for more in self._more.values())
 
     def item(self, position: int) -> Item:
         """Return the item at a position.
@@ -237,7 +239,7 @@ class ItemsFile:
         return str(self._decoded(line, position)["id"]) if b"\\" in text else text.decode()
 
     def content(self, position: int) -> bytes:
-        """Return an item as bytes, with its row; equal bytes are equal items."""
+        """Return an item as bytes, with its row: equal items have equal bytes."""
         line = self._line(position)
         return line[line.index(b'"id":', KEY.stop) :]
 
@@ -250,7 +252,7 @@ def _seen_of_nothing(reads: frozenset[str]) -> bytes:
 # ---- Which answer counts for each item in each trial? -------------------------------------------
 
 
-class AskedCell(NamedTuple):
+class RequestedCell(NamedTuple):
     """An item in a trial, and the answer that counts for it.
 
     Attributes:
@@ -260,7 +262,7 @@ class AskedCell(NamedTuple):
         counting: The key of the answer that counts.
         version: The earlier version that gave it; empty: the current one.
         identity: The item's identity, for the keys of its scores; empty: not known.
-        id: The item's id, where its position is not known.
+        id: The item's id, if its position is not known.
     """
 
     position: int | None
@@ -273,7 +275,7 @@ class AskedCell(NamedTuple):
 
 
 @dataclass(slots=True)
-class AskedCells:
+class RequestedCells:
     """The cells of the step that answers.
 
     Attributes:
@@ -284,7 +286,7 @@ class AskedCells:
         fingerprint: The workflow's fingerprint; empty: not known.
         positions: The positions of the items that the run reports on.
         trials: The number of trials.
-        counting: What decides whether a record counts.
+        counting: Decides whether a record counts.
     """
 
     step: str
@@ -295,7 +297,7 @@ class AskedCells:
     positions: Sequence[int]
     trials: int
     counting: Counting
-    _latest: list[AskedCell] | None = None
+    _latest: list[RequestedCell] | None = None
 
     @property
     def have_keys(self) -> bool:
@@ -304,14 +306,14 @@ class AskedCells:
 
     @property
     def are_fixed(self) -> bool:
-        """Whether the answers that count depend on nothing but what is asked."""
-        is_plain = self.file is not None and not self.file.has_standing
+        """Whether the answers that count depend only on the request."""
+        is_plain = self.file is not None and not self.file.has_earlier_answers
         return self.have_keys and is_plain and self.step not in self.counting.outdated
 
     def __len__(self) -> int:
         return len(self.positions) * self.trials if self.have_keys else len(self._latest_of_each())
 
-    def cells(self, only: Container[int] | None = None) -> Iterator[AskedCell]:
+    def cells(self, only: Container[int] | None = None) -> Iterator[RequestedCell]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
@@ -347,7 +349,7 @@ class AskedCells:
         return [known.setdefault(cell.id, len(known)) for cell in self._latest_of_each()]
 
     def numbers(self, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return the number of the cell of each id and trial; what there is not is left out."""
+        """Return the number of the cell of each id and trial, where it exists."""
         found: dict[tuple[str, int], int] = {}
         if self.file is None:
             cells = enumerate(self._latest_of_each())
@@ -360,35 +362,38 @@ class AskedCells:
                     found |= {(id_, trial): number for trial, number in enumerate(cells_of_id)}
         return {cell: found[cell] for cell in wanted if cell in found}
 
-    def __getitem__(self, number: int) -> AskedCell:
+    def __getitem__(self, number: int) -> RequestedCell:
         if self.file is None or not self.fingerprint:
             return self._latest_of_each()[number]
         trial, at = divmod(number, len(self.positions))
         return self._cell(self.file, self.positions[at], trial)
 
-    def _cell(self, file: ItemsFile, position: int, trial: int) -> AskedCell:
+    def _cell(self, file: ItemsFile, position: int, trial: int) -> RequestedCell:
         identity = file.contents.identity(position)
         key = OutputKeys(self.fingerprint, trial).key(identity)
         if self.are_fixed:
-            return AskedCell(position, trial, key, key, "", identity)
-        kept, generation = file.standing(position, trial), self.column.generation
-        by = standing_in(kept.version, generation(key))
+            return RequestedCell(position, trial, key, key, "", identity)
+        kept, generation = file.earlier_answer(position, trial), self.column.generation
+        by = earlier_version(kept.fingerprint, generation(key))
         counting = OutputKeys(by, trial).key(identity) if by else key
         record = (self.step, counting.hex(), generation(counting))
-        version = self.counting.verdict(*record, by=by, below=kept.below).version
-        return AskedCell(position, trial, key, counting, version, identity)
+        version = self.counting.verdict(*record, earlier=by, below=kept.below).version
+        return RequestedCell(position, trial, key, counting, version, identity)
 
-    def earlier_on_disk(self, versions: Collection[str]) -> int:
-        """Return how many cells have no answer that counts, but one of these versions."""
+    def earlier_on_disk(self, fingerprints: Collection[str]) -> int:
+        """Return how many cells have no answer that counts, but one by these versions."""
         if not self.have_keys:
             return 0
         lacking = [cell for cell in self.cells() if not self.column.has(cell.counting)]
         return sum(
-            any(self.column.has(OutputKeys(one, cell.trial).key(cell.identity)) for one in versions)
+            any(
+                self.column.has(OutputKeys(one, cell.trial).key(cell.identity))
+                for one in fingerprints
+            )
             for cell in lacking
         )
 
-    def _latest_of_each(self) -> list[AskedCell]:
+    def _latest_of_each(self) -> list[RequestedCell]:
         """Return the latest record of each item and trial, or its failure if there is none."""
         if self._latest is None:
             found: dict[tuple[str, int], bytes] = {}
@@ -399,18 +404,18 @@ class AskedCells:
             self._latest = list(self._in_order(found))
         return self._latest
 
-    def _in_order(self, found: Mapping[tuple[str, int], bytes]) -> Iterator[AskedCell]:
-        """Yield a cell for each item that is asked, or for each record if that is not known."""
+    def _in_order(self, found: Mapping[tuple[str, int], bytes]) -> Iterator[RequestedCell]:
+        """Yield a cell for each requested item, or for each record if the items are not known."""
         if self.file is None:
             for (id_, trial), key in found.items():
-                yield AskedCell(None, trial, key, key, id=id_)
+                yield RequestedCell(None, trial, key, key, id=id_)
             return
         ids = list(self.file.ids())
         for trial in range(max((trial for _, trial in found), default=0) + 1):
             for position in self.positions:
                 key = found.get((ids[position], trial), b"")
                 identity = self.file.contents.identity(position)
-                yield AskedCell(position, trial, key, key, identity=identity)
+                yield RequestedCell(position, trial, key, key, identity=identity)
 
 
 def _id_and_trial(facts: Mapping[str, Any]) -> tuple[str, int]:

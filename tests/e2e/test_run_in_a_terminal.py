@@ -121,7 +121,7 @@ def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
     screen.press_ctrl_c()
     assert screen.wait() == 130
     assert len(answered(tmp_path)) == 5
-    assert "gave up 4 calls in flight, not recorded and perhaps paid for" in screen.said
+    assert "abandoned 4 calls in flight, not recorded and perhaps paid for" in screen.said
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     [run] = (tmp_path / "runs").iterdir()
     assert json.loads((run / "summary.json").read_text())["given_up"] == 4

@@ -80,8 +80,8 @@ class MadeBy(NamedTuple):
             if kind is not own:
                 kind.refuse(self.given)
         if own is not None:
-            asked = {"trials": self.trials, "settings": self.settings, "keep": continue_run}
-            return own.load(self.file, {**self.given, **asked})
+            more = {"trials": self.trials, "settings": self.settings, "keep": continue_run}
+            return own.load(self.file, {**self.given, **more})
         return load_config(self.file, self._overrides(), self.variant)
 
     def record(self, run: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from limpet.report.items import (
     score_names,
 )
 from limpet.report.runs import VariantsTable, row_on_disk, variant_data
-from limpet.report.status import score_words_of, standing_lines
+from limpet.report.status import remark_lines, score_words_of
 from limpet.report.summary import claim_lines, interval_notes
 from limpet.report.tables import put, put_json, wrapped
 from limpet.report.terminal import busy, say, stdout_console
@@ -207,7 +207,7 @@ def _show_items(reader: RunReader, wanted: Filter, limit: int | None) -> None:
     run = describe(reader)
     if not wanted.selects:
         _say_scores(run)
-    for line in standing_lines(run):
+    for line in remark_lines(run):
         say(line, "dim")
 
 
@@ -243,7 +243,7 @@ def _show_groups(
         say("no item matches" if len(reader) else "no items yet")
     _say_more_groups(groups, limit)
     put(*map(Text, difference_lines(groups, wanted.evaluator)))
-    for line in standing_lines(describe(reader)):
+    for line in remark_lines(describe(reader)):
         say(line, "dim")
 
 

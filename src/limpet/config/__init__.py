@@ -1,4 +1,4 @@
-"""What does an `eval.yml` ask for?"""
+"""What does an `eval.yml` describe?"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -70,7 +70,7 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
 
 
 def _check_together(content: EvalFile, findings: Findings) -> None:
-    """Report values that are valid alone, and contradict each other."""
+    """Report values that contradict each other."""
     pace, backoff = content.pace, content.retry.backoff
     flow = content.workflow
     if isinstance(flow, WorkflowSection) and flow.args is not None and flow.python is None:
@@ -93,7 +93,7 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
-    """Return a section of the file; report what is wrong and return None if it is invalid."""
+    """Return a section of the file; if it is invalid, report why and return None."""
     try:
         return kind.model_validate(data)
     except ValidationError as refused:
@@ -117,7 +117,7 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
 def only_one(
     keys: Sequence[str], given: Mapping[str, Any], path: KeyPath, findings: Findings
 ) -> list[str]:
-    """Return which of some keys are given; report if they are several."""
+    """Return the one of some keys that is given; report several."""
     found = [key for key in keys if key in given]
     if found[1:]:
         text = f"cannot be used with {found[0]}: keep one of {' and '.join(found)}"
@@ -175,11 +175,11 @@ def report_argument(
     findings: Findings,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Never | None:  # noqa: RUF020 - else mypy lets nobody return it
-    """Report what a constructor says of its arguments, on the line of the one that it names.
+    """Report a constructor's error on the line of the argument that it names.
 
     Args:
         kind: The evaluator or workflow.
-        error: What its constructor raised.
+        error: The exception of its constructor.
         arguments: Its arguments, as in the file.
         path: Its path in the file.
         findings: Collects the problems.
@@ -203,7 +203,7 @@ def report_argument(
 
 
 def _text_about(value: Any, text: str) -> str:
-    """Return a message with its value; one from the environment is not shown."""
+    """Return a message with the value, but never one from the environment."""
     text = text.replace("True or False", "true or false")
     if value and isinstance(value, (dict, list)):
         return text
@@ -232,7 +232,7 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
 
 
 _MEANT = {"where": "filter", "early_stop": "fail_fast", "failed": "retry_failed"}
-"""What `limpet show` calls it, and names of before."""
+"""Names in `limpet show`, and former names."""
 
 
 def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:

@@ -53,7 +53,7 @@ class Config(Configuration):
     Attributes:
         trials: How many times each item runs.
         public: The configuration as written, with `--set` applied but without values from the
-            environment: safe to keep on disk.
+            environment: safe to store.
     """
 
     path: Path
@@ -128,10 +128,10 @@ def load_config(
     if variant is not None:
         set_variant(tree, variant.values)
     elif tree.data.get(MATRIX) is not None:
-        hint = "name the run of one variant, or use no matrix: --set matrix=null"
-        refuse(tree.key_location((MATRIX,)), "the file has a matrix, and this needs one run", hint)
+        hint = "name the run of one variant, or drop the matrix: --set matrix=null"
+        refuse(tree.key_location((MATRIX,)), "the file has a matrix; this needs one run", hint)
     tree.data.pop(MATRIX, None)
-    # Resolve the folder, which may be `..`, but not a link to the file itself.
+    # Resolve the folder, which may be `..`, but not a link to the file.
     file = file.parent.resolve() / file.name
     if isinstance(env_file := tree.data.get("env_file"), str) and env_file.strip():
         load_env_file(located(env_file, file.parent), one_line(env_file))
@@ -151,7 +151,7 @@ def load_config(
     check_directory(run, ("run", "path"), file.parent, findings)
     findings.raise_any()
     assert content is not None
-    # Not of the dataset: a column of the dataset may be called `token`.
+    # Not in the dataset: one of its columns may be called `token`.
     secrets = Literals(*map(data.get, _WITH_SECRETS)).keys
     config = Config(file, content, tree, keep, models, evaluators, secrets)
     if variant is not None:

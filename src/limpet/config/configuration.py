@@ -1,4 +1,4 @@
-"""What is a configuration, whoever wrote the file: an eval.yml, or one of another tool?"""
+"""What is a configuration: an eval.yml, or a file of another tool?"""
 # ruff: noqa: ARG002 - an eval.yml needs none of the arguments of these defaults
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from limpet.run.api import Arguments
 from limpet.run.evaluation_result import EvaluationResult
 
 Say = Callable[[str], None]
-"""Called with a line for each thing that is done."""
+"""Called with a line for each action."""
 
 
 class Configuration(Protocol):
@@ -20,10 +20,10 @@ class Configuration(Protocol):
         path: The file, absolute.
         name: The name of the evaluation.
         run: The run's directory, absolute.
-        notes: What to say of the file, a line each; `prepare` may add some.
+        notes: Remarks on the file, a line each; `prepare` may add some.
         is_named: Whether the run's directory comes from the name: another name is another run.
-        shares_run: Whether another tool uses the run's directory, too. Then `begin` may move what
-            is there, so that a run begins only once, and `finish` is called at its end.
+        shares_run: Whether another tool uses the run's directory, too. Then `begin` may move
+            existing files, so a run begins only once, and `finish` is called at its end.
     """
 
     path: Path
@@ -46,19 +46,19 @@ class Configuration(Protocol):
         ...
 
     def to_plan(self, prepared: Arguments) -> AbstractContextManager[Arguments]:
-        """Return what a run would start from, without changing its directory."""
+        """Return the arguments of a run, without changing its directory."""
         return nullcontext(prepared)
 
     def begin(self, prepared: Arguments, say: Say) -> None:
-        """Make the run's directory ready for a run."""
+        """Prepare the run's directory for a run."""
         return
 
     def make_room(self, say: Say) -> None:
-        """Make the run's directory ready for answers that are imported."""
+        """Prepare the run's directory for imported answers."""
         return
 
     def finish(self, result: EvaluationResult, say: Say, *, stopped: bool) -> bool:
-        """Do what the file asks for when the results are on disk; return whether it succeeded.
+        """Do what the file requests after the results are on disk; return whether it succeeded.
 
         If the run was stopped before its end, do only what needs no more results.
         """

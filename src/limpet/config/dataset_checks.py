@@ -23,8 +23,8 @@ from limpet.text import hint_near, nearest_file, one_line, quoted
 
 # ---- Does the dataset have the columns that the file names? -------------------------------------
 #
-# That is known when the dataset has been read, after the file was checked. A missing column is
-# still reported with the line that names it.
+# This is known only when the dataset is read, after the file was checked. A missing column is still
+# reported with the line that names it.
 
 Columns = Sequence[tuple[KeyPath, str]]
 """Columns that the file names, each with its path."""
@@ -36,8 +36,8 @@ class ConfiguredDataset(Dataset):
 
     Attributes:
         tree: The file.
-        columns: Other columns that it names, each with its path; an empty name is the column of
-            the expected answer, whatever its name.
+        columns: Other columns that it names, each with its path; an empty name means the column
+            of the expected answer.
     """
 
     tree: Tree = field(kw_only=True, repr=False)  # it may hold secrets
@@ -47,7 +47,7 @@ class ConfiguredDataset(Dataset):
         """Read the dataset.
 
         Raises:
-            ConfigError: It does not have a column that the file names.
+            ConfigError: It lacks a column that the file names.
             DatasetError: The source or a row cannot be used, or no row is left.
         """
         findings = Findings(self.tree)
@@ -64,7 +64,7 @@ class ConfiguredDataset(Dataset):
             elif column and column not in loaded.columns:
                 hint = hint_near(column, loaded.columns)
                 if hint is None and path[0] == "evaluators" and path[-1] == "of":
-                    hint = f'say what fills it: inputs: {{{column}: "{{{{COLUMN}}}}"}}'
+                    hint = f'map it to a column: inputs: {{{column}: "{{{{COLUMN}}}}"}}'
                 findings.add(path, no_column(quoted(column), loaded.columns), hint)
         findings.raise_any()
         return loaded
@@ -108,7 +108,7 @@ def check_dataset(dataset: Any, findings: Findings) -> None:
 
 
 def hint_of_missing(text: str, path: Path) -> str:
-    """Return a hint for a file that does not exist: the file next to it that was meant."""
+    """Return a hint for a file that does not exist: the likely one next to it."""
     try:
         near = nearest_file(path)
     except (OSError, ValueError):
@@ -122,13 +122,13 @@ def hint_of_missing(text: str, path: Path) -> str:
 
 
 def check_directory(text: Any, path: KeyPath, folder: Path, findings: Findings) -> None:
-    """Report a path that must be a directory, and is a file."""
+    """Report a path that must be a directory but is a file."""
     if isinstance(text, str) and located(text, folder).is_file():
         findings.add(path, f"{one_line(written_as(text))} is a file, not a directory")
 
 
 def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
-    """Return the long form of a dataset's filter, and report what is wrong with it."""
+    """Return the long form of a dataset's filter, and report its problems."""
     spec, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
     if not isinstance(spec, dict):
         return None  # empty, or not a mapping: reported elsewhere
@@ -143,7 +143,7 @@ def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
 
 
 def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:
-    """Return the values of each column, and report what is wrong with them."""
+    """Return the values of each column, and report their problems."""
     if not isinstance(columns, dict):
         findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
         return {}

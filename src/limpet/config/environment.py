@@ -1,7 +1,7 @@
 """What do `${NAME}` and `${NAME:-default}` stand for?
 
-Values are substituted after the YAML has been read, so that they cannot add keys. A substituted
-string remembers how it was written: messages show that, never the value from the environment.
+Values are substituted after the YAML has been read, so they cannot add keys. A substituted string
+remembers how it was written: messages show that, never the value from the environment.
 """
 
 import json
@@ -22,12 +22,12 @@ _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 class Substituted(str):
-    """A string with a value from the environment in it.
+    """A string that contains a value from the environment.
 
     Attributes:
         written: The string as written in the file, for messages.
-        read: Its value where no string is needed: if it was just `${NAME}`, it may be a number,
-            a boolean or null.
+        read: Its value if no string is required: for just `${NAME}`, it may be a number, a boolean
+            or null.
     """
 
     __slots__ = ("read", "written")
@@ -77,7 +77,7 @@ def _value_of(found: re.Match[str]) -> str:
         raise LimpetError(f"{quoted(found[0])} has no '}}'", hint=hint)
     named = _NAME.fullmatch(inside)
     if named is None or "${" in inside:
-        hint = "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'"
+        hint = "write ${NAME} or ${NAME:-default}, not nested; a literal '${' is '$${'"
         raise LimpetError(f"{quoted(found[0])} does not name a variable", hint=hint)
     name, default = named[1], named[3]
     value = os.environ.get(name)
@@ -90,7 +90,7 @@ def _value_of(found: re.Match[str]) -> str:
 
 
 def typed(value: Any) -> Any:
-    """Return a value with each `${NAME}` in it as the number, boolean or null that it holds."""
+    """Return a value with each `${NAME}` replaced by its number, boolean or null."""
     if isinstance(value, Substituted):
         return value.read
     if isinstance(value, dict):
@@ -115,7 +115,7 @@ def written_as(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, never showing what the environment holds."""
+    """Return a value for a message, never showing a value from the environment."""
     if isinstance(value, Substituted):
         return f"the value of {one_line(value.written)}"
     if isinstance(value, str):

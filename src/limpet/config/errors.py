@@ -1,6 +1,6 @@
 """What is wrong with a configuration, where, and what was probably meant?
 
-Problems are collected, so that one pass over the file reports all of them.
+Problems are collected: one pass over the file reports all of them.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from limpet.text import one_line
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_SHOWN = 20
 CANNOT_IMPORT = " cannot be imported: "
-"""Separates the name of a module from what is wrong with it or with its imports."""
+"""Separates the name of a module from its problem."""
 
 
 class Location(NamedTuple):
@@ -50,7 +50,7 @@ class Tree:
     written: dict[KeyPath, str] = field(default_factory=dict)
 
     def known(self, path: KeyPath) -> KeyPath:
-        """Return as much of a path as the file has: of a short form, the path of that."""
+        """Return the part of a path that the file has: for a short form, the short form's path."""
         while path and path not in self.values:
             path = path[:-1]
         return path
@@ -113,7 +113,7 @@ class Findings:
         final: bool = False,
         cause: BaseException | None = None,
     ) -> Never | None:  # noqa: RUF020 - else mypy lets nobody return it
-        """Add a problem with a value. Returns None, for callers that have nothing else to return.
+        """Add a problem with a value. Returns None, for callers to return.
 
         Args:
             path: The value's path; of a short form, its path in the long form.
@@ -160,7 +160,7 @@ class Findings:
 
 
 def _each_module_once(found: list[Problem]) -> list[Problem]:
-    """Report a module that cannot be imported once, however many steps need it."""
+    """Merge the reports of a module that cannot be imported into one."""
     by_fault: dict[object, list[Problem]] = {}
     for problem in found:
         _, is_import, fault = problem.text.partition(CANNOT_IMPORT)

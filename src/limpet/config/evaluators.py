@@ -23,10 +23,9 @@ from limpet.evaluators.protocol import Evaluator, flaw_of_name, scale_of
 from limpet.run.against import answers_of, pairwise
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
-# ---- What does the file say of an evaluator's scores? -------------------------------------------
+# ---- What does the file say about an evaluator's scores? ----------------------------------------
 #
-# These keys go with every kind of evaluator. What the file does not say, the evaluator says
-# itself.
+# These keys work with every kind of evaluator. They override what the evaluator says itself.
 
 SCALE_KEYS = tuple(ScaleSection.model_fields)
 # ---- Which evaluators of the file ask a model, and are their arguments valid? -------------------
@@ -44,13 +43,13 @@ _NOT_IN_FILES = ("model", "name")
 
 
 def _said(given: Any) -> dict[str, Any]:
-    """Return what an evaluator's mapping says of the scores."""
+    """Return the keys of an evaluator's mapping that describe its scores."""
     of_scores = SCALE_KEYS if isinstance(given, dict) else ()
     return {key: given[key] for key in of_scores if key in given}
 
 
 def with_scale(evaluator: Evaluator, given: Any) -> Evaluator:
-    """Return an evaluator with what its mapping, which is valid, says of the scores."""
+    """Return an evaluator with the scale in its (valid) mapping."""
     said = ScaleSection.model_validate(_said(given)).given()
     if not said:
         return evaluator
@@ -58,7 +57,7 @@ def with_scale(evaluator: Evaluator, given: Any) -> Evaluator:
 
 
 def keys_of(create: Callable[..., Any]) -> list[str]:
-    """Return the keys of an evaluator in a file, besides the one of its kind."""
+    """Return the keys of an evaluator in a file, without the one of its kind."""
     keys = [name for name in inspect.signature(create).parameters if name not in _NOT_IN_FILES]
     return [key for name in keys for key in ((name, _PROMPT_FILE) if name == "prompt" else (name,))]
 
@@ -69,7 +68,7 @@ class JudgeSection:
 
     Attributes:
         kind: The key of its constructor.
-        given: Its mapping, as in the file, with the content of its prompt's file.
+        given: Its mapping in the file, with the content of its prompt's file.
         path: Its path in the file.
         prompt_key: The key of its prompt.
     """
@@ -80,7 +79,7 @@ class JudgeSection:
     prompt_key: str
 
     def created(self, models: Models, findings: Findings) -> Evaluator | None:
-        """Return the evaluator; report what is wrong and return None if it cannot be created."""
+        """Return the evaluator; if it cannot be created, report why and return None."""
         asked = self._models(models, findings)
         if asked is None:
             return None
@@ -183,7 +182,7 @@ def _hint_of_kind(given: Mapping[str, Any], path: KeyPath) -> str:
 def _judge(
     kind: str, given: Mapping[str, Any], path: KeyPath, models: Models, findings: Findings
 ) -> JudgeSection | None:
-    """Return an evaluator that asks a model, checked; None if something is wrong with it."""
+    """Return an evaluator that asks a model, checked; None if it is invalid."""
     if not _knows(given, [kind, *keys_of(JUDGES[kind])], SCALE_KEYS, path, findings):
         return None
     prompts = only_one(("prompt", _PROMPT_FILE, "of"), given, path, findings)
@@ -204,7 +203,7 @@ def _judge(
 
 
 def _answers(run: Any, path: KeyPath, findings: Findings) -> Any:
-    """Return the answers of another run; report it if there is none."""
+    """Return the answers of another run; report a missing run."""
     if not isinstance(run, str):
         return findings.add(path, f"must be the directory of a run, not {shown(run)}")
     try:
@@ -249,7 +248,7 @@ def _knows(
     path: KeyPath,
     findings: Findings,
 ) -> bool:
-    """Return whether all keys are known; report those that are not."""
+    """Return whether all keys are known; report unknown ones."""
     wrong = [key for key in given if key not in known]
     for key in wrong:
         findings.add_key((*path, key), *unknown_key((*path, key), [*known, *others]))

@@ -1,4 +1,4 @@
-"""How is a configuration file read, or one with variables, and what is said if it is not one?"""
+"""How is a configuration or a `.env` file read, and how is a wrong file reported?"""
 
 import codecs
 import os
@@ -28,12 +28,12 @@ _OTHERS = {
     ".csv": ("is a dataset, not an eval.yml", _ROWS),
     ".jsonl": ("is a dataset, not an eval.yml", _ROWS),
 }
-"""Files that an eval.yml can name: what is said of each, and the hint."""
+"""Files that people give instead of an eval.yml: the message and the hint for each."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_text(path: Path, shown: str, usual: str = _USUAL) -> str:
-    """Return the text of a configuration file, or of one with variables.
+    """Return the text of a configuration or a `.env` file.
 
     Args:
         path: Where it is.
@@ -151,4 +151,4 @@ def _value(text: str, location: Location) -> str:
 
 def _refuse_quote(location: Location) -> NoReturn:
     hint = "close it on the same line, with nothing after it but a comment; \\n is a line break"
-    refuse(location, "a quote is opened and not closed as it should be", hint)
+    refuse(location, "a quote is not closed properly", hint)

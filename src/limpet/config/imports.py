@@ -1,4 +1,4 @@
-"""Which object does "module:name" name, and if none, why?
+"""Which object does "module:name" name? If none, why?
 
 The folder of the file is put first on `sys.path` and stays there: user functions may import more
 modules when they are called.
@@ -24,7 +24,7 @@ _REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
 
 
 class BadReferenceError(LimpetError, ValueError):
-    """A value is not "module:name", or names nothing; the message says why."""
+    """A value is not "module:name", or names nothing."""
 
 
 def checked_reference(value: Any) -> str:
@@ -61,7 +61,7 @@ def put_first(folder: Path) -> None:
 
 
 def imported(reference: str, folder: Path) -> Any:
-    """Import what a "module:name" names; both parts may have dots.
+    """Import the object that a "module:name" names; both parts may have dots.
 
     Raises:
         BadReferenceError: The module or name does not exist, or its code fails.
@@ -113,7 +113,7 @@ def _modules_in(folder: Path) -> list[str]:
 
 
 def _failure(shown: str, error: BaseException, folder: Path) -> BadReferenceError:
-    """Return what a module's code raised, with the line in the user's code."""
+    """Return the error for an exception in a module, with the line in the user's code."""
     raised = by_environment().ours.text(f"{type(error).__name__}: {text_of(error)}")
     file, line = _spot(error, folder)
     hint = None

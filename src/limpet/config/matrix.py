@@ -1,11 +1,10 @@
 """Which variants does the `matrix` of an eval.yml describe?
 
-Each of its keys is a path of the file, as `--set` takes it, with a list of values. Every
-combination is a variant: the same file with these values set, and a run of its own. The name of a
-variant is the name of its run's directory, short enough to read: `prompt=short` for
-`prompts/short.txt`. Values that would be alike get a digest. Where a variant has a run, its
-directory is its name (`cli/matrix.py`), so that a value added to the matrix or removed from it
-leaves the other runs where they are.
+Each of its keys is a path of the file, as in `--set`, with a list of values. Every combination is a
+variant: the same file with these values set, and its own run. A variant is named like its run's
+directory, short enough to read: `prompt=short` for `prompts/short.txt`. Values with the same short
+name get a digest. A variant with a run keeps the name of its directory (`cli/matrix.py`), so that
+adding or removing a value does not move the other runs.
 """
 
 import json
@@ -31,7 +30,7 @@ _ENDING = re.compile(r"(?<=.)\.[A-Za-z]\w{0,4}$")
 """How the name of a file ends: `.txt`, but not the `.1` of a model."""
 _FIXED = {
     "name": "the variants share one name",
-    "run": "each variant has a directory of its own in that of the matrix",
+    "run": "each variant has its own directory inside the matrix's",
     "env_file": "the environment is the same for all variants",
     "secrets": "the secrets are the same for all variants",
     MATRIX: "a matrix cannot vary itself",
@@ -43,7 +42,7 @@ class Variant(NamedTuple):
 
     Attributes:
         name: The name of its run's directory.
-        values: Each value by its whole path, as written in the file.
+        values: Each value by its full path, as written in the file.
     """
 
     name: str
@@ -67,10 +66,10 @@ class Matrix(NamedTuple):
     variants: Sequence[Variant]
 
     def named(self, there: Mapping[str, Mapping[str, Any]]) -> "Matrix":
-        """Return the same variants, each named as its run; a new one takes no other's name.
+        """Return the same variants, each named like its run; new ones get unused names.
 
         Args:
-            there: The values of each run that is there, without secrets, by its name.
+            there: The values of each existing run, without secrets, by its name.
         """
         names = {_key(values): name for name, values in there.items()}
         taken = set(map(str.casefold, there))
@@ -139,7 +138,7 @@ def _key(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as a string, as a person would write it."""
+    """Return a value as a person would write it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -192,7 +191,7 @@ def _check_path(path: str, axes: Mapping[str, Any], findings: Findings) -> None:
     elif parts[0] in _FIXED:
         findings.add_key((MATRIX, path), f"matrix: cannot vary {path}: {_FIXED[parts[0]]}")
     elif any(map(is_secret_key, parts)) or _is_key(parts):
-        why = "its values are secrets by their name, and secrets change no answer"
+        why = "its name is that of a secret, and secrets change no answer"
         findings.add_key((MATRIX, path), f"matrix: cannot vary {path}: {why}")
     for other in axes:
         if path.startswith(f"{other}."):
@@ -209,7 +208,7 @@ def _check_values(at: KeyPath, values: Any, findings: Findings) -> None:
     if not isinstance(values, list):
         hint = f"for example [{one_line(value_text(values))}]"
         if isinstance(values, dict):
-            hint = f"write the whole path as the key: {at[-1]}.{next(iter(values), '…')}: […]"
+            hint = f"write the full path as the key: {at[-1]}.{next(iter(values), '…')}: […]"
         return findings.add(at, f"must be a list of values, not {shown(values)}", hint)
     if not values:
         findings.add(at, "must not be empty: there would be no variant", "leave the key out")
@@ -226,7 +225,7 @@ def _check_set(axes: Mapping[str, Any], set_paths: Iterable[str], findings: Find
     for given in set_paths:
         for path in axes:
             if f"{given}.".startswith(f"{path}."):
-                hint = f"choose values with --only {path}=…, or use no matrix: --set matrix=null"
+                hint = f"choose values with --only {path}=…, or drop the matrix: --set matrix=null"
                 findings.add_key((MATRIX, path), f"matrix: --set and the matrix set {given}", hint)
 
 
@@ -234,7 +233,7 @@ def _check_set(axes: Mapping[str, Any], set_paths: Iterable[str], findings: Find
 
 
 def _labels(paths: Sequence[str]) -> dict[str, str]:
-    """Return the shortest end of each path that no other path has."""
+    """Return the shortest end of each path that is unique."""
     ends = Counter(end for path in paths for end in _ends(path))
     return {path: next((end for end in _ends(path) if ends[end] == 1), path) for path in paths}
 
@@ -259,13 +258,13 @@ def _names(
         pairs = [f"{_shell_safe(labels[p])}={parts[p, _key(v)]}" for p, v in values.items()]
         name = ",".join(pairs)
         is_long = len(name.encode()) > _LONGEST_NAME
-        yield f"{_cut(name, _LONGEST_NAME - 20)}-{_digest(values)}" if is_long else name
+        yield f"{_shortened(name, _LONGEST_NAME - 20)}-{_digest(values)}" if is_long else name
 
 
 def _directory_parts(values: Sequence[Any]) -> list[str]:
     """Return each value as part of a directory's name.
 
-    Values that would have the same get a digest, as does one that leaves nothing to read.
+    Values with the same part get a digest, as does a value without a readable part.
     """
     safe = [_shell_safe(_short(value)) for value in values]
     alike = Counter(map(str.casefold, safe))
@@ -276,7 +275,7 @@ def _directory_parts(values: Sequence[Any]) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    """Return a value as a short string: of a path, the name of the file."""
+    """Return a value as a short string: for a path, the name of the file."""
     if isinstance(value, (dict, list)):
         return ""
     folder, slash, name = value_text(value).rpartition("/")
@@ -287,10 +286,10 @@ def _shell_safe(text: str) -> str:
     """Return a string with only characters that need no quotes in a shell."""
     safe = str(masked(text))
     kept = "".join(char if char.isalnum() or char in "._+-" else " " for char in safe)
-    return _cut("-".join(kept.split()), _LONGEST_VALUE).strip("-.")
+    return _shortened("-".join(kept.split()), _LONGEST_VALUE).strip("-.")
 
 
-def _cut(text: str, most_bytes: int) -> str:
+def _shortened(text: str, most_bytes: int) -> str:
     return text.encode()[:most_bytes].decode(errors="ignore")
 
 

@@ -52,7 +52,7 @@ class _OrVariable:
 
 
 class Must:
-    """Replaces what Pydantic says about a value by one message."""
+    """Replaces Pydantic's messages about a value by one of ours."""
 
     def __init__(self, message: str) -> None:
         self._message = message
@@ -101,7 +101,7 @@ def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _variable(value: Any) -> Any:
-    # Of `${NAME}`, the name was meant, not what it holds.
+    # `${NAME}` means the name here, not its value.
     name = value.written if isinstance(value, Substituted) else value
     if isinstance(name, str) and (flaw := flaw_of_variable(name)):
         raise ValueError(flaw)
@@ -109,7 +109,7 @@ def _variable(value: Any) -> Any:
 
 
 def _secret_key(value: Any) -> Any:
-    # The value of a variable, and nothing else: the file is kept with the run, and shared.
+    # Only from a variable: the file is stored with the run, and shared.
     if isinstance(value, str) and not isinstance(value, Substituted):
         hint = "write key: ${OPENAI_API_KEY}, and set that variable in the environment"
         raise PydanticCustomError("flaw", "must not be in the file", {"flaw_hint": hint})
@@ -222,7 +222,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     def given(self, *names: str) -> dict[str, Any]:
-        """Return the values that are set, without how they were written; all without names."""
+        """Return the values that are set, by name; without names, all of them."""
         values = {name: getattr(self, name) for name in names or self.model_fields_set}
         return {
             name: str(value) if isinstance(value, str) else typed(value)
@@ -269,7 +269,7 @@ class DatasetSection(Section):
 
 
 class RemoteSection(Section):
-    """What calls to a server have in common."""
+    """The keys that all workflows and models on a server share."""
 
     headers: dict[str, Header] | None = _key("Sent with each call; write secrets as ${NAME}.")
     connect_timeout: Seconds | None = _key("Time limit to connect.")
@@ -314,7 +314,7 @@ class ClientSection(Section):
     model: Text | None = _key("The model's name on the server.")
     key: SecretKey | None = _key("Its key, from the environment: ${OPENAI_API_KEY}.")
     params: dict[str, Any] | None = _key("Parameters of each call: {temperature: 0}.")
-    reply: ReplyMode | None = _key("How a reply of a given form is asked for; default: auto.")
+    reply: ReplyMode | None = _key("How a structured reply is requested; default: auto.")
     organization: Text | None = _key("The organization that pays.")
     api_version: Text | None = _key("The version of the API, for Azure.")
     stream: Truth | None = _key("Stream the reply, and keep the time of its first token.")
@@ -327,7 +327,7 @@ class ModelSection(RemoteSection, ClientSection):
 
 
 class DependsOnSection(Section):
-    """What results depend on that the code does not show."""
+    """What results depend on besides the code."""
 
     files: list[str] | None = _key(
         "Files that are read, relative to this one; * and ** match many."
@@ -345,16 +345,14 @@ class WorkflowSection(Section):
     http: HttpSection | None = _key("A server that answers with JSON.")
     command: CommandSection | None = _key("A program that answers on stdout.")
     version: Text | None = _key("Its version, used instead of its code.")
-    depends_on: DependsOnSection | None = _key(
-        "What its answers depend on that its code does not show."
-    )
+    depends_on: DependsOnSection | None = _key("What its answers depend on besides its code.")
     engine: EngineOf | None = _key(
         "Where it runs: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
     )
 
 
 class ConversationSection(Section):
-    """What a model is told."""
+    """The messages to a model."""
 
     prompt: Text | None = _key("One message of the user; may hold placeholders: {{column}}.")
     prompt_file: Path | None = _key("A file with the prompt, relative to this one.")
@@ -367,7 +365,7 @@ class ConversationSection(Section):
 
 
 class PromptSection(RemoteSection, ConversationSection, ClientSection):
-    """A prompt that is evaluated, and the model that it is for."""
+    """A prompt to evaluate, and its model."""
 
     model: Text | None = _key("The model's name on the server; without openai, one of models.")
     version: Text | None = _key("The version of the model, used instead of its address and name.")
@@ -375,7 +373,7 @@ class PromptSection(RemoteSection, ConversationSection, ClientSection):
 
 
 CONVERSATIONS = ("prompt", "prompt_file", "messages")
-"""The keys that say what a model is told."""
+"""The keys of the messages to a model."""
 _OF_PROMPTS = {"openai", "model", *CONVERSATIONS}
 _KINDS = {"python", "nat", "http", "command"}
 
@@ -391,10 +389,10 @@ def _checked_workflow(value: Any, _: ValidatorFunctionWrapHandler) -> Any:
 
 
 class ScaleSection(Section):
-    """What the scores of an evaluator mean. The keys go with those of every kind of evaluator."""
+    """What the scores of an evaluator mean. The keys work with every kind of evaluator."""
 
     range: ScoreRange | None = _key("The lowest and the highest score: [1, 5].")
-    group: Text | None = _key("The column that says which items belong together.")
+    group: Text | None = _key("The column that groups items.")
     higher_is_better: Truth | None = _key("Whether a higher score is better; default: true.")
 
 
@@ -405,19 +403,17 @@ class PythonEvaluator(ScaleSection):
     version: Text | None = _key("Its version, used instead of its code.")
     endpoint: Text | None = _key("The service it calls; callers of one share a pace.")
     inputs: dict[str, Any] | None = _key("What it gets: {its name: '{{column}}'}.")
-    depends_on: DependsOnSection | None = _key(
-        "What its scores depend on that its code does not show."
-    )
+    depends_on: DependsOnSection | None = _key("What its scores depend on besides its code.")
     engine: EngineOf | None = _key(
         "Where it runs: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
     )
 
 
 class PaceSection(Section):
-    """The number of calls in flight."""
+    """The limit of calls in flight."""
 
     concurrency: Concurrency | None = _key("Calls in flight, or auto to find the limit.")
-    max_concurrency: Count | None = _key("The most calls in flight with auto.")
+    max_concurrency: Count | None = _key("The limit of auto.")
 
 
 class BackoffSection(Section):
@@ -436,10 +432,10 @@ class RetrySection(Section):
 
 
 class RunSection(Section):
-    """Where results are kept, and when a result counts."""
+    """Where results are stored, and how durably."""
 
     path: Path | None = _key("The run's directory, relative to this file.")
-    durability: Durability | None = _key("When a result counts as on disk.")
+    durability: Durability | None = _key("When a result is considered stored.")
 
 
 class NatOutputSection(Section):
@@ -450,7 +446,7 @@ class NatOutputSection(Section):
 
 
 class OutputSection(Section):
-    """What is written at the end, beside the results."""
+    """What is written at the end, besides the results."""
 
     nat: NatOutputSection | None = _key(
         "The output files of the NeMo Agent Toolkit, workflow_output.json and others: true, or how."

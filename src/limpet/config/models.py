@@ -1,7 +1,7 @@
-"""Which models does the file name, and can they be asked?
+"""Which models does the file name, and are their arguments valid?
 
-A model of a server is created here, so that a wrong argument is reported with its line. A model in
-Python is imported by `preparing`; until then, another stands in for it.
+A model on a server is created here, so that a wrong argument is reported with its line. A model in
+Python is imported by `preparing`; until then, a placeholder replaces it.
 """
 
 import re
@@ -29,15 +29,15 @@ from limpet.text import hint_near, nearest, one_line, quoted
 from limpet.workflows import Workflow
 
 Models = Mapping[str, Model | None]
-"""Models by name; None: it is wrong, which has been reported."""
+"""Models by name; None: invalid, and reported."""
 EXAMPLE = "{openai: http://localhost:11434/v1, model: llama3.3}"
 _VARIABLE = re.compile(r"\$\{\w+\}")
 SETTINGS = [name for name in ModelSection.model_fields if name not in ("openai", "model", "python")]
-"""How the model of a server is called."""
+"""The keys of calls to a model on a server."""
 
 
 class NotImported(Model):
-    """Stands in for a model in Python while the file is checked."""
+    """A placeholder for a model in Python while the file is checked."""
 
     def __init__(self, name: str, python: str) -> None:
         self.name = self.endpoint = name
@@ -84,11 +84,11 @@ def created_client(
     path: KeyPath,
     findings: Findings,
 ) -> Model | None:
-    """Return the model of a server; None if something is wrong with it.
+    """Return the model of a server; None if it is invalid.
 
     Args:
         section: Its section.
-        given: The same as in the file.
+        given: The same, as written in the file.
         path: Its path in the file.
         findings: Collects the problems.
     """
@@ -107,7 +107,7 @@ def created_client(
 
 
 def named_model(name: str, path: KeyPath, models: Models, findings: Findings) -> Model | None:
-    """Return a model by its name; report it if the file has none of this name."""
+    """Return a model by its name; report an unknown name."""
     if name in models:
         return models[name]
     listed = f"models has {', '.join(models)}" if models else f"add models: {{{name}: {EXAMPLE}}}"
@@ -116,7 +116,7 @@ def named_model(name: str, path: KeyPath, models: Models, findings: Findings) ->
     return findings.add(path, f"no model {quoted(name)}", hint)
 
 
-# ---- Which prompt is evaluated, or judges, and of which model is it asked? ----------------------
+# ---- Which prompt is evaluated, and by which model is it answered? ------------------------------
 
 PROMPT_KEYS = [field.alias or name for name, field in PromptSection.model_fields.items()]
 _AT = ("workflow",)
@@ -125,7 +125,7 @@ _OWN = ("prompt", "messages", "images", "files", "version")
 
 
 def _read_prompt(text: Any, path: KeyPath, findings: Findings) -> str | None:
-    """Return the content of a prompt's file; report why it cannot be read."""
+    """Return the content of a prompt's file; if it cannot be read, report why."""
     if not isinstance(text, str) or not text.strip():
         return findings.add(path, f"must be a path, not {shown(text)}")
     file, name = located(text, findings.folder), one_line(written_as(text))
@@ -151,7 +151,7 @@ def with_prompt(given: Mapping[str, Any], path: KeyPath, findings: Findings) -> 
 
 
 def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
-    """Report what does not fit together in a workflow that is a prompt."""
+    """Report contradictions in a workflow that is a prompt."""
     if not any(nearest(key, ("openai", "model")) for key in given):
         findings.add(_AT, "needs openai or model", f"write {_EXAMPLE}")
     told = only_one(CONVERSATIONS, given, _AT, findings)
@@ -170,7 +170,7 @@ def check_workflow(
     """Check a workflow that is a prompt; return the file with the content of `prompt_file`.
 
     Args:
-        content: The file; None: something is wrong with its keys.
+        content: The file; None: its keys are invalid.
         given: The workflow as in the file.
         models: The models of the file.
         findings: Collects the problems.
@@ -198,11 +198,11 @@ def prompt_workflow(
     dataset: DatasetSection,
     findings: Findings,
 ) -> Workflow | None:
-    """Return the workflow that asks a prompt; None if something is wrong with it.
+    """Return the workflow of a prompt; None if it is invalid.
 
     Args:
         section: Its section, with the content of `prompt_file` as `prompt`.
-        given: The same as in the file.
+        given: The same, as written in the file.
         models: The models of the file.
         dataset: The dataset: its rows name images and files relative to its file.
         findings: Collects the problems.

@@ -1,7 +1,7 @@
 """What does `--set path=value` change, and which short forms does a file have?
 
 A value is read as YAML and set before the environment is substituted, so it may replace a variable
-that is not set. A path that goes below a short form expands it first: `pace: auto` and
+that is not set. A path below a short form expands it first: `pace: auto` and
 `--set pace.max_concurrency=8` work together.
 """
 
@@ -16,7 +16,7 @@ from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
 from limpet.text import one_line, quoted
 
-# ---- Which long form does a short form stand for? -----------------------------------------------
+# ---- What is the long form of a short form? -----------------------------------------------------
 
 SHORT_FOR = {
     "dataset": "path",
@@ -25,9 +25,9 @@ SHORT_FOR = {
     "retry": "max_retries",
     "run": "path",
 }
-"""Each section, and the key that a plain value stands for."""
+"""Each section, and the key that a plain value sets."""
 SHORT_KINDS = {"nat": "endpoint", "http": "url", "command": "argv"}
-"""Each kind of workflow, and the key that a plain value stands for."""
+"""Each kind of workflow, and the key that a plain value sets."""
 
 
 def long_form(section: str, value: Any) -> Any:
@@ -73,7 +73,7 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without its null values. A key that is empty is an error, and stays."""
+    """Return a mapping without its null values. An empty key is an error, and stays."""
     return {
         name: value
         for name, value in data.items()
@@ -159,7 +159,7 @@ def _read(name: str, value: str, location: Location) -> Tree:
             raise
         # The error of PyYAML may quote the value.
         text = f"{location}: the value cannot be read as YAML"
-        raise ConfigError(text, hint="put quotes around it, inside those of the shell") from None
+        raise ConfigError(text, hint="put quotes around it, inside the shell's quotes") from None
 
 
 def _holder(tree: Tree, path: KeyPath, location: Location) -> dict[Any, Any]:
@@ -169,7 +169,7 @@ def _holder(tree: Tree, path: KeyPath, location: Location) -> dict[Any, Any]:
         below = _expanded(path[:depth], here.get(part))
         if not isinstance(below, dict):
             named = quoted(".".join(map(str, path[:depth])))
-            refuse(location, f"{named} has no keys below it to set")
+            refuse(location, f"{named} has no keys to set")
         here[part] = below = dict(below)  # an alias elsewhere keeps its value
         here = below
     return here  # type: ignore[no-any-return]  # a mapping, all the way down

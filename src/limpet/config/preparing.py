@@ -1,6 +1,7 @@
 """How does a checked file become the arguments of `evaluate`?
 
-What it names is imported. Only keys that the file sets are passed on; `evaluate` has the defaults.
+The objects it names are imported. Only keys that the file sets are passed on; `evaluate` has the
+defaults.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -41,7 +42,7 @@ from limpet.workflows.python import is_workflow
 T = TypeVar("T")
 _ROW = "row."
 _OF_SCORED = (*OF_ITEM, "output", "trace")
-"""Placeholders of everything that is scored."""
+"""Placeholders available to every evaluator."""
 _NOT_OPTIONS = ("path", "python", "filter")
 
 
@@ -56,7 +57,7 @@ def prepared_dataset(
     Args:
         content: The file.
         keep: Its filter in long form.
-        columns: The columns that the file names besides.
+        columns: The other columns that the file names.
         findings: Collects the problems.
     """
     section = content.dataset
@@ -80,7 +81,7 @@ def columns_of(
     Args:
         content: The file.
         sections: The evaluators as checked.
-        created: The same, with those created that ask a model.
+        created: The same, with the evaluators that ask a model created.
     """
     columns = list(_columns_of_workflow(content.workflow))
     for name, section in sections.items():
@@ -161,7 +162,7 @@ def prepared_workflow(content: EvalFile, named: Models, findings: Findings) -> W
 
 
 def _made(make: Callable[[Any], T], reference: str, path: KeyPath, findings: Findings) -> T | None:
-    """Return what is made of the object that a reference names; report why it cannot be."""
+    """Import an object and return what `make` returns for it; report a failure."""
     found = imported_object(reference, path, findings)
     try:
         return None if found is None else make(found)
@@ -171,7 +172,7 @@ def _made(make: Callable[[Any], T], reference: str, path: KeyPath, findings: Fin
 
 
 def _created(section: WorkflowSection, findings: Findings) -> Workflow | None:
-    """Return a workflow that is a server or a program; report the argument that it rejects."""
+    """Return a workflow on a server or a program; report an argument that it rejects."""
     kinds = {"nat": section.nat, "http": section.http, "command": section.command}
     kind, settings = next((kind, each) for kind, each in kinds.items() if each is not None)
     arguments = settings.given()
@@ -186,7 +187,7 @@ def _created(section: WorkflowSection, findings: Findings) -> Workflow | None:
     try:
         created: Workflow = getattr(workflows, kind)(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
-        # As in the file: the section no longer knows what came from the environment.
+        # As in the file: the section no longer tells which values came from the environment.
         written = substitute(long_kind(kind, findings.tree.data["workflow"][kind]))
         return report_argument(kind, error, written, ("workflow", kind), findings)
     return created
@@ -219,7 +220,7 @@ def prepared_evaluators(
     at: KeyPath = ("evaluators",),
     key: str = "python",
 ) -> Mapping[str, Any]:
-    """Return the evaluators by their names, the user's own ones imported.
+    """Return the evaluators by name, with the user's own imported.
 
     Args:
         evaluators: Each evaluator, or a `PythonEvaluator` to import.
@@ -257,7 +258,7 @@ def prepared_models(named: Models, findings: Findings) -> Models:
 def prepared_judges(
     evaluators: Mapping[str, Any], named: Models, findings: Findings
 ) -> dict[str, Any]:
-    """Return the evaluators with those that ask a model created."""
+    """Return the evaluators, with those that ask a model created."""
     return {
         name: each.created(named, findings) if isinstance(each, JudgeSection) else each
         for name, each in evaluators.items()
@@ -265,13 +266,13 @@ def prepared_judges(
 
 
 def imported_object(reference: str, path: KeyPath, findings: Findings) -> Any:
-    """Return the function or object that a reference names; report it if there is none."""
+    """Return the function or object that a reference names; report a missing one."""
     put_first(findings.folder)
     try:
         found = imported(reference, findings.folder)
     except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
-    # Of ours, which `as_evaluator` checks, or of another library.
+    # Ours, which `as_evaluator` checks, or another library's.
     is_evaluator = hasattr(found, "call") or recognised(found) is not None
     if callable(found) or is_evaluator:
         return found

@@ -26,7 +26,7 @@ _IN_FILES: dict[str, Any] = {
     "against": str,
     "of": Literal[tuple(READY)],
 }
-"""What the keys of a judge hold in a file, where that is not what its constructor takes."""
+"""The keys of a judge that a file writes differently from its constructor."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -119,7 +119,7 @@ def _created(kind: str, create: Callable[..., Any], key: str) -> dict[str, Any]:
     Args:
         kind: Its name.
         create: Its constructor.
-        key: The key that makes it this evaluator: `type`, or that of a judge.
+        key: The key of its kind: `type`, or that of a judge.
     """
     parameters = inspect.signature(create).parameters
     fields: dict[str, Any] = {

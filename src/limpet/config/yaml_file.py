@@ -1,8 +1,8 @@
 """Which values does a YAML file hold, and on which line is each?
 
 PyYAML only parses; we turn its nodes into plain data ourselves. So no tag can call anything,
-duplicate keys are seen, and every value keeps its line. Values reached through aliases are counted,
-so that a few lines cannot become a billion values.
+duplicate keys are found, and every value keeps its line. Values behind aliases are counted, so that
+a few lines cannot become a billion values.
 
 By YAML's old rules `no` is false, `012` is ten, `12:30` is 750 and `2026-11-14` is a date, while
 `1e-3` is a string. People who write a name, an id or a language code mean none of that. Here a word
@@ -19,9 +19,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from limpet.config.errors import Findings, KeyPath, Location, Tree, refuse
 from limpet.text import one_line, quoted
 
-# ---- What does an error of PyYAML mean, in the words of somebody who writes an eval.yml? --------
+# ---- What does an error of PyYAML mean to the author of an eval.yml? ----------------------------
 
-# What PyYAML says, and what it usually means.
+# PyYAML's messages, and what they usually mean.
 _USUALLY = (
     ("'\\t'", "this is a tab: indent YAML with spaces"),
     (
@@ -97,7 +97,7 @@ def read_tree(text: str, shown: str, location: Location | None = None) -> Tree:
     Args:
         text: The YAML.
         shown: Its name in messages.
-        location: The location of all of it, if it is not from a file.
+        location: The location of every value, if it is not from a file.
 
     Raises:
         ConfigError: It is not YAML, or not plain data.
@@ -174,7 +174,7 @@ class _Builder:
         if not isinstance(value, str):
             self._tree.written[path] = node.value
         elif any("\ud800" <= letter <= "\udfff" for letter in value):
-            self._findings.add_at(self._at(node), "contains half of a character, like \\ud800")
+            self._findings.add_at(self._at(node), "contains half a character, like \\ud800")
         return value
 
     def _refuse_tag(self, node: Node) -> None:
@@ -198,7 +198,7 @@ class _Builder:
                 text = "a key must be a string, not a list or mapping"
                 self._findings.add_at(location, text, hint)
                 continue
-            # As it was written: a column may be called `on`, and an evaluator `no`.
+            # As written: a column may be called `on`, and an evaluator `no`.
             name = key.value
             if name in lines:
                 first = lines[name].line

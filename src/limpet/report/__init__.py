@@ -1,1 +1,1 @@
-"""What a person sees of a run: on a terminal, and in files."""
+"""How a run is shown to people: on a terminal and in files."""

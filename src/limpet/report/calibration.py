@@ -19,15 +19,15 @@ _MOST_ROWS = 20
 
 
 def calibration_lines(found: Calibration) -> Iterator[RenderableType]:
-    """Yield what to print of a judge that was compared with people."""
+    """Yield the lines and tables of a calibration."""
     name = one_line(found.score)
-    of_draw = "" if found.drawn == found.labelled else f", {found.drawn:,} of them of a draw"
+    of_draw = "" if found.drawn == found.labelled else f", {found.drawn:,} of them drawn"
     yield Text(f"{name} against people: {count(found.labelled, 'label')}{of_draw}", style="bold")
     yield Text("")
     if found.agreement is not None:
         yield from map(Text, _agreement(found.agreement))
         if found.others is not None:
-            yield Text(f"agreement of answers that were not drawn: {_share(found.others)}")
+            yield Text(f"agreement on answers that were not drawn: {_share(found.others)}")
         yield Text("")
         yield _confusion(found.agreement)
         yield Text("")

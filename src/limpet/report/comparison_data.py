@@ -20,7 +20,7 @@ from limpet.run.comparing.results import (
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON data. A number that does not exist is None."""
+    """Return a comparison as JSON data. A missing number is None."""
     return {
         "base": _about(comparison.base),
         "gates": [_gate(gate) for gate in comparison.gates],
@@ -118,5 +118,5 @@ def _amounts(found: AmountDifference | None) -> dict[str, Any] | None:
 
 
 def _number(value: Any) -> Any:
-    """Return a value that JSON can hold: an interval without an end has None."""
+    """Return a value that JSON can hold: None for a missing end of an interval."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

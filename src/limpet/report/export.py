@@ -1,7 +1,7 @@
 """How are the results of a run exported?
 
-As a table with the columns of `EvaluationResult.to_dataframe`. It is read twice, first for its
-columns, and never held: there may be a million rows.
+As a table with the columns of `EvaluationResult.to_dataframe`. The run is read twice, first for the
+columns, and never held in memory: there may be a million rows.
 """
 
 import math
@@ -41,7 +41,7 @@ class ExportRows:
         by_item: One row for each item, with means over its trials.
 
     Attributes:
-        columns: What each column is, with its name.
+        columns: The columns and their names.
     """
 
     def __init__(self, reader: RunReader, *, by_item: bool = False) -> None:
@@ -78,7 +78,7 @@ class ExportRows:
 
 
 class VariantRows(ExportRows):
-    """The results of all runs of a matrix. The first columns say which variant it is.
+    """The results of all runs of a matrix. The first columns name the variant.
 
     Args:
         variants: The variants; those that have not begun have no rows.
@@ -136,7 +136,7 @@ def _markdown_cell(value: Any) -> str:
     return _MARKDOWN.sub(r"\\\g<0>", without_controls(text)).translate(_HTML)
 
 
-# ---- How are the rows of a run written as a Parquet file? By duckdb, from lines of JSON. --------
+# ---- Parquet, written by duckdb from lines of JSON. ---------------------------------------------
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"
 _WIDEST = {_NUMBER: 2**53, _WHOLE: 2**63}  # the narrower first
@@ -188,7 +188,7 @@ def _type_of(value: Any) -> str:
 
 
 def _common(key: Key, types: set[str]) -> str:
-    """Return the type that holds every value: DOUBLE stands for integers that a float can hold."""
+    """Return the type for every value: DOUBLE also stands for integers that a float holds."""
     is_score = key[0] == "score" and key[-1] == VALUE
     if not types:
         return _NUMBER if is_score else _EMPTY.get(str(key[-1]), _TEXT)

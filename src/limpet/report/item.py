@@ -15,7 +15,7 @@ from limpet.run.record_fields import ANSWER
 from limpet.run.results.score_words import agreement_of, score_data, values_words, votes_words
 from limpet.text import count, money, one_line
 
-# ---- What happened inside an answer and a score? Events of a trace, replies of judges, tokens.
+# ---- Inside an answer and a score: events of a trace, replies of judges, tokens. ----------------
 
 _ANSWERS = ("label", "rating", "answer")
 _SHOWN = ("kind", "name", "started", "ended", "input", "output", "usage")
@@ -25,7 +25,7 @@ _VERDICTS = {("first", True): "win", ("second", True): "loss",
 
 
 def usage_words(usage: Mapping[str, Any]) -> list[str]:
-    """Return what calls used: `35 tokens (30 prompt, 5 completion)` and `$0.0004`."""
+    """Return a usage in words: `35 tokens (30 prompt, 5 completion)` and `$0.0004`."""
     counts = {name: used for name, used in usage.items() if isinstance(used, int) and used}
     total, cost = counts.pop(_TOTAL, None), usage.get(_COST)
     each = [f"{used:,} {one_line(name).removesuffix(_TOKENS)}" for name, used in counts.items()]
@@ -37,7 +37,7 @@ def usage_words(usage: Mapping[str, Any]) -> list[str]:
 
 
 def event_text(event: Any) -> str:
-    """Return an event of a trace: what was called, for how long, with what, and what came out."""
+    """Return an event of a trace: name, duration, input and output."""
     if not isinstance(event, Mapping) or not isinstance(event.get("name"), str):
         return shown(event)
     words = [one_line(f"{event.get('kind', '')} {event['name']}".strip()), *_took(event)]
@@ -56,11 +56,11 @@ def _took(event: Mapping[str, Any]) -> Iterator[str]:
         yield from usage_words(usage)
 
 
-def _messages(asked: Any) -> Iterator[str]:
-    """Yield what was asked: each message on a line."""
-    if asked is None:
+def _messages(given: Any) -> Iterator[str]:
+    """Yield the input of an event: each message on a line."""
+    if given is None:
         return
-    for message in asked if isinstance(asked, list) else [asked]:
+    for message in given if isinstance(given, list) else [given]:
         if isinstance(message, Mapping) and {"role", "content"} == message.keys():
             yield f"   {shown(message['role'])}: {shown(message['content'])}"
         else:
@@ -71,7 +71,7 @@ def _messages(asked: Any) -> Iterator[str]:
 
 
 def ballot_lines(ballots: Sequence[Mapping[str, Any]], score: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each reply that a score is made of, like `- grader: incorrect. It is another city.`."""
+    """Yield each reply behind a score, like `- grader: incorrect. It is another city.`."""
     about = score.get("metadata")
     is_pair = isinstance(about, Mapping) and "flipped" in about
     for number, ballot in enumerate(ballots):

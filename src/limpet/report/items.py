@@ -1,4 +1,4 @@
-"""What are the results of a run's items, by field, and which failures share a cause?"""
+"""What are the results of a run's items, also by field, and which failures share a cause?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from limpet.run.results.score_words import (
 )
 from limpet.text import one_line
 
-# ---- What are the results of a run's items? As tables and as data. ------------------------------
+# ---- The results of a run's items, as tables and as data. ---------------------------------------
 
 
 def items_table(
@@ -52,7 +52,7 @@ def items_table(
 def score_names(
     items: Iterable[ItemRecord], evaluators: Iterable[str], only: ScoreName | None = None
 ) -> list[ScoreName]:
-    """Return the names of all scores of the items, of each evaluator at least one."""
+    """Return the names of all scores of the items, at least one for each evaluator."""
     names: dict[str, dict[ScoreName, None]] = {name: {} for name in evaluators}
     for item in items:
         for name, score in item.scores.items():
@@ -99,7 +99,7 @@ def _reasons(item: ItemRecord, names: Sequence[ScoreName]) -> Iterator[tuple[str
             continue
         for record in name.records(item.scores):
             if why := record.get("explanation"):
-                # A tie has the reasons of both sides, on lines of their own.
+                # A tie has the reasons of both sides, each on its own line.
                 text = " · ".join(why.splitlines()) if isinstance(why, str) else why
                 yield one_line(name.part or name.evaluator), shown(text)
 
@@ -130,7 +130,7 @@ def item_data(item: ItemRecord) -> dict[str, Any]:
 # ---- What are the means for each value of a dataset's field? ------------------------------------
 
 _BY_CHANCE = 0.05
-"""A difference counts if its adjusted p value is at most this."""
+"""A difference is shown if its adjusted p value is at most this."""
 
 
 def groups_table(
@@ -154,7 +154,7 @@ def groups_table(
 def difference_lines(
     groups: Sequence[Mapping[str, Any]], only: ScoreName | None = None
 ) -> list[str]:
-    """Return which groups differ from the rest by more than chance, a line each."""
+    """Return the groups that differ significantly from the rest, a line each."""
     lines, is_tested = [], False
     for group in groups:
         for name, score in group["scores"].items():
@@ -180,12 +180,12 @@ def _is_wanted(name: str, score: Mapping[str, Any], only: ScoreName | None) -> b
 
 
 def _grouped(groups: Sequence[Mapping[str, Any]], only: ScoreName | None) -> Iterator[str]:
-    """Yield which scores count the items of a group together: their intervals are wider."""
+    """Yield which scores are grouped: their intervals are wider."""
     scores = groups[0]["scores"].values() if groups else ()
     fields = {score["evaluator"]: score.get("group") for score in scores}
     for name, group in fields.items():
         if group and (only is None or only.evaluator == name):
-            yield f"{one_line(name)}: items of one {one_line(group)} count together (group)"
+            yield f"{one_line(name)}: items with the same {one_line(group)} count as one group"
 
 
 def _field_words(group: Mapping[str, Any], only: ScoreName | None) -> dict[str, str]:
@@ -219,7 +219,7 @@ class FailureGroup:
     Attributes:
         step: The step.
         error: The first of them, as in `failures.jsonl`.
-        alike: What they have in common: class, type, and message without particulars.
+        alike: What they share: class, type, and the message without particulars.
         ids: The items in dataset order; the first is the example.
         trials: The trial of each of them.
     """

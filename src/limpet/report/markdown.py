@@ -28,7 +28,7 @@ from limpet.report.comparison import (
     score_row,
 )
 from limpet.report.items import grouped
-from limpet.report.status import enough_lines, standing_lines
+from limpet.report.status import enough_lines, remark_lines
 from limpet.report.summary import SUMMARY_TITLES, summary_rows
 from limpet.report.words import shown
 from limpet.run.comparing.results import (
@@ -45,32 +45,32 @@ from limpet.run.results.score_words import ScoreName, values_words
 from limpet.run.results.table import without_controls
 from limpet.text import one_line
 
-# ---- Markdown for a pull request, with what models wrote in it. ---------------------------------
+# ---- Markdown for a pull request, which may contain text written by models. ---------------------
 #
-# That stands in code elements with every character that could end one written as an entity, so
-# that it can make no link, no mention and no table of its own.
+# Such text is in code elements, with every character that could end one written as an entity: it
+# cannot make a link, a mention or a table.
 
 _MOST_BYTES = 1_000_000
-"""GitHub takes a summary of a step up to 1 MiB."""
+"""GitHub accepts a step summary of up to 1 MiB."""
 _ACTIVE = re.compile(r"[^\w .,;()%+=→–…·×?'\-]|_")
 _WWW = re.compile(r"(?<=www)\.", re.IGNORECASE)
 
 
-def document(lines: Iterable[str], cut: str) -> str:
-    """Return lines as a text under a megabyte; if it is cut, `cut` says so."""
+def document(lines: Iterable[str], more: str) -> str:
+    """Return lines as a text under a megabyte; if some are left out, it ends in `more`."""
     text: list[str] = []
-    size = len(cut.encode()) + 2
+    size = len(more.encode()) + 2
     for line in lines:
         size += len(line.encode("utf-8", "backslashreplace")) + 1
         if size > _MOST_BYTES:
-            text += ["", cut, ""]
+            text += ["", more, ""]
             break
         text.append(line)
     return "\n".join(text) + "\n"
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; the cells are Markdown already."""
+    """Yield the lines of a table of Markdown cells."""
     yield f"| {' | '.join(titles)} |"
     yield f"|{' --- |' * len(titles)}"
     for row in rows:
@@ -85,7 +85,7 @@ def bullets(lines: Iterable[str]) -> Iterator[str]:
 
 
 def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines that are unfolded by a click."""
+    """Yield lines that a click unfolds."""
     yield f"<details><summary>{title}</summary>"
     yield ""
     yield from lines
@@ -94,7 +94,7 @@ def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return text of which Markdown makes nothing, and which notifies nobody."""
+    """Return text without any Markdown or mention."""
     inert = _ACTIVE.sub(lambda found: f"&#{ord(found[0])};", without_controls(one_line(text)))
     return _WWW.sub("&#46;", inert.replace("&#64;", "&#64;&#8203;"))
 
@@ -109,7 +109,7 @@ def code(text: str) -> str:
 # Both hold what models wrote.
 
 _MARKS = {"not worse": "✅", "worse": "❌", "inconclusive": "❔"}
-_CUT = "… and more, which `limpet compare` prints"
+_MORE = "… and more: see `limpet compare`"
 
 
 def write_file(path: Path, text: str) -> None:
@@ -139,7 +139,7 @@ def write_file(path: Path, text: str) -> None:
 
 def as_markdown(comparison: Comparison) -> str:
     """Return a comparison in Markdown, under a megabyte."""
-    return document(["### limpet compare", "", *comparison_markdown(comparison)], _CUT)
+    return document(["### limpet compare", "", *comparison_markdown(comparison)], _MORE)
 
 
 def comparison_markdown(comparison: Comparison) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _slices(score: ScoreComparison) -> Iterator[str]:
 
 
 def as_junit(gates: Sequence[GateResult]) -> str:
-    """Return gates as the cases of a JUnit file: worse has failed, inconclusive was skipped."""
+    """Return gates as the cases of a JUnit file: "worse" failed, "inconclusive" is skipped."""
     failed = sum(gate.verdict == "worse" for gate in gates)
     skipped = sum(gate.verdict == "inconclusive" for gate in gates)
     counts = f'tests="{len(gates)}" failures="{failed}" errors="0" skipped="{skipped}"'
@@ -243,24 +243,24 @@ def _attribute(text: str) -> str:
     return quoteattr(without_controls(text))
 
 
-# ---- A run for a pull request: what came out, what failed, and the worst items. -----------------
+# ---- A run for a pull request: scores, failures, and the worst items. ---------------------------
 
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS, _WORST = 2_000, 10, 3, 5
-_CUT_ANSWER = "… and more, which `limpet show` prints"
+_MORE_OF_RUN = "… and more: see `limpet show`"
 
 
 def run_markdown(reader: RunReader, comparison: Comparison | None = None) -> str:
     """Return a run in Markdown, under a megabyte; with a comparison, if there is one."""
     run_table = RunTable(reader)
     run_table.refresh()
-    return document(_lines(run_table, comparison), _CUT_ANSWER)
+    return document(_lines(run_table, comparison), _MORE_OF_RUN)
 
 
 def _lines(run_table: RunTable, comparison: Comparison | None) -> Iterator[str]:
     reader, summary = run_table.reader, run_table.summary()
     yield "### limpet report"
     yield ""
-    so_far = "; the numbers are those so far" if reader.is_running else ""
+    so_far = "; the numbers are interim" if reader.is_running else ""
     yield f"{code(reader.path.resolve().name)}: {escaped(reader.state)}{so_far}"
     yield ""
     rows = list(summary_rows(summary))
@@ -269,7 +269,7 @@ def _lines(run_table: RunTable, comparison: Comparison | None) -> Iterator[str]:
     yield from table(["step", *used], cells)
     run = describe(reader, numbers=summary)
     stopped = [f"stopped: {run.stop_reason}"] if run.stop_reason else []
-    yield from bullets([*run.remarks, *stopped, *enough_lines(run), *standing_lines(run)])
+    yield from bullets([*run.remarks, *stopped, *enough_lines(run), *remark_lines(run)])
     yield from _failures(run_table)
     for name in run_table.table.scores:
         yield from _worst(run_table, name)
@@ -301,12 +301,12 @@ def _failures(run_table: RunTable) -> Iterator[str]:
         yield f"… and {len(groups) - _MOST_GROUPS:,} more causes"
         yield ""
     if len(positions) > _MOST_FAILURES:
-        yield f"Of the first {_MOST_FAILURES:,} of {len(positions):,} items that failed."
+        yield f"Only the first {_MOST_FAILURES:,} of {len(positions):,} failed items are grouped."
         yield ""
 
 
 def _worst(run_table: RunTable, name: ScoreName) -> Iterator[str]:
-    """Yield the items with the worst of a score, folded."""
+    """Yield the items with the worst scores, folded."""
     scores = run_table.table.scores[name].reshape(-1)
     known = run_table.summary()["scores"].get(str(name), {})
     sort = str(name) if known.get("higher_is_better", True) else f"-{name}"

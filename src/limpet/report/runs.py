@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.status import standing_lines
+from limpet.report.status import remark_lines
 from limpet.report.tables import GAP, INDENT, NONE, cell, plain_table, wrapped
 from limpet.report.words import ago
 from limpet.run.reading import RunReader
@@ -23,7 +23,7 @@ from limpet.text import one_line
 
 
 def _in_words(run: Description) -> dict[str, str]:
-    """Return the means of a run by name; what has only labels has their counts."""
+    """Return the means of a run by name; for scores with labels only, their counts."""
     words = {}
     for name, score in run.scores.items():
         labels = score.get("labels") if score.get("mean") is None else None
@@ -32,7 +32,7 @@ def _in_words(run: Description) -> dict[str, str]:
 
 
 def _note(run: Description) -> str:
-    """Return what to know beside the means, or why there are none."""
+    """Return a remark on the means, or why there are none."""
     if run.why is not None:
         return one_line(run.why)
     note = version_note(run)
@@ -40,7 +40,7 @@ def _note(run: Description) -> str:
 
 
 def version_note(run: Description) -> str:
-    """Return what to know of versions beside a mean, in few words; empty if there is only one."""
+    """Return a remark on versions beside a mean; empty if there is only one version."""
     if run.earlier_on_disk:
         return f"{run.earlier_on_disk:,} of an earlier version on disk"
     if run.by_current_version is None:
@@ -50,7 +50,7 @@ def version_note(run: Description) -> str:
 
 
 def described_variants(directory: Path) -> list[Description]:
-    """Describe the runs of a matrix: those in its file, also if not begun, and older ones."""
+    """Describe the runs of a matrix: those in its file, even if not begun, and older ones."""
     return [
         described_at(variant.path)
         if variant.has_begun
@@ -60,9 +60,9 @@ def described_variants(directory: Path) -> list[Description]:
 
 
 class RunsTable:
-    """A line for each run; where the means do not fit, they are below it.
+    """A line for each run; if the means do not fit, they are below it.
 
-    If a terminal is too narrow for the whole names of runs, a name has a line of its own.
+    On a terminal too narrow for the names of runs, each name has its own line.
     """
 
     def __init__(self, lines: Sequence[Description]) -> None:
@@ -121,7 +121,7 @@ def _tags(line: Description) -> str:
 
 
 def _below(line: Description, width: int) -> Iterator[Padding]:
-    """Yield the means of a run, and what to know beside them."""
+    """Yield the means of a run, and remarks on them."""
     note = [Text(_note(line))] if _note(line) else []
     for below in (*wrapped(_in_words(line), width - INDENT, 0), *note):
         yield Padding(below, (0, 0, 0, INDENT))
@@ -142,7 +142,7 @@ def line_data(run: Description) -> dict[str, Any]:
         "tags": run.tags,
         "earlier_on_disk": run.earlier_on_disk,
         "used": run.used,
-        "remarks": [*run.remarks, *standing_lines(run)],
+        "remarks": [*run.remarks, *remark_lines(run)],
     }
 
 
@@ -156,7 +156,7 @@ class VariantRow(NamedTuple):
     """A variant in one line.
 
     Attributes:
-        values: What it varies, a string for each column.
+        values: Its values, a string for each column.
         summary: The summary of its run; None if it has none.
         state: How its run ended, if not well: `stopped`, `error` or `not run`.
     """
@@ -169,7 +169,7 @@ class VariantRow(NamedTuple):
 class VariantsTable:
     """A row for each variant: its values, means, failed cells, cost and seconds per call.
 
-    Where the means do not fit beside the values, they continue in another table below.
+    Means that do not fit beside the values continue in another table below.
     """
 
     def __init__(self, labels: Sequence[str], rows: Sequence[VariantRow]) -> None:
@@ -243,8 +243,8 @@ def variant_data(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:
-    """Return the row of a variant from the files of its run, also if that has not begun."""
-    # One that the matrix no longer has is known by its name alone.
+    """Return the row of a variant from the files of its run, even if that has not begun."""
+    # One that is no longer in the matrix has only its name.
     values = [variant.values.get(label, "") for label in labels]
     if not variant.values:
         values[0] = variant.path.name
@@ -256,7 +256,7 @@ def row_on_disk(variant: VariantRun, labels: Sequence[str]) -> VariantRow:
 
 
 def variant_numbers(summary: Mapping[str, Any] | None) -> dict[str, float]:
-    """Return the failed cells of a run, its cost, and its seconds for each answer, if known."""
+    """Return the failed cells of a run, its cost, and its seconds per answer, if known."""
     if summary is None:
         return {}
     workflow = summary["workflow"]

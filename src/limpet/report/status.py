@@ -40,7 +40,7 @@ class ProgressTable:
 
     Args:
         snapshot: The snapshot.
-        below: How many lines of the terminal are for what is drawn below it.
+        below: How many lines of the terminal to leave free below it.
     """
 
     def __init__(self, snapshot: Snapshot, below: int = 0) -> None:
@@ -54,7 +54,7 @@ class ProgressTable:
         if width < _WIDE and not self._snapshot.stopping:
             paced = [step for step in steps if step.pace and step.left]
             lines += [f"{one_line(step.name)}: {step.pace}" for step in paced]
-        # One line less than the screen: a picture that fills it cannot be erased.
+        # One line less than the screen: a full screen cannot be erased.
         height = console.height - 1 - self._below
         room = max(1, height - len(lines))
         if len(steps) > room:
@@ -270,7 +270,7 @@ def _lines(run: Description) -> Iterator[str]:
         if step.pace and step.left:
             yield f"{one_line(step.name)} pace: {one_line(step.pace)}"
         yield from _oldest(step)
-    yield from standing_lines(run)
+    yield from remark_lines(run)
     if run.cut_off:
         ids = ", ".join(one_line(call.id) for call in run.cut_off[:_MOST_CALLS])
         left = len(run.cut_off) - _MOST_CALLS
@@ -294,24 +294,24 @@ def _lines(run: Description) -> Iterator[str]:
 
 
 def _unlogged_remarks(run: Description) -> list[str]:
-    """Return the remarks on what could not be read, without the one that is on stderr already."""
+    """Return the remarks on unreadable data, without the one already on stderr."""
     return [remark for remark in run.remarks if remark != run.logged]
 
 
 def _people_lines(run: Description) -> Iterator[str]:
-    """Yield the means of judges as people's labels correct them."""
+    """Yield the means of judges, corrected by people's labels."""
     for name, score in run.scores.items():
         yield from (f"{one_line(name)}: {note}" for note in people_notes(score))
 
 
 def enough_lines(run: Description) -> list[str]:
-    """Return why no more was needed, where `stop_when` ended the run."""
+    """Return why `stop_when` ended the run, if it did."""
     return stop_when_lines(run.summary) if run.state == "enough" else []
 
 
-def standing_lines(run: Description) -> Iterator[str]:
+def remark_lines(run: Description) -> Iterator[str]:
     """Yield remarks on skipped rows, outdated results, steps to run again, and a selection."""
-    if run.state not in ("running", "cut off"):  # what is written is from an earlier session
+    if run.state not in ("running", "cut off"):  # the file is from an earlier session
         yield from skipped_rows(run.summary.get("bad_rows", ()))
     if run.by_current_version is not None:
         yield by_current(*run.by_current_version)
@@ -370,7 +370,7 @@ def _next_step(run: Description) -> str:
         return "for the rest, run the same command without stop_when: finished results are kept"
     if run.state == "limited":
         return "for the rest, run the same command without a limit: finished results are kept"
-    if run.redos:  # with its flag, all of it would be made again
+    if run.redos:  # its flag would redo everything
         return "to go on, run the same command without --redo…: finished results are kept"
     if run.state in ("stopped", "cut off"):
         return "to resume, run the same command again: finished results are kept"
@@ -414,5 +414,5 @@ def status_data(run: Description) -> dict[str, Any]:
         "redo": [to_data(redo) for redo in run.redos],
         "by_current_version": run.by_current_version and run.by_current_version[0],
         "earlier_on_disk": run.earlier_on_disk,
-        "remarks": [*_unlogged_remarks(run), *standing_lines(run)],
+        "remarks": [*_unlogged_remarks(run), *remark_lines(run)],
     }

@@ -44,15 +44,15 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 
 def summary_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each step and each of its scores with what stands in the columns of the table."""
-    asked, workflow = summary["n"], summary["workflow"]
-    yield "workflow", _counts(workflow, asked)
+    """Yield each step and each of its scores, with the cells of the table."""
+    requested, workflow = summary["n"], summary["workflow"]
+    yield "workflow", _counts(workflow, requested)
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
         scores = scores_of(summary, name)
         only = scores.pop(name, {})
         mean = "" if only.get("mean") is None and (scores or only.get("labels")) else headline(only)
-        yield one_line(name), {**_counts(numbers, asked, lost, only), _MEAN: mean}
+        yield one_line(name), {**_counts(numbers, requested, lost, only), _MEAN: mean}
         for full_name, score in scores.items():
             words = {
                 _MEAN: "" if score["mean"] is None else headline(score),
@@ -63,7 +63,7 @@ def summary_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, st
 
 
 def _score_notes(score: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what to know beside a score: how many it is of, why it has no interval, its labels."""
+    """Yield remarks on a score: how many values it has, why it has no interval, its labels."""
     if beside := of_completed(score):
         yield beside
     if score.get("interim") and score["mean"] is not None:
@@ -75,21 +75,21 @@ def _score_notes(score: Mapping[str, Any]) -> Iterator[str]:
 
 def _counts(
     numbers: Mapping[str, Any],
-    asked: int,
+    requested: int,
     lost: int = 0,
     score: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """Return the counts of a step.
 
     Args:
-        numbers: What the summary has of it.
-        asked: How many cells it has.
-        lost: How many items have no answer, so they get no score.
+        numbers: Its numbers in the summary.
+        requested: How many cells it has.
+        lost: How many items have no answer, and so no score.
         score: The only score of an evaluator; empty: it has several; None: the workflow.
     """
     done, failed, not_run = current(numbers)
     return {
-        "done": f"{done:,}/{asked - lost:,}",
+        "done": f"{done:,}/{requested - lost:,}",
         "failed": f"{failed:,}" if failed else "",
         "not run": f"{not_run - lost:,}" if not_run - lost else "",
         _MEAN: "",
@@ -134,7 +134,7 @@ def _jury_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def claim_lines(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield by which methods the intervals were made, and what several trials say."""
+    """Yield the methods of the intervals, and the results of several trials."""
     methods: dict[str, list[str]] = {}
     for name, score in scores.items():
         if interval := score.get("interval"):
@@ -148,14 +148,14 @@ def claim_lines(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _method_words(score: Mapping[str, Any], interval: Mapping[str, Any]) -> str:
-    """Return the method of an interval, with what its groups are: `by 75 groups of document`."""
+    """Return the method of an interval, with its groups: `by 75 groups of document`."""
     method, groups = str(interval["method"]), interval.get("groups")
     field = one_line(score.get("group") or "")
     return method if groups is None else method.replace("groups", f"{groups:,} groups of {field}")
 
 
 def _trial_lines(scores: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what several trials say of each score, and whether more of them would help."""
+    """Yield the results of several trials for each score, and whether more would help."""
     helped: dict[str, list[str]] = {}
     for name, score in scores.items():
         if words := "; ".join(_pass_words(score)):
@@ -212,7 +212,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     lines += skipped_rows(summary.get("bad_rows", ()))
     if given_up := summary.get("given_up"):
         calls = count(given_up, "call")
-        lines.append(f"gave up {calls} in flight, not recorded and perhaps paid for")
+        lines.append(f"abandoned {calls} in flight, not recorded and perhaps paid for")
     lines += masked_words(summary)
     for name, numbers in steps.items():
         if numbers["failed"]:
@@ -224,7 +224,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
 
 
 def used_words(used: Mapping[str, float]) -> Iterator[str]:
-    """Yield what all results used: their tokens, and what they cost."""
+    """Yield the tokens and the cost of all results."""
     if tokens := used.get("tokens"):
         yield f"all results used {count(int(tokens), 'token')}"
     if cost := used.get("cost"):

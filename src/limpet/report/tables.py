@@ -20,7 +20,7 @@ from limpet.report.terminal import stdout_console
 from limpet.report.words import json_line
 
 _WIDE = 2_000
-"""In a pipe, nothing is cut."""
+"""In a pipe, nothing is shortened."""
 
 
 def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str] = ()) -> Table:
@@ -41,7 +41,7 @@ def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str]
 
 
 def cell(text: str, style: str = "") -> Text:
-    """Return a table cell: one line, cut where space is short."""
+    """Return a table cell: one line, shortened if space is scarce."""
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
@@ -91,13 +91,13 @@ def put_json(value: Any) -> None:
 
 # ---- How do many scores fit beside a few long texts, on any terminal? ---------------------------
 #
-# They are columns of a table if that leaves enough room for the texts; else each line of the table
-# is followed by its scores, wrapped.
+# They are columns of a table if that leaves enough room for the texts; otherwise the scores follow
+# each line, wrapped.
 
 NONE = "–"
 _REASON = "reason"
 _ROOMY, _TIGHT = 24, 12
-"""Texts may be cut to the first to make room for scores, to the second for whole ids."""
+"""Texts may shrink to the first to make room for scores, to the second for full ids."""
 GAP = 2
 INDENT = 4
 
@@ -128,7 +128,7 @@ class FittedTable:
     def add(
         self, cells: Sequence[Text], scores: Mapping[str, str], reasons: Mapping[str, str]
     ) -> None:
-        """Add a line: its texts, and its scores and reasons by name, where it has them."""
+        """Add a line: its texts, and its scores and reasons by name, if any."""
         self._rows.append(_Row(cells, scores, reasons))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -167,7 +167,7 @@ class FittedTable:
         return table
 
     def _narrow(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # A whole id can be copied.
+        # A full id can be copied.
         is_room = self._id_width + _TIGHT * (len(self._titles) - 1) <= options.max_width
         fixed = self._titles[:1] if is_room else ()
         table = plain_table(*self._titles, fixed=fixed, numbers=self._numbers)
@@ -185,7 +185,7 @@ class FittedTable:
 
     @property
     def _column(self) -> int:
-        """The width of a score in the lines below, so that they are aligned."""
+        """The width of a score in the lines below, to align them."""
         return max(
             (cell_len(name) + 1 + cell_len(row.scores.get(name, "")))
             for row in self._rows
@@ -194,7 +194,7 @@ class FittedTable:
 
 
 def wrapped(scores: Mapping[str, str], width: int, column: int) -> Iterator[RenderableType]:
-    """Yield scores by name in lines of a width, aligned in columns where they are short enough."""
+    """Yield scores by name in lines of a width, in aligned columns if they are short."""
     line = Text()
     for name, words in scores.items():
         score = Text.assemble((name, "cyan"), " ", words)

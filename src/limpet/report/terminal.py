@@ -1,4 +1,4 @@
-"""Where do messages go and where data, and what is redrawn while threads print?"""
+"""Where do messages and data go, and how is a display redrawn while threads print?"""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ from limpet.text import harmless, is_terminal
 # ---- Where do messages go, and where does data go? ----------------------------------------------
 #
 # stdout is for data, stderr for messages. Text from a dataset or a model is never read as markup,
-# and it passes through `limpet.text` first, so that the terminal executes no control characters.
+# and `limpet.text` removes its control characters first.
 # Colours are off without a terminal, and with NO_COLOR.
 #
 # A message that cannot be written, because the terminal is gone or the disk is full, must not end
@@ -40,7 +40,7 @@ class _IgnoringErrors:
             if self._stream is not None:
                 try:
                     self._stream.write(text)
-                except RuntimeError:  # a signal came while it wrote: beside its buffer
+                except RuntimeError:  # a signal came during a write: bypass the buffer
                     os.write(self._stream.fileno(), text.encode(errors="backslashreplace"))
         return len(text)
 
@@ -91,7 +91,7 @@ def say(line: str, style: str = "", *, wrap: bool = True) -> None:
     """Print a line to stderr.
 
     Args:
-        line: The line; control characters are taken out.
+        line: The line; control characters are removed.
         style: A style of rich.
         wrap: Whether to break it between words on a narrow terminal.
     """
@@ -106,7 +106,7 @@ def stdout_console() -> Console:
 
 @contextlib.contextmanager
 def stdout_for_data() -> Iterator[TextIO]:
-    """Reserve stdout for our data: user code that writes to it writes to stderr meanwhile.
+    """Reserve stdout for our data: meanwhile, user code that writes to it writes to stderr.
 
     This includes its child processes and C extensions. Yields a stream to the real stdout.
     """
@@ -156,7 +156,7 @@ def log_to_stderr() -> Iterator[None]:
         logger.propagate = propagate
 
 
-# ---- How is something redrawn on a terminal while other threads print? --------------------------
+# ---- How is a display redrawn on a terminal while other threads print? --------------------------
 #
 # Printing erases the display, prints, and redraws it below. Rich computes what to erase first and
 # writes later: if another thread draws in between, old rows stay on the screen. So one thread
@@ -165,16 +165,16 @@ def log_to_stderr() -> Iterator[None]:
 _FRAMES_PER_S = 5
 _SHOW_AFTER_S = 1.0
 _drawing = threading.Lock()
-"""Held by the display that is drawn: a terminal has room for one."""
+"""Held by the current display: a terminal has room for one."""
 
 
 def is_drawing() -> bool:
-    """Return whether something is being redrawn."""
+    """Return whether a display is being redrawn."""
     return _drawing.locked()
 
 
 class LiveDisplay:
-    """Something redrawn a few times a second, and erased in the end.
+    """A display redrawn a few times a second, and erased in the end.
 
     Args:
         draw: Returns its current content.
@@ -188,7 +188,7 @@ class LiveDisplay:
             transient=True,
             get_renderable=draw,
             vertical_overflow="crop",
-            # What a script prints into a pipe or a file must arrive there.
+            # Output that a script sends to a pipe or a file must arrive there.
             redirect_stdout=redirect and is_terminal(sys.stdout),
             redirect_stderr=redirect,
         )
@@ -224,7 +224,7 @@ class LiveDisplay:
 
 
 class Waiting:
-    """A line that says what a command is doing, once that takes longer than a second."""
+    """A line that says what a command is doing, shown after a second."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -239,7 +239,7 @@ class Waiting:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show what a command is doing on a terminal, while it lasts."""
+    """Show what a command is doing, on a terminal."""
     if not stderr_console().is_terminal:
         yield
         return

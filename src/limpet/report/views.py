@@ -1,7 +1,7 @@
 """How does a person or a program watch a run?
 
-Each view is a tally that shows what it counts: a live table on a terminal, a line per minute in a
-log, one JSON object per event, or nothing.
+Each view counts, and shows its counts: a live table on a terminal, a line per minute in a log, one
+JSON object per event, or nothing.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from limpet.text import count, harmless, text_of
 
 
 def reason_words(reason: Exception, hint: str | None = None) -> str:
-    """Return why a run stops, without secrets, and a hint: by default, the error's own."""
+    """Return why a run stops, without secrets, with a hint: by default, the error's own."""
     if hint is None and isinstance(reason, LimpetError):
         hint = reason.hint
     safe = by_environment().certain.text(text_of(reason))
@@ -213,12 +213,12 @@ def _named(cell: Cell) -> dict[str, Any]:
 
 # ---- How does a person see a run that a script started on a terminal? ---------------------------
 #
-# As with `limpet run`: the plan, a bar per step, the summary. All of it goes to stderr: stdout is
-# the script's.
+# As with `limpet run`: the plan, a bar per step, the summary. All of it goes to stderr: stdout
+# belongs to the script.
 
 
 def script_view() -> SessionView:
-    """Return a view on the terminal of stderr; one without effect while another run is shown."""
+    """Return a view on stderr's terminal; it shows nothing while another run is shown."""
     if is_drawing():
         return View()
     stderr_console.cache_clear()  # the script may have replaced stderr

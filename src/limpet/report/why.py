@@ -1,4 +1,4 @@
-"""What do a run's steps depend on, and what changed? As text and as data."""
+"""How is shown what a run's steps depend on, and what changed, as text and as data?"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -36,7 +36,7 @@ _VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "asks fi
 
 
 def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:
-    """Yield the explanation line by line; `everything` lists what is otherwise counted."""
+    """Yield the explanation line by line; `everything` lists what is otherwise only counted."""
     how = (
         "compared with the current code" if why.looked else "records on disk only, without the code"
     )
@@ -67,7 +67,7 @@ def _in_short(step: StepWhy) -> str:
     if step.compared == "now":
         return f"changed since its results were made, {many}"
     if step.compared == "asked":
-        return f"changed since its results were made, {many}; you were asked about it"
+        return f"changed since its results were made, {many}; you were asked what to do"
     if step.compared == "before":
         return f"unchanged since it last ran; its last change: {many}"
     return "unchanged; no earlier version recorded" if step.covers.fingerprint else "never run"
@@ -88,7 +88,7 @@ def _differences(differences: Sequence[Difference]) -> Iterator[Text]:
 
 
 def _groups(step: StepWhy) -> dict[str, list[str]]:
-    """Return the names of what a step covers, by kind."""
+    """Return the names of the parts of a step, by kind."""
     groups: dict[str, list[str]] = {}
     for name in step.covers.parts:
         shown = step.covers.shown.get(name, PartContent("value"))
@@ -127,7 +127,7 @@ def _covers(step: StepWhy) -> Iterator[Text]:
         yield Text("  left out", "cyan")
         yield from _left_out(step)
     if step.state:
-        yield Text("  state: changes while it runs; only the first value counts", "cyan")
+        yield Text("  state: changes while it runs; only its first value is compared", "cyan")
         yield from _listed("", list(step.state))
     if step.covers.shortened:
         yield Text("  long values were shortened when recorded", "dim")

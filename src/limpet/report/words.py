@@ -60,7 +60,7 @@ def without_answer(items: int) -> str:
 
 
 def skipped_rows(rows: Sequence[str]) -> list[str]:
-    """Return how many rows were skipped, with the first three: empty if none were."""
+    """Return how many rows were skipped, with the first three; empty if none were."""
     if not rows:
         return []
     more = f" and {len(rows) - _MOST_ROWS:,} more" if len(rows) > _MOST_ROWS else ""
@@ -94,7 +94,7 @@ def shown(value: Any) -> str:
 
 
 def in_full(value: Any) -> str:
-    """Return any value without control characters; only a very long one is cut."""
+    """Return any value without control characters; only a very long one is shortened."""
     text = value if isinstance(value, str) else json_line(value)
     return harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
 

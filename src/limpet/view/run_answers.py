@@ -9,7 +9,7 @@ from limpet.errors import LimpetError
 from limpet.journal.layout import layout_at
 from limpet.report.items import grouped
 from limpet.report.runs import version_note
-from limpet.report.status import enough_lines, standing_lines
+from limpet.report.status import enough_lines, remark_lines
 from limpet.run.reading.description import Description, describe, unreadable
 from limpet.run.reading.progress import age_s
 from limpet.run.reading.reader import RunReader
@@ -160,7 +160,7 @@ def run_data(run: Description) -> dict[str, Any]:
         "in_flight": _in_flight(run),
         "time_left_s": run.progress.left_s if run.is_running else None,
         "used": _used(run),
-        "remarks": [*run.remarks, *enough_lines(run), *standing_lines(run)],
+        "remarks": [*run.remarks, *enough_lines(run), *remark_lines(run)],
         "tags": run.tags,
     }
 

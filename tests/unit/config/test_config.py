@@ -95,9 +95,9 @@ REFUSED = {
         "eval.yml:3: not valid YAML",
         "check \\U and \\x escapes in double quotes",
     ),
-    "half of a character": (
+    "half a character": (
         GOOD + 'name: "\\ud800"\n',
-        "eval.yml:3: contains half of a character, like \\ud800",
+        "eval.yml:3: contains half a character, like \\ud800",
         None,
     ),
     "a Python tag": (

@@ -324,7 +324,7 @@ def test_set_takes_a_value_away_and_leaves_an_alias_alone():
         ("pace..x=3", "must be path=value"),
         ("pace.concurency=3", "pace: unknown key 'concurency'"),
         ("tirals=3", "unknown key 'tirals'"),
-        ("trials.x=3", "'trials' has no keys below it to set"),
+        ("trials.x=3", "'trials' has no keys to set"),
         ("name=[x", "not valid YAML: expected ',' or ']', but got '<stream end>'"),
         ("name=!!python/name:os.system", "the tag '!!python/name:os.system' is not allowed"),
         ("name=${NOT_SET}", "name: ${NOT_SET} is not set in the environment"),

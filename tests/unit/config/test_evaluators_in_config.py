@@ -216,12 +216,12 @@ REFUSED = {
     "a variable of no name": (
         GOOD + "name: ${1X}\n",
         "eval.yml:3: name: '${1X}' does not name a variable",
-        "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'",
+        "write ${NAME} or ${NAME:-default}, not nested; a literal '${' is '$${'",
     ),
     "a variable in a variable": (
         GOOD + "name: ${A:-${B}}\n",
         "eval.yml:3: name: '${A:-${B}' does not name a variable",
-        "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'",
+        "write ${NAME} or ${NAME:-default}, not nested; a literal '${' is '$${'",
     ),
     "an escape for a terminal": (
         GOOD + 'name: "\\e[2Jx"\n',

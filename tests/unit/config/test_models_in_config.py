@@ -379,7 +379,7 @@ def test_a_key_cannot_vary(folder):
     (folder / "eval.yml").write_text(
         ASKED % "prompt: hi" + "matrix: {workflow.key: ['${A}', '${B}'], models.a.key: [c]}\n"
     )
-    with pytest.raises(ConfigError, match=r"cannot vary workflow\.key: its values are secrets"):
+    with pytest.raises(ConfigError, match=r"cannot vary workflow\.key: its name is that"):
         load_matrix("eval.yml")
 
 
@@ -423,7 +423,7 @@ def test_a_ready_prompt_without_its_column_says_how_to_fill_it(folder):
         ConfigError, match=r"evaluators.right.of: there is no column 'context'"
     ) as e:
         config.prepare().dataset.load()
-    assert e.value.hint == 'say what fills it: inputs: {context: "{{COLUMN}}"}'
+    assert e.value.hint == 'map it to a column: inputs: {context: "{{COLUMN}}"}'
 
 
 def test_the_default_of_a_key_is_not_kept(folder):

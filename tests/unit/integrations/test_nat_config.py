@@ -266,7 +266,7 @@ def test_an_override_that_may_be_misspelt_is_a_note():
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("workflow._type.deeper", "1", "'workflow._type' has no keys below it to set"),
+        ("workflow._type.deeper", "1", "'workflow._type' has no keys to set"),
         ("llms.nim.temperature", "warm", "must be a number, like the value that it replaces"),
         ("llms.nim.max_tokens", "1.5", "must be an integer, like the value that it replaces"),
         ("llms.nim.streaming", "maybe", "must be true or false, like the value that it replaces"),

@@ -53,6 +53,6 @@ def test_it_is_said_that_items_of_a_group_count_together(tmp_path):
     result = limpet.evaluate(ROWS, lambda question: question, [exact, right], tmp_path, show=False)
     lines = difference_lines(result.by("topic"))
     assert "a: exact_match is 0.5 above the rest (p < 0.0001)" in lines
-    assert [line for line in lines if "count together" in line] == [
-        "right: items of one document count together (group)"
+    assert [line for line in lines if "count as one group" in line] == [
+        "right: items with the same document count as one group"
     ]

@@ -36,7 +36,7 @@ def no_proxies(monkeypatch):
 
 def ask(workflow, count=1, row=None, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}", **(row or {})} for n in range(count)]
-    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "save": False}
+    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "save": "run" in more}
     return ended(limpet.evaluate, rows, workflow, **(options | more))
 
 

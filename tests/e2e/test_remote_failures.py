@@ -53,7 +53,12 @@ def ask(workflow, count=1, **more):
     """Evaluate; the result also says how many attempts were made."""
     tries = Tries()
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
-    options = {"pace": 1, "retry": limpet.Retry(2, NO_WAIT), "save": False, "watcher": tries}
+    options = {
+        "pace": 1,
+        "retry": limpet.Retry(2, NO_WAIT),
+        "save": "run" in more,
+        "watcher": tries,
+    }
     result = ended(limpet.evaluate, rows, workflow, **(options | more))
     result.tries = tries.count
     return result

@@ -233,7 +233,7 @@ async def pumped(reader, writer):
 
 def ask(workflow, count=1, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
-    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "save": False}
+    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "save": "run" in more}
     return ended(limpet.evaluate, rows, workflow, **(options | more))
 
 

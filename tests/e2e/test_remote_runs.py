@@ -42,7 +42,7 @@ def no_proxies(monkeypatch):
 
 
 def ask(workflow, rows=(ROW,), **more):
-    options = {"pace": 4, "retry": 0, "save": False}
+    options = {"pace": 4, "retry": 0, "save": "run" in more}
     return ended(limpet.evaluate, list(rows), workflow, **(options | more))
 
 

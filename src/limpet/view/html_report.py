@@ -176,7 +176,7 @@ def _opened(run: AnyRun, readers: ExitStack) -> ViewedRun:
     path = run.run if isinstance(run, EvaluationResult) else str(Path(run))
     if path is None:
         raise LimpetError(
-            "this evaluation was not kept on disk, so there is nothing to report",
+            "this evaluation was not saved: there is nothing to report",
             hint='name a directory for it: evaluate(…, run="runs/first")',
         )
     try:

@@ -1,7 +1,7 @@
 """The shape of what users get: items with an `Output` and `Score`s, and a summary by score."""
 
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
@@ -46,7 +46,14 @@ def choosy(item):
 
 
 def evaluate(run, rows=ROWS, answer=workflow, evaluators=(one, several, choosy), **options):
-    options = {"retry": 0, "version": "1", "early_stop": False, "show": False, **options}
+    options = {
+        "retry": 0,
+        "version": "1",
+        "fail_fast": False,
+        "show": False,
+        "save": run is not None,
+        **options,
+    }
     return limpet.evaluate(rows, answer, list(evaluators), run=run, **options)
 
 
@@ -80,7 +87,7 @@ def test_an_item_is_frozen_and_has_no_room_for_more(run):
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_the_output_and_the_scores_are_those_that_were_given(tmp_path, kept):
-    result = evaluate(tmp_path / "run" if kept else False)
+    result = evaluate(tmp_path / "run" if kept else None)
     results = [result, limpet.load_run(tmp_path / "run")] if kept else [result]
     for found in results:
         first = found.items[0]
@@ -224,7 +231,7 @@ def test_the_result_of_evaluate_and_of_load_run_are_of_one_type(tmp_path):
     assert result.items == loaded.items
     assert result.summary == loaded.summary
     with pytest.raises(limpet.LimpetError, match="this evaluation was not saved"):
-        evaluate(False).refresh()
+        evaluate(None).refresh()
 
 
 def test_a_result_without_scores_says_of_which_version_its_answers_are(tmp_path):
@@ -320,3 +327,33 @@ def test_scores_whose_parts_are_called_like_fields_are_parts(tmp_path):
             f"judge.{part}": Score(0.5, explanation=part) for part in parts
         }
         assert list(found.summary["scores"]) == [f"judge.{part}" for part in parts]
+
+
+def test_a_watcher_gets_what_the_results_will_have(tmp_path):
+    seen = {}
+
+    def answer(question):
+        if question == "2":
+            raise limpet.PermanentError("no")
+        return limpet.Output(question, usage={"prompt_tokens": 3, "completion_tokens": 4})
+
+    rows = [{"id": f"q{n}", "question": str(n)} for n in range(4)]
+    result = limpet.evaluate(
+        rows, answer, run=tmp_path / "run", watcher=lambda item: seen.update({item.id: item})
+    )
+    for item in result.items:
+        told = seen[item.id]
+        assert replace(item, at="") == told
+
+
+def test_every_group_has_the_scores_that_any_group_has(tmp_path):
+    def judge(output):
+        if output == "b":
+            raise limpet.PermanentError("no")
+        return {"tone": 1, "style": 0.5}
+
+    rows = [{"id": n, "question": n, "lang": n} for n in "ab"]
+    result = limpet.evaluate(rows, lambda question: question, {"judge": judge}, tmp_path / "run")
+    first, second = result.by("lang")
+    assert list(first["scores"]) == list(second["scores"]) == ["judge.tone", "judge.style"]
+    assert second["scores"]["judge.tone"]["mean"] is None

@@ -141,7 +141,9 @@ def find_to_compare(run: AnyRun) -> RunReader:
     """
     if isinstance(run, EvaluationResult):
         if run.run is None:
-            raise LimpetError("a result that was not kept cannot be compared", hint="give it run=…")
+            raise LimpetError(
+                "a result that was not saved cannot be compared", hint="give it run=…"
+            )
         run = run.run
     if not isinstance(run, (str, os.PathLike)):
         raise TypeError(f"{run!r}: must be a run's directory, its name, or its result")

@@ -49,6 +49,7 @@ class Recorder:
 
     Attributes:
         step: The step.
+        last: The last outcome that is on disk.
         lost: Finished inputs that could not be recorded, with the reason, by index.
         error: The disk's failure, if it stopped the run.
         given_up: How many calls in flight were given up when the run stopped. They may have been
@@ -65,6 +66,7 @@ class Recorder:
         guards: Guards | None = None,
     ) -> None:
         self.step = step
+        self.last: Outcome | None = None
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
         self.given_up = 0
@@ -147,7 +149,7 @@ class Recorder:
                 _notify(self._watcher.attempt_failed, cell, facts)
 
     def _complete(self, finished: Finished[Any, Any]) -> Awaitable[None] | None:
-        """Record an input that is done. Ends when that counts, and everybody was told.
+        """Record a finished input. Completes once durable and all listeners are notified.
 
         A task for each would cost more than all the rest: callbacks do it, unless a line about a
         file must be on disk first.
@@ -231,6 +233,7 @@ class Recorder:
             self._executor.full_speed()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
+        self.last = recorded
         answer = None if self._on_complete is None else self._on_complete(finished)
         return answer if answer is not None and isawaitable(answer) else None
 

@@ -24,9 +24,9 @@ from limpet.run.executing.outcomes import (
     Omissions,
     Paid,
     Step,
-    cell_status,
     message_of,
 )
+from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.step_runner import StepRunner, output_of
 from limpet.run.planning.work_items import AnswerTask, ScoreTask, WorkItem, score_task
 from limpet.run.record_fields import (
@@ -44,9 +44,9 @@ from limpet.run.record_fields import (
 )
 from limpet.run.request import OnItem, Request
 from limpet.run.results.costs import Prices, usage_facts
-from limpet.run.results.item_result import ItemResult
+from limpet.run.results.item_result import ItemResult, usage_in
 from limpet.run.run_file import WORKFLOW
-from limpet.shapes import Cell, CellStatus, Output
+from limpet.shapes import Cell, Outcome, Output
 from limpet.text import one_line
 
 # ---- How do answers get from the workflow to an evaluator? --------------------------------------
@@ -188,12 +188,12 @@ class AnsweringStep(_CellStep):
         self._prices = request.prices
         self._paid = Paid()
         self._on_item_complete = request.on_item_complete
-        self._lost: Mapping[int, Exception] = {}
+        self._recorder: Recorder | None = None
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
     async def run(self, tasks: "Sequence[AnswerTask] | StepQueue[AnswerTask]") -> None:
         recorder = self._runner.recorder(self)
-        self._lost, target = recorder.lost, self.target
+        self._recorder, target = recorder, self.target
         self.executor = self._runner.executor(
             recorder,
             self._answer,
@@ -220,25 +220,28 @@ class AnsweringStep(_CellStep):
         return read_output(returned, self._omissions)
 
     def _completed(self, finished: Finished[AnswerTask, Output]) -> Awaitable[object] | None:
-        lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
+        recorder, digests = self._recorder, self._digests.pop(finished.index, {})
+        assert recorder is not None
+        lost = recorder.lost.get(finished.index)
         entry, hook = None, self._on_item_complete
         if lost is None and self._pass_on is not None and (output := output_of(finished)):
             # Unmasked; a copy if there is a hook, whose changes must not be scored.
             scored = {ANSWER: output.value, TRACE: list(output.trace)}
             entry = Entry(digests, scored if hook is None else own_copy(scored))
         if hook is not None:
-            return self._tell(hook, finished, lost, entry)
+            assert recorder.last is not None
+            finished = finished if lost is None else replace(finished, error=lost)
+            return self._tell(hook, finished, item_result(finished, recorder.last), entry)
         return None if self._pass_on is None else self._pass_on(finished.input, entry)
 
     async def _tell(
         self,
         hook: OnItem,
         finished: Finished[AnswerTask, Output],
-        lost: Exception | None,
+        item: ItemResult,
         entry: Entry | None,
     ) -> None:
         """Call the user's hook, then pass the answer on."""
-        item = item_result(finished if lost is None else replace(finished, error=lost))
         with logging_failure("watcher"):
             if isawaitable(returned := hook(item)):
                 await returned
@@ -267,15 +270,17 @@ class AnsweringStep(_CellStep):
         return answer_record(item.id, item.row, output.value, trace, metadata)
 
 
-def item_result(finished: Finished[AnswerTask, Output]) -> ItemResult:
-    """Return a finished item as in the results, without scores yet."""
+def item_result(finished: Finished[AnswerTask, Output], outcome: Outcome) -> ItemResult:
+    """Return a finished item as in the results, without scores yet, and with nothing masked."""
     work_item, cell = finished.input
     own, output, error = own_copy(work_item.item), output_of(finished), finished.error
-    status, failure = cell_status(finished), None
-    if output is None:
-        status = CellStatus.FAILED
-        message = "" if error is None else message_of(error, finished.index, cell)
-        failure = {"type": type(error).__name__, "message": message}
+    failure, usage = None, usage_in(outcome.facts or {})
+    if error is not None:
+        failed, message = outcome.failure, message_of(error, finished.index, cell)
+        failure = {"class": failed.kind, "type": failed.type} if failed else {}
+        failure |= {"message": message, "traceback": failed.traceback if failed else ""}
+    elif output is not None:
+        output = Output(output.value, usage, output.trace or (), output.metadata)
     return ItemResult(
         own.id,
         work_item.trial,
@@ -283,10 +288,11 @@ def item_result(finished: Finished[AnswerTask, Output]) -> ItemResult:
         own.expected,
         own.row,
         own_copy(output),
-        status=status,
+        status=outcome.status,
         error=failure,
-        attempts=len(finished.details.exceptions) + (output is not None),
-        seconds=finished.details.execution_seconds,
+        attempts=outcome.attempts,
+        seconds=outcome.seconds,
+        usage=usage,
     )
 
 

@@ -34,11 +34,27 @@ def groups_by(
         known[1].add(item)
     ordered = sorted(numbers.items(), key=lambda pair: _order(pair[1][0], pair[0]))
     slices = [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]
+    _name_all(slices)
     if len(slices) > 1 and any(scores.parts for scores in _all_scores(numbers)):
         from limpet.run.results.slices import add_differences  # noqa: PLC0415 - slow: NumPy
 
         add_differences([of_value for _, (_, of_value) in ordered], slices, evaluators)
     return slices
+
+
+def _name_all(slices: Sequence[Mapping[str, Any]]) -> None:
+    """Give a group without any score of an evaluator the names that other groups know."""
+    known: dict[str, dict[str, None]] = {}
+    for group in slices:
+        for name, score in group["scores"].items():
+            if score["completed"]:
+                known.setdefault(score["evaluator"], {})[name] = None
+    for group in slices:
+        for evaluator, names in known.items():
+            empty = group["scores"].get(evaluator)
+            if empty is not None and not empty["completed"] and evaluator not in names:
+                del group["scores"][evaluator]
+                group["scores"].update({name: dict(empty) for name in names})
 
 
 def _all_scores(numbers: Mapping[str, tuple[Any, Numbers]]) -> Iterator[ScoreNumbers]:

@@ -52,18 +52,21 @@ class ItemResult:
 
     def __repr__(self) -> str:
         trial = f" trial {self.trial}" if self.trial else ""
-        scores = [f"{name} {values_words(vars_of(score))}" for name, score in self.scores.items()]
+        scores = [
+            f"{name} {values_words(_record_of(score))}" for name, score in self.scores.items()
+        ]
         failed = [f"{name} failed" for name in self.score_errors]
         words = ", ".join([self.status.words, *scores, *failed])
         return f"<ItemResult {one_line(self.id)}{trial}: {one_line(words)}>"
 
 
-def vars_of(score: Score) -> dict[str, Any]:
+def _record_of(score: Score) -> dict[str, Any]:
     """Return a score as its record has it."""
     return {"value": score.value, "label": score.label, "metadata": score.metadata}
 
 
-def _usage(facts: Mapping[str, Any]) -> Usage | None:
+def usage_in(facts: Mapping[str, Any]) -> Usage | None:
+    """Return what a cell used, given the facts about it; None: that is not known."""
     if not (counts := facts.get("usage")):
         return None
     known: dict[str, Any] = {name: counts.get(name) for name in (*USAGE_COUNTS, "cost")}
@@ -73,7 +76,7 @@ def _usage(facts: Mapping[str, Any]) -> Usage | None:
 
 def result_of(item: ItemRecord) -> ItemResult:
     """Return what users get of an item."""
-    usage = _usage(item.failed if item.entry is None else item.entry.facts)
+    usage = usage_in(item.failed if item.entry is None else item.entry.facts)
     output = None
     if item.is_completed:
         output = Output(item.output, usage, item.trace, item.metadata)

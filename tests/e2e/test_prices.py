@@ -63,7 +63,7 @@ def test_a_price_that_matched_nothing_and_a_model_without_one_are_said(tmp_path)
     for each in (result, again):
         assert each.summary["prices"] == {"unused": ["gpt-5"], "missing": ["o9-2025-04-14"]}
         lines = remarks(each.summary, 1.0)
-        assert "no model that was asked is called gpt-5: the price is not used" in lines
+        assert "no model that was called is named gpt-5: the price is not used" in lines
         assert "o9-2025-04-14: no price, so the cost is unknown" in lines
 
 
@@ -75,7 +75,7 @@ def test_the_plan_says_it_before_anything_is_spent(tmp_path):
         workflow = openai(server.url, model="gpt-4.1", key=None, prompt="{{question}}")
         plan = limpet.plan(ROWS, workflow, [judge], run=tmp_path / "run", prices=prices)
     assert server.asked == []
-    gaps = "by the names that are asked for, no price for o9 and no model for the price of gpt-5"
+    gaps = "by the requested names, no price for o9 and no model for the price of gpt-5"
     assert str(plan).endswith(f"; {gaps}")
 
 

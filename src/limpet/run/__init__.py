@@ -1,1 +1,1 @@
-"""Where executors, pacing and the journal meet: what has to be done, doing it, what came out."""
+"""Where executors, pacing and the journal meet: plan a run, execute it, read its results."""

@@ -1,4 +1,4 @@
-"""Which answers is an output compared with? `limpet.pairwise`, against another run."""
+"""`limpet.pairwise`: is an output better than the answer of another run?"""
 
 import os
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ def pairwise(
 ) -> Evaluator:
     """Score whether an output is better than the answer of another run to the same item.
 
-    The label is "win" (1), "loss" (0) or "tie" (0.5). Both orders are asked, two calls per item. If
-    they disagree, it is a tie, and the metadata says `flipped: True`. With several votes or models,
-    each asks both orders, and the label with the most votes counts; without one, it is a tie. Two
-    answers that are the same are a tie without a call.
+    The label is "win" (1), "loss" (0) or "tie" (0.5). The model sees both orders, in two calls per
+    item. If they disagree, it is a tie, and the metadata has `flipped: True`. With several votes or
+    models, each sees both orders, and the label with the most votes wins; without one, it is a tie.
+    Equal answers are a tie without a call.
 
     Args:
         model: A model, or anything `limpet.models.as_model` takes; a list of them is a jury.
@@ -36,8 +36,8 @@ def pairwise(
             placeholders as for `judge`. It asks for "first", "second" or "tie". None: our own.
         against: The other run: its directory, its name under `./runs`, or its result. Its answers
             are read now, those of its first trial. Or the answers themselves, by the item's id.
-        votes: How often each model is asked about an item, in both orders.
-        reasks: How often a model is asked again after a reply that cannot be used.
+        votes: How often each model votes on an item, in both orders.
+        reasks: How often a model is asked again after an unusable reply.
         name: Its name.
         params: Parameters of each call, for example `{"temperature": 0}`.
 

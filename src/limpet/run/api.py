@@ -91,13 +91,13 @@ _MOST_ANSWERS = 100_000_000  # planning more takes hours and all memory
 
 @dataclass(frozen=True, slots=True)
 class Arguments(Extras):
-    """The arguments of `evaluate`, and what the command line and the integrations add to them.
+    """The arguments of `evaluate`, with additions of the command line and the integrations.
 
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
-        known_secrets: Keys in the configuration: masked like `secrets`, and with `mask=False`
-            still in Limpet's own files and messages.
+        known_secrets: Keys in the configuration: masked like `secrets`, and even with `mask=False`
+            in Limpet's own files and messages.
     """
 
     dataset: Any
@@ -111,7 +111,7 @@ class Arguments(Extras):
     save: bool = True
 
     def with_options(self, options: RunOptions) -> "Arguments":
-        """Return a copy in which these options replace those of the same name."""
+        """Return a copy with these options replaced."""
         return replace(self, options=self.options | options)
 
 
@@ -147,7 +147,7 @@ def evaluate(
 
     Args:
         dataset: A path, rows, a DataFrame, a function that returns one of these, or a `Dataset`,
-            which also says how to read it.
+            which also defines how to read it.
         workflow: A function, plain or async, a class, "module:name", or a Workflow.
         evaluators: Functions or evaluators; a mapping names them.
         run: The run's directory, or a `Run`; None: `runs/` and the workflow's name.
@@ -214,7 +214,7 @@ async def aevaluate(*args: Any, **options: Any) -> EvaluationResult:
                 try:
                     await session.execute()
                 except asyncio.CancelledError:
-                    # What is finished is still written to the output files.
+                    # Finished results are still written to the output files.
                     await uninterrupted(threads.run(lambda _: end(), None))
                     raise
                 result = await uninterrupted(threads.run(lambda _: end(), None))
@@ -250,7 +250,7 @@ def _bound(*args: Any, **options: Any) -> Arguments:
 
 
 def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
-    """Do what `evaluate` does, but return the result of a run that stopped, too."""
+    """Do what `evaluate` does, but also return the result of a stopped run."""
     options = _options(prepared)
     with (
         _view(options) as view,
@@ -270,7 +270,7 @@ def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
 
 
 def _with_late_signal(result: EvaluationResult, session: EvaluationSession) -> EvaluationResult:
-    """Return the result with a signal that came when all cells were done: it was meant, too."""
+    """Return the result with a signal that came after the last cell: it was meant, too."""
     result.stop_reason = result.stop_reason or session.interruption
     return result
 
@@ -282,13 +282,13 @@ def plan_prepared(prepared: Arguments) -> Plan:
 
 def why_prepared(prepared: Arguments, item: str | None = None) -> Why:
     """Explain what each step covers and how it differs from the run, and do nothing."""
-    # It explains the next session, which cancels a redo only if the user says so.
+    # The next session cancels a redo only if the user says so.
     prepared = replace(prepared, resumes_redos=True)
     return Planner(_request(prepared, _options(prepared))).why(item)
 
 
 def _view(options: Options) -> SessionView:
-    """Return what shows the run: nothing if the caller has a watcher, or wants nothing."""
+    """Return the view of the run; it shows nothing if the caller has a watcher or wants none."""
     if options.watcher is not None or not options.show:
         return SessionView()
     return NotebookView() if in_notebook() else view_on_stderr() or SessionView()
@@ -352,7 +352,7 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
 
 
 def _run(prepared: Arguments) -> Run | None:
-    """Return where results are kept; None: nowhere."""
+    """Return the directory for results; None: keep nothing."""
     true_or_false(save=prepared.save)
     run = as_run(prepared.run)
     if not prepared.save and prepared.run is not None:
@@ -367,5 +367,5 @@ def _dataset(given: Any, limit: int | None) -> tuple[LoadedDataset, Selection]:
     selection = dataset.selection
     if limit is not None:
         selection = replace(selection, limit=limit)
-    # A limit and a sample select items of this session; the dataset is still read whole.
+    # A limit and a sample select items of this session; the whole dataset is still read.
     return replace(dataset, limit=None, sample=None).load(), selection

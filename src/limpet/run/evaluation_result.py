@@ -1,6 +1,6 @@
 """The result of an evaluation, read back from its files.
 
-What it can do with its run stands above all that reads runs; only the pages are above it.
+Its methods use everything that reads runs; only the pages are above it.
 """
 
 import functools
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from limpet.run.calibrating.calibration import Calibration
     from limpet.run.calibrating.sampling import DrawnSample
 
-# ---- The file that `EvaluationResult.report` has made. ------------------------------------------
+# ---- The file that `EvaluationResult.report` writes. --------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ReportFile:
     Attributes:
         path: The file.
         bytes: Its size.
-        left_out: What there was no room for, in a sentence; empty: all is in it.
+        left_out: What did not fit, in a sentence; empty: nothing.
     """
 
     path: Path
@@ -70,7 +70,7 @@ class ReportFile:
         return f"<p>{link} ({size(self.bytes)})</p>{more}"
 
 
-# The room of the pages is above this one: it registers what writes a report.
+# The pages are above this room: they register the function that writes a report.
 _writes_reports: list[Callable[..., ReportFile]] = []
 
 
@@ -86,7 +86,7 @@ class EvaluationResult:
     """The result of an evaluation: of `evaluate`, or of a run that `load_run` read.
 
     Attributes:
-        summary: The numbers: how many, how many failed and why, means over what was scored.
+        summary: The numbers: counts, failures by class, means of the scores.
         plan: What the last session kept, and what it had to do.
         run: The run's directory; None if it was not saved.
         stop_reason: Why the last session stopped before all cells were done; None if it did not.
@@ -109,7 +109,7 @@ class EvaluationResult:
 
     @classmethod
     def _of(cls, reader: RunReader) -> "EvaluationResult":
-        """Return the result of a run that is on disk already."""
+        """Return the result of a run on disk."""
         result = cls(list, {}, _plan_of(reader), str(reader.path))
         result._reader = reader
         result._load(reader)
@@ -164,10 +164,10 @@ class EvaluationResult:
         self.stop_reason = None if reason is None else LimpetError(str(reason))
 
     def raise_for_failures(self) -> None:
-        """Raise if cells failed, for a script that must not go on without them.
+        """Raise if cells failed, for a script that must not continue without them.
 
         Raises:
-            LimpetError: Which steps failed, how often and why; its `result` is this one.
+            LimpetError: Some failed: it says which steps, how often and why; its `result` is this.
         """
         steps = {"workflow": self.summary["workflow"], **self.summary["evaluators"]}
         failed = {name: step["failed"] for name, step in steps.items() if step["failed"]}
@@ -200,21 +200,20 @@ class EvaluationResult:
     ) -> list[ItemResult]:
         """Return the items for which all conditions hold, like `limpet show`.
 
-        A score is named by its evaluator, like "judge"; one of several also like "judge.quality".
-        Of several values, the lowest counts.
+        A score has the name of its evaluator, like "judge"; one of several, "judge.quality". Of
+        several values, the lowest counts.
 
         Args:
             failed: Only items with a failure, of `evaluator` if it is given.
-            evaluator: The score that the other conditions are about; None: any.
-            below: A number that the score must be below, or one for each of several scores.
+            evaluator: The score that the other conditions apply to; None: any.
+            below: An upper limit of the score, or a limit for each of several scores.
             label: A label that the score must have.
-            disagree: Only items on whose score the votes of a judge disagree, or the two orders of
-                a pair.
-            where: The value of each of these dataset fields; a list: one of these values.
+            disagree: Only items on which the votes of a judge, or both orders of a pair, disagree.
+            where: The values of dataset fields; a list means one of these values.
             grep: A text that must occur in the row, the answer, an error, a label or a reason, in
                 upper or lower case.
             sort: The score to sort by, lowest first; with "-" before it, highest first.
-            worst: Only so many, the lowest by `sort`, `evaluator` or the only evaluator.
+            worst: At most so many: the lowest by `sort`, `evaluator` or the only evaluator.
 
         Raises:
             LimpetError: A name is unknown, or a score must be named.
@@ -231,11 +230,11 @@ class EvaluationResult:
         return list(chosen.ordered(chosen.matching(self._records)))
 
     def by(self, field: str, **conditions: Any) -> list[dict[str, Any]]:
-        """Return the numbers for each value of a dataset field, like `limpet show --by`.
+        """Return the numbers by the values of a dataset field, like `limpet show --by`.
 
         Args:
             field: The field, like "lang", or "meta.lang" for nested ones.
-            conditions: Which items count: the arguments of `filter`.
+            conditions: Which items to include: the arguments of `filter`.
 
         Returns:
             A dict for each value, sorted by it: `field`, `value`, and the numbers of `summary`.
@@ -295,7 +294,7 @@ class EvaluationResult:
         """Compare the scores of a judge with people's labels, like `limpet calibrate`.
 
         Args:
-            evaluator: Its name; of several scores one, like "judge.quality".
+            evaluator: The judge's name; for one of several scores, like "judge.quality".
             labels: A file of `sample` that was filled in, any table with the columns `id` and
                 `label`, a list of files, rows, or a DataFrame. None: the run's `labels.jsonl`.
             label_column: The column of the labels; None: "label".
@@ -321,7 +320,7 @@ class EvaluationResult:
             path: The `.html` file; one that exists is replaced.
             against: A run to compare it with: its directory, its name under `./runs`, or its
                 result.
-            max_mb: How large the file may become, in megabytes; it says what is left out.
+            max_mb: The largest size of the file in megabytes; it says what is left out.
 
         Raises:
             LimpetError: The run was not saved, cannot be read or compared, or the file cannot be
@@ -346,7 +345,7 @@ class EvaluationResult:
 
     @property
     def _why(self) -> str:
-        """The reason without secrets: a notebook is kept."""
+        """The reason without secrets: notebooks are saved."""
         reason = "" if self.stop_reason is None else text_of(self.stop_reason)
         return by_environment().certain.text(reason)
 
@@ -365,14 +364,14 @@ class EvaluationResult:
         return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
-# ---- A run that is on disk already. --------------------------------------------------------------
+# ---- A run on disk. ------------------------------------------------------------------------------
 
 
 def load_run(path: str | os.PathLike[str]) -> EvaluationResult:
     """Return the result of a run that is finished, stopped or still running.
 
-    Nothing runs, and nothing is changed or locked. Items are in the order of the dataset, those
-    of a map in the order in which they finished.
+    Nothing runs, and nothing is changed or locked. Items are in the order of the dataset; those of
+    a map, in the order in which they finished.
 
     Args:
         path: The run's directory, its name under `./runs`, or the `.jsonl` file of a map.

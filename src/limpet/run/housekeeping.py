@@ -1,4 +1,4 @@
-"""How is a run tagged, and how is it removed, and nothing else?"""
+"""How is a run tagged, and how is it removed without touching anything else?"""
 
 import re
 import shutil
@@ -16,8 +16,8 @@ from limpet.text import one_line
 
 # ---- Which tags does a run have? ----------------------------------------------------------------
 #
-# Each is an empty file in the run's `tags/`: a session that writes `run.json` cannot lose one, and
-# two commands at once cannot either. No lock is needed.
+# Each is an empty file in the run's `tags/`: neither a session that writes `run.json` nor two
+# commands at once can lose one. No lock is needed.
 
 TAGS = "tags"
 _LONGEST = 100
@@ -59,7 +59,7 @@ def add_tag(layout: Layout, name: str) -> None:
 
 
 def remove_tag(layout: Layout, name: str) -> None:
-    """Take a tag away from a run.
+    """Remove a tag from a run.
 
     Raises:
         LimpetError: The run does not have it.
@@ -79,11 +79,11 @@ def _path(layout: Layout, name: str) -> Path:
     return layout.home / TAGS / checked_tag(name)
 
 
-# ---- How is a run removed, and nothing else? ----------------------------------------------------
+# ---- How is a run removed without touching anything else? ---------------------------------------
 #
-# Only files that Limpet makes are removed, by their names. Links are removed, never followed. What
-# is not ours stays, and so does the directory around it. The lock is held meanwhile, and its file
-# goes last: an interrupted removal leaves something that is still known as a run.
+# Only files that Limpet makes are removed, by their names. Links are removed, never followed. Other
+# files stay, and so does the directory around them. The lock is held meanwhile, and its file goes
+# last: after an interruption, the rest is still recognised as a run.
 
 _DIRECTORIES = ("index", "torn", TAGS)
 _FILES = (
@@ -103,11 +103,11 @@ _FILES = (
 
 
 class RunContents(NamedTuple):
-    """What is in a run's directory.
+    """The contents of a run's directory.
 
     Attributes:
-        ours: What Limpet made, the lock last.
-        others: What it did not make.
+        ours: The files that Limpet made, the lock last.
+        others: All other files.
     """
 
     ours: list[Path]
@@ -115,13 +115,13 @@ class RunContents(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The size of what Limpet made."""
+        """The size of Limpet's files."""
         files = (file for path in self.ours for file in _files_of(path))
         return sum(file.lstat().st_size for file in files)
 
 
 def contents_of(layout: Layout) -> RunContents:
-    """Return what is in a run.
+    """Return the contents of a run's directory.
 
     Raises:
         LimpetError: Limpet did not make this directory.
@@ -147,7 +147,7 @@ def contents_of(layout: Layout) -> RunContents:
 
 
 def remove_run(layout: Layout) -> RunContents:
-    """Remove a run; return what there was.
+    """Remove a run; return its contents.
 
     Raises:
         RunLockedError: A process is working on it.

@@ -40,7 +40,7 @@ from limpet.secrets.masking import Masking
 from limpet.shapes import Cell, CellStatus
 from limpet.text import one_line
 
-# ---- How are the inputs of a map recognised in the next run? ------------------------------------
+# ---- How does the next run recognise the inputs of a map? ---------------------------------------
 
 _LONGEST_NAME = 80
 
@@ -60,7 +60,7 @@ class InputIdentity(NamedTuple):
 
 
 def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[InputIdentity]:
-    """Return the identity of each input, by content and occurrence or by `key`.
+    """Return the identity of each input: by content and occurrence, or by `key`.
 
     Raises:
         TypeError: An input, or its key, has no JSON form.
@@ -86,7 +86,7 @@ def _by_content(inputs: Sequence[Any]) -> list[InputIdentity]:
 
 
 def _name_of(value: Any, content: str) -> str:
-    """Return a readable name: the input itself if it is short, else part of its hash."""
+    """Return a readable name: the input itself if short, else part of its hash."""
     if isinstance(value, (str, int, float)):
         name = one_line(value)
         if len(name) <= _LONGEST_NAME:
@@ -117,9 +117,10 @@ def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[InputIdent
 
 
 def with_own_input(function: Any) -> Any:
-    """Return a function that gets a copy of its input at every call, so that a retry sees no edits.
+    """Return a function that gets a copy of its input at each call: a retry sees no edits.
 
-    Only containers are copied: other objects, for example a client or an array, are passed on.
+    Only containers are copied: other objects, for example a client or an array, are passed as they
+    are.
     """
     if is_async(function):
 
@@ -168,7 +169,7 @@ class MapRun:
         self.executor.mask = self._masking.ours
 
     def _as_cell(self) -> Callable[[Any], Awaitable[Any]]:
-        """Return the function as an executor calls it: an exception that it returns is raised."""
+        """Return the function for an executor: an exception that it returns is raised."""
         run = self._threads.as_async(with_own_input(self._fn))
 
         async def call(value: Any) -> Any:
@@ -180,7 +181,7 @@ class MapRun:
         return call
 
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
-        """Return the result, from what the executor returned."""
+        """Return the result, from the executor's outputs and details."""
         failures = [self._failures[index] for index in sorted(self._failures)]
         return MapResult(outputs, details, failures, stop_reason=self._stop_reason)
 
@@ -252,12 +253,12 @@ class MapStep(Step):
         return record
 
     def _is_recordable(self, index: int, value: Any) -> bool:
-        """Return whether an input can be recorded: the function may have changed it."""
+        """Return whether an input can still be recorded: the function may have changed it."""
         try:
             if not self._by_key:
                 return bool(digest(with_types(value)) == self._inputs[index].content)
             encode(value)
-        except Exception:  # noqa: BLE001 - the record lacks the input, and never the output
+        except Exception:  # noqa: BLE001 - then the record lacks the input, but not the output
             return False
         return True
 
@@ -366,12 +367,12 @@ class JournaledMap(MapRun):
         return output_key(identity.content, fingerprint, 0, identity.occurrence)
 
     def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
-        # The outputs are read back, so that a finished run and a resumed one return the same.
+        # Outputs are read back, so that a finished run and a resumed one return the same.
         assert self._journal is not None
         self._end_watch()
         if self._run_file is not None:
             self._run_file.change_session(given_up=self._recorder.given_up)
-        self._journal.drain()  # records that wait for the disk count too
+        self._journal.drain()  # write the records that still wait
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()
         self._close_journal()
@@ -403,7 +404,7 @@ class JournaledMap(MapRun):
             output, error = result.outputs[index], details.exceptions[-1]
             result.failures.append(Finished(index, self._all[index], output, error, details))
         else:
-            # It may have run, but its result is not on disk: it will run again.
+            # It may have run, but without a result on disk it runs again.
             details.status = ExecutionStatus.DID_NOT_RUN
 
     def _end_watch(self) -> None:

@@ -77,15 +77,15 @@ def map(  # noqa: A001 - like the builtin
     """Call a function on every input; with a journal, never twice for the same result.
 
     Each result is on disk before it counts. Run it again after a crash, a kill or a stop: it keeps
-    what is there and runs what is missing. Works in a notebook, too.
+    finished results and runs what is missing. Works in a notebook, too.
 
     Args:
         fn: The function: async, or plain (then it runs in threads).
         inputs: The inputs; of a DataFrame, its rows as dicts.
         journal: A `.jsonl` file for the results, with further files beside it in `<name>.d/`; or a
             directory for all of them; or a `Run`; None: nothing is kept.
-        key: Returns an input's name, which alone identifies the input. None: inputs are identified
-            by their content, equal ones by their order.
+        key: Returns a name that identifies the input. None: inputs are identified by their
+            content, equal ones by their order.
         watcher: A function that is called with a `Finished` when an input is done.
         pace: How many calls are in flight: a number, "auto", or a `Pace`.
         retry: How often a failed call is tried again, or a `Retry`.
@@ -103,12 +103,12 @@ def map(  # noqa: A001 - like the builtin
 
     Raises:
         LimpetError: It stopped before all inputs were done, for this reason: a quota, an outage, a
-            full disk. What is finished is in the error's `result`, and in the journal.
+            full disk. Finished results are in the error's `result`, and in the journal.
         KeyboardInterrupt: SIGINT stopped it; with the same `result`.
         SystemExit: SIGTERM or SIGHUP stopped it; with the same `result`.
         FunctionChangedError: `fn` changed, and `on_change` does not say what to do.
         RunLockedError: Another process writes to this journal.
-        JournalError: The journal could not be read or written; what was finished is in it.
+        JournalError: The journal could not be read or written; it has the finished results.
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
@@ -169,7 +169,7 @@ async def amap(
     if isinstance(inputs, AsyncIterable) and journal is not None:
         inputs = [value async for value in inputs]
     mapping = _mapping(**locals())
-    threads = Threads()  # not asyncio's: calls that hang may hold all of those
+    threads = Threads()  # not asyncio's threads: calls that hang may hold all of them
     try:
         await uninterrupted(threads.run(lambda _: mapping.open(), None))
         with mapping.handling_signals():
@@ -190,7 +190,7 @@ def _mapping(
     **options: Any,
 ) -> MapRun:
     checked_function(fn=fn)
-    if is_frame(inputs):  # iterating over one gives the names of its columns
+    if is_frame(inputs):  # iterating over it gives column names
         inputs = rows_of_frame(inputs)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"fn={fn!r}: must return its result, not yield it")
@@ -210,5 +210,5 @@ def _mapping(
 
 
 def _shows_bar() -> bool:
-    """Return whether a progress bar is shown: a person reads stderr."""
+    """Return whether to show a progress bar: a person reads stderr."""
     return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)

@@ -31,7 +31,7 @@ OTHER_NAMES = {
     "retries": "retry",
     "early_stop": "fail_fast",
 }
-"""What options are called elsewhere, were called before, or are called inside one of ours."""
+"""Names of options elsewhere, earlier, or inside one of our option groups."""
 _STEPS = 'must be a list of steps, for example ["workflow"]'
 
 
@@ -42,8 +42,8 @@ class Pace:
     Attributes:
         concurrency: A fixed number; "auto": a pacer finds how many the endpoint can take.
         max_concurrency: With "auto", the maximum number of calls in flight.
-        pacer: The pacer to use: share it between all callers of one endpoint. With a number for
-            `concurrency`, that is the maximum in flight.
+        pacer: The pacer to use: share it between all callers of one endpoint. With it, a number for
+            `concurrency` is the maximum in flight.
         cost: With a pacer, the estimated cost of a call: a number of tokens, or a mapping by
             dimension.
     """
@@ -70,9 +70,9 @@ class Retry:
     Attributes:
         max_retries: How often a call is tried again: N retries are N + 1 attempts.
         backoff: The waits between attempts, unless the server names one.
-        max_timeouts: How often a call is tried again after a timeout, beside the retries; None: 2
-            times, or `max_retries` if that is less.
-        classify: Returns what an error means: a `FailureKind` (or its name), a `Signal`, or None to
+        max_timeouts: How often a call is tried again after a timeout, besides the retries; None: 2
+            times, or `max_retries` if less.
+        classify: Classifies an error: returns a `FailureKind` (or its name), a `Signal`, or None to
             leave it to Limpet.
     """
 
@@ -160,7 +160,7 @@ class Options:
     """The options of `evaluate` or `map`, checked and converted: see `RunOptions`.
 
     Attributes:
-        executors: `pace`, `retry` and `timeout`, as the executors have them.
+        executors: `pace`, `retry` and `timeout`, as options of the executors.
         on_item: `watcher`, if it is a function of an `ItemResult`.
     """
 
@@ -186,7 +186,7 @@ T = TypeVar("T")
 
 
 def with_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that says which option is meant by an unknown one."""
+    """Return a function that suggests the option meant by an unknown one."""
     known = inspect.signature(function).parameters
 
     def check(given: Iterable[str]) -> None:
@@ -222,7 +222,7 @@ def like(model: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]
 
 
 def as_options(given: Mapping[str, Any]) -> Options:
-    """Return the options of `evaluate` or `map`, checked. What is not given has its default.
+    """Return the options of `evaluate` or `map`, checked and with their defaults.
 
     Raises:
         TypeError: An option has the wrong type.
@@ -285,7 +285,7 @@ def _executor_options(pace: Pace, retry: Retry, timeout: float) -> ExecutorOptio
 def _max_timeouts(retry: Retry) -> int:
     if retry.max_timeouts is not None:
         return retry.max_timeouts
-    # What hung three times for ten minutes will hang again: eleven times would take two hours.
+    # A call that hung three times for ten minutes will hang again: eleven times take two hours.
     return min(_TIMEOUTS, retry.max_retries)
 
 

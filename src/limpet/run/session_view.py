@@ -1,4 +1,4 @@
-"""Who shows a run that a script starts, and what does a notebook show of it?"""
+"""How is a run shown that a script starts, and what does a notebook show?"""
 
 import sys
 import threading
@@ -12,14 +12,14 @@ from limpet.run.results.score_words import people_notes, score_words, scores_of,
 from limpet.run.watcher import ScoreSoFar, Snapshot, StepSnapshot, Tally
 from limpet.text import one_line, table_html
 
-# ---- Who shows a run that a script starts? ------------------------------------------------------
+# ---- How is a run shown that a script starts? ---------------------------------------------------
 #
-# `limpet.report` draws on terminals, and this room cannot import it: it registers a function here
+# `limpet.report` draws on terminals. This room cannot import it, so it registers a function here
 # that returns a view. Without one, a script shows nothing.
 
 
 class SessionView(Tally):
-    """A tally that shows what it counts while a session lasts; this one shows nothing."""
+    """A tally that shows its counts during a session; this one shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -28,7 +28,7 @@ class SessionView(Tally):
         """Stop showing it."""
 
     def ended(self, result: Any) -> None:
-        """Show what came out: an `EvaluationResult`."""
+        """Show the result: an `EvaluationResult`."""
 
 
 _on_stderr: list[Callable[[], SessionView]] = []
@@ -46,12 +46,12 @@ def view_on_stderr() -> SessionView | None:
 
 # ---- What are the means while a run is running? -------------------------------------------------
 #
-# They are marked as such, for slow items come last and are often wrong. What is in flight and what
-# failed counts as the lowest and as the highest score possible.
+# They are marked as interim, because slow items come last and are often wrong. Cells that are in
+# flight or failed count as the lowest, and as the highest, possible score.
 
 
 def so_far_words(snapshot: Snapshot) -> list[str]:
-    """Return the means so far, a line each: `correct 0.8 of 15 so far (0.52–0.87 with …)`."""
+    """Return the means so far, one line each: `correct 0.8 of 15 so far (0.52–0.87 with …)`."""
     lines = []
     for _, name, score, flying, failed in _scores(snapshot):
         words = f"{one_line(name)} {score.mean:.3f} of {score.n:,} so far"
@@ -85,7 +85,7 @@ def _scores(snapshot: Snapshot) -> Iterator[tuple[str, str, ScoreSoFar, int, int
 
 
 def _ends(score: ScoreSoFar, missing: int) -> tuple[float, float] | None:
-    """Return the mean if all that is missing were the lowest, and the highest; None: unknown."""
+    """Return the mean if all missing scores were lowest, and highest; None: unknown."""
     if score.range is None:
         return None
     n = score.n + missing
@@ -93,7 +93,7 @@ def _ends(score: ScoreSoFar, missing: int) -> tuple[float, float] | None:
     return low, high
 
 
-# ---- What a notebook shows of a run: its progress, and its results. -----------------------------
+# ---- What does a notebook show of a run? --------------------------------------------------------
 #
 # Plain HTML without widgets, scripts or style sheets: it looks right in every front end, and is
 # saved with the notebook. Everything in it is escaped.
@@ -102,7 +102,7 @@ _EVERY_S = 0.5
 
 
 def in_notebook() -> bool:
-    """Return whether a notebook's kernel runs this process, which can show HTML."""
+    """Return whether this process is a notebook's kernel, which can show HTML."""
     ipython = sys.modules.get("IPython")  # a kernel has imported it
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
@@ -137,7 +137,7 @@ class NotebookView(SessionView):
         self._update(progress_html(self.snapshot()))
 
     def ended(self, result: Any) -> None:
-        """Show the result of a run that stopped: the cell ends with an error, and shows nothing."""
+        """Show the result of a stopped run: its cell ends with an error and shows nothing."""
         if result.stop_reason is not None:
             import_module("IPython.display").display(result)
 

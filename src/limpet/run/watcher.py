@@ -2,7 +2,7 @@
 
 The event loop of the run notifies a `Watcher`. A `Tally` is a watcher that counts: other threads,
 for example the one that draws the screen, take a `Snapshot` when they need one. A thousand cells a
-second cost a thousand additions, and no drawing. A run that is read from its files gives the same
+second cost a thousand additions, and no drawing. Reading a run from its files gives the same
 `Snapshot`.
 """
 
@@ -37,7 +37,7 @@ class FixedPace(NamedTuple):
 
 
 class Watcher:
-    """Notified of a run's progress, on the event loop of the run. It must be quick, and not raise.
+    """Notified of a run's progress on its event loop. It must be quick and must not raise.
 
     Override the methods you need; those here do nothing.
     """
@@ -46,7 +46,7 @@ class Watcher:
         """The plan is made. Nothing has been spent yet."""
 
     def kept(self, step: str, record: Mapping[str, Any]) -> None:
-        """A score of an earlier session is kept. All are, before the first attempt starts."""
+        """A score of an earlier session is kept. Called before the first attempt starts."""
 
     def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
         """What limits a step's pace. Its `words` can be read at any time."""
@@ -55,7 +55,7 @@ class Watcher:
         """An attempt started."""
 
     def taken(self, cell: Cell, worker: str) -> None:
-        """A worker of an engine took an attempt; another one does if it dies."""
+        """A worker of an engine took an attempt; another takes it if that one dies."""
 
     def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         """An attempt failed: the details as in `failures.jsonl`, with `retry_in` on a retry."""
@@ -88,8 +88,8 @@ class ScoreSoFar(NamedTuple):
 
     Attributes:
         mean: The mean of the scores so far.
-        n: How many they are.
-        range: The lowest and the highest score possible; None: any number is.
+        n: The number of scores so far.
+        range: The lowest and the highest possible score; None: any number.
     """
 
     mean: float
@@ -106,14 +106,14 @@ class StepSnapshot:
         total: The number of cells.
         kept: The number of cells that were on disk before this session.
         done: The number of cells that this session completed.
-        failed: The number of cells that failed, by class: in this session, or after it in the run.
+        failed: The number of failed cells, by class: of this session, or once it ended of the run.
         retries: The number of failed attempts that were tried again.
         in_flight: The calls in flight, oldest first.
         rate: Cells that ended per second, recently.
         pace: What limits the pace; empty where no calls are made.
         tokens: The usage that the calls reported.
-        errors: The same, by exception.
-        scores: Its scores so far, by name, with those that were on disk before.
+        errors: The failed cells by exception.
+        scores: Its scores so far, by name, including those that were on disk before.
     """
 
     name: str
@@ -131,7 +131,7 @@ class StepSnapshot:
 
     @property
     def ended(self) -> int:
-        """The number of cells that need nothing more in this session: kept, done or failed."""
+        """The number of cells that are over in this session: kept, done or failed."""
         return min(self.total, self.kept + self.done + sum(self.failed.values()))
 
     @property
@@ -141,7 +141,7 @@ class StepSnapshot:
 
     @property
     def left_s(self) -> float | None:
-        """How long they will take at the present rate; None if unknown."""
+        """How long they will take at the current rate; None if unknown."""
         if not self.left:
             return 0.0
         return self.left / self.rate if self.rate > 0 else None
@@ -154,7 +154,7 @@ class Snapshot:
     Attributes:
         steps: The workflow first, then the evaluators.
         seconds: How long this session has been running.
-        stopping: Whether it starts no more calls and only waits for those in flight.
+        stopping: Whether it only waits for calls in flight.
     """
 
     steps: tuple[StepSnapshot, ...]
@@ -235,7 +235,7 @@ class Tally(Watcher):
         self.stop_reason = self.stop_reason or reason
 
     def snapshot(self) -> Snapshot:
-        """Return the present state. Can be called from any thread."""
+        """Return the current state. Can be called from any thread."""
         now = self._clock()
         unanswered = 0  # an item without an answer gets no score
         snapshots: list[StepSnapshot] = []
@@ -295,7 +295,7 @@ class _StepTally:
                 )
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
-        # Each is copied at once: the event loop goes on meanwhile.
+        # Each is copied at once: the event loop keeps running.
         in_flight = list(self.in_flight.values())
         failed = dict(self.failed)
         return StepSnapshot(

@@ -131,7 +131,7 @@ def test_labels_that_were_not_drawn_give_agreement_alone(tmp_path, result):
     found = result.calibrate("right", file)
     assert (found.labelled, found.drawn, found.agreement.same) == (8, 0, 6)
     assert found.corrected is None
-    assert found.remarks == ["no label is of a recorded draw, so that the mean is not corrected"]
+    assert found.remarks == ["no label comes from a recorded draw, so the mean is not corrected"]
     assert "calibrated" not in limpet.load_run(tmp_path / "run").summary["scores"]["right"]
 
 
@@ -391,7 +391,7 @@ def test_labels_without_values_give_agreement_and_no_mean(tmp_path):
     assert found.agreement.n == 20
     assert found.corrected is None
     assert found.difference is None
-    assert found.remarks == ["the judge gives labels without values, so that there is no mean"]
+    assert found.remarks == ["the judge gives labels without values, so there is no mean"]
     with pytest.raises(limpet.LimpetError, match="'1' is not a label of the judge"):
         result.calibrate("right", own(tmp_path, ("q1", "1")))
 

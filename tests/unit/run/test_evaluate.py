@@ -356,7 +356,7 @@ def test_copies_that_are_no_longer_asked_for_are_said_to_be_old(tmp_path, caplog
     assert not caplog.messages
     answering.evaluate(ROWS, tmp_path / "run")
     assert copies.read_bytes() == before
-    assert "workflow_output.json is of an earlier session" in caplog.text
+    assert "workflow_output.json is from an earlier session" in caplog.text
 
 
 def test_save_false_leaves_nothing(tmp_path, monkeypatch):

@@ -1,1 +1,1 @@
-"""How does a judge compare with people: a sample to label, and what the labels say of it."""
+"""How does a judge compare with people? A sample to label, and what the labels show."""

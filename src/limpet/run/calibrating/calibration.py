@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from limpet.stats import Kappa
 
 
-# ---- How often do a judge and people say the same, and where not? -------------------------------
+# ---- How often do a judge and people agree, and where not? --------------------------------------
 
 _MOST_KINDS = 10
-"""With more different values than this, scores are measurements, and equal ones mean little."""
+"""With more distinct values, scores are measurements, and equality means little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often a judge and people say the same.
+    """How often a judge and people agree.
 
     Attributes:
-        mean: The share of the answers of which they say the same.
+        mean: The share of the answers on which they agree.
         low: The lower end of its 95% interval.
         high: The upper end.
         n: How many answers both judged.
-        same: Of how many they say the same.
+        same: On how many they agree.
         kappa: Cohen's kappa, the agreement beyond chance; None: it is not defined.
-        confusion: By what the judge says, how often people say what.
+        confusion: By the judge's verdict, how often people give each verdict.
     """
 
     mean: float
@@ -53,7 +53,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """An answer of which a judge and people say different things.
+    """An answer on which a judge and people disagree.
 
     Attributes:
         id: The item's id.
@@ -61,7 +61,7 @@ class Disagreement:
         input: The input.
         output: The answer.
         judge: What the judge says.
-        reason: Why, by the judge; empty: it gives none.
+        reason: The judge's reason; empty: it gives none.
         people: What people say.
     """
 
@@ -76,7 +76,7 @@ class Disagreement:
 
 @dataclass
 class JudgeComparison:
-    """Compares what a judge and people say.
+    """Compares the verdicts of a judge and people.
 
     Attributes:
         judged: What the judge said.
@@ -87,7 +87,7 @@ class JudgeComparison:
     values: LabelValues
 
     def _words(self, labels: Sequence[Labelled]) -> Callable[[float | None, str], str]:
-        """Return how what somebody says is written, so that the same is written the same."""
+        """Return a function that writes verdicts, so that equal ones look equal."""
         cells = [self.judged.cells[one.id, one.trial] for one in labels]
         by_label = all(one.label for one in labels) and all(cell.label for cell in cells)
         if by_label:
@@ -104,7 +104,7 @@ class JudgeComparison:
         return pairs
 
     def agreement(self, labels: Sequence[Labelled]) -> Agreement | None:
-        """Return how often both say the same; None: there are too many different values."""
+        """Return how often both agree; None: there are too many distinct values."""
         pairs = self._pairs(labels)
         if len({word for pair in pairs for word in pair}) > _MOST_KINDS:
             return None
@@ -113,7 +113,7 @@ class JudgeComparison:
         share = stats.proportion(same, len(pairs))
         try:
             kappa: Kappa | None = stats.kappa(judge, people)
-        except LimpetError:  # all say the same: agreement by chance is certain
+        except LimpetError:  # all verdicts are equal: agreement by chance is certain
             kappa = None
         confusion = {
             one: dict(Counter(other for first, other in pairs if first == one))
@@ -122,7 +122,7 @@ class JudgeComparison:
         return Agreement(share.mean, share.low, share.high, len(pairs), same, kappa, confusion)
 
     def difference(self, labels: Sequence[Labelled]) -> float | None:
-        """Return how far both are apart in the mean; None: labels have no values."""
+        """Return how far their means are apart; None: labels have no values."""
         gaps = [gap for one in labels if (gap := self._gap(one)) is not None]
         return sum(gaps) / len(gaps) if gaps else None
 
@@ -158,11 +158,11 @@ class Calibration:
     Attributes:
         score: The name of the score.
         labelled: How many answers have a label that could be compared.
-        drawn: How many of these are of a recorded draw.
-        agreement: How often both say the same, of drawn answers if there are any; None: there are
-            too many different values.
-        others: The same for labelled answers that were not drawn, if there are drawn ones.
-        difference: How far they are apart in the mean; None: labels have no values.
+        drawn: How many of these come from a recorded draw.
+        agreement: How often both agree, on drawn answers if there are any; None: there are too
+            many distinct values.
+        others: The agreement on labelled answers that were not drawn, if there are drawn ones.
+        difference: How far their means are apart; None: labels have no values.
         corrected: The judge's mean, corrected by the labels; None: see the remarks.
         disagreements: Where they disagree, the largest differences first.
         remarks: What was left out and why, a sentence each.
@@ -190,7 +190,7 @@ def calibrate(
 
     Args:
         reader: Reads the run, which may be running.
-        name: The evaluator; of several scores one, like `judge.quality`.
+        name: The evaluator; for one of several scores, like `judge.quality`.
         labels: The labels: a file of `limpet sample` that was filled in, any other table with the
             columns `id` and `label`, a list of these, rows, or a DataFrame. None: the run's
             `labels.jsonl`.
@@ -267,15 +267,15 @@ def _labels_of_page(reader: "RunResults", names: Sequence[str], remarks: list[st
 
 
 def _corrected(of_draw: OfDraw, remarks: list[str]) -> Corrected | None:
-    """Return the corrected mean; else say why there is none."""
+    """Return the corrected mean, or add a remark why there is none."""
     if of_draw.late:
         labels = count(of_draw.late, "drawn answer was", "drawn answers were")
         remarks.append(f"{labels} labelled with the scores in view: not in the corrected mean")
     if of_draw.skipped:
         rows = count(of_draw.skipped, "drawn answer has", "drawn answers have")
         remarks.append(
-            f"{rows} no usable label, though later ones have: the corrected mean takes them to be "
-            "like the others"
+            f"{rows} no usable label, though later ones have: the corrected mean assumes that "
+            "they are like the others"
         )
     try:
         corrected = of_draw.corrected()

@@ -1,10 +1,9 @@
 """What would the mean of a judge be if people had judged?
 
-The labels are kept in the run, and the number is computed from the scores as they are now. Only the
-labels of a draw count, because people label what stands out; and they speak for the answers that
-could be drawn, not for those that came later. An answer that changed since it was labelled is left
-out. If the evaluator changed, nothing is left to correct: it is to be compared with the labels
-again.
+The run keeps the labels, and the number is computed from the current scores. Only the labels of a
+draw are used, because otherwise people label what stands out; and they represent the answers that
+could be drawn, not later ones. An answer that changed since it was labelled is left out. If the
+evaluator changed, it must be compared with the labels again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +47,7 @@ class Corrected:
         method: How it was computed.
         raw: The judge's own mean of the same items.
         items: How many items these are.
-        newer: How many answers came after the draw, and are not in it.
+        newer: How many answers came after the draw, and are left out.
     """
 
     mean: float
@@ -62,20 +61,20 @@ class Corrected:
 
 
 class OfDraw:
-    """The labels of the draws from the same answers that have the most labels.
+    """The labels of the draws that have the most labels, from the same answers.
 
     Args:
         judged: What the judge said.
-        scale: What its score means.
+        scale: The scale of its score.
         labels: What people said.
         draws: The draws of the run.
 
     Attributes:
-        labels: The labels of drawn answers that have a score and have not changed, and were given
-            before the scores were seen.
-        draw: The latest of the draws; None: no label is of a draw.
-        skipped: How many drawn answers without a label are before the last one with a label: people
-            are to label in the order of the file.
+        labels: The labels of drawn answers that have a score and have not changed, given before the
+            scores were seen.
+        draw: The latest of the draws; None: no label comes from a draw.
+        skipped: How many drawn answers without a label precede the last one with a label: people
+            should label in the order of the file.
         late: How many drawn answers were labelled with the scores in view.
     """
 
@@ -88,7 +87,7 @@ class OfDraw:
     ) -> None:
         known = {Drawn(one.id, one.trial, one.output): one for one in labels}
         drawn = {cell for draw in draws for cell in draw.cells}
-        # A label that was given with the scores in view may repeat what the judge said.
+        # A label given with the scores in view may repeat the judge's verdict.
         late = {cell for cell, one in known.items() if one.seen and cell in drawn}
         self.late = len(late)
         known = {cell: one for cell, one in known.items() if cell not in late}
@@ -112,10 +111,10 @@ class OfDraw:
             LimpetError: It cannot be computed; the message says why.
         """
         if self.draw is None:
-            raise LimpetError("no label is of a recorded draw, so that the mean is not corrected")
+            raise LimpetError("no label comes from a recorded draw, so the mean is not corrected")
         judged = self._judged
         if not judged.values:
-            raise LimpetError("the judge gives labels without values, so that there is no mean")
+            raise LimpetError("the judge gives labels without values, so there is no mean")
         pairs = [
             (value, one.value)
             for one in self.labels
@@ -124,7 +123,7 @@ class OfDraw:
         ]
         answers, means = judged.population(self.draw.answers_at)
         if answers > self.draw.of:
-            raise LimpetError("the run reports on other answers than those that were drawn from")
+            raise LimpetError("the run no longer reports on the answers that were drawn from")
         if self._scale.range is None:
             raise LimpetError(
                 "the mean is not corrected: the range of the score is not known; declare it, "
@@ -150,7 +149,7 @@ def _skipped(draw: Draw, known: Mapping[Drawn, Labelled]) -> int:
 
 
 def digest_of(inputs: str | None, corrected: Mapping[str, Any]) -> str:
-    """Return a digest of a corrected mean and of all that it follows from; empty: not known."""
+    """Return a digest of a corrected mean and all that determines it; empty: not known."""
     return digest(inputs, dumps(corrected)) if inputs and corrected else ""
 
 
@@ -161,17 +160,17 @@ def fingerprint_of(reader: "RunResults", evaluator: str) -> str:
 
 
 def add_calibrations(summary: dict[str, Any], reader: "RunResults", inputs: str | None) -> None:
-    """Add the mean that people's labels give to each score that was calibrated.
+    """Add the corrected mean to each calibrated score.
 
-    `calibrated`, or `not_calibrated`: why there is none.
+    As `calibrated`, or `not_calibrated` with the reason.
 
     Args:
         summary: The numbers, as in `summary.json`.
         reader: Reads the run.
-        inputs: A digest of all that the numbers follow from; None: not known.
+        inputs: A digest of all that determines the numbers; None: not known.
     """
     scores: dict[str, dict[str, Any]] = summary["scores"]
-    for score in scores.values():  # what was written may be old
+    for score in scores.values():  # the written value may be old
         for name in _ADDED:
             score.pop(name, None)
     try:
@@ -197,7 +196,7 @@ def _now(
     draws: Sequence[Draw],
     inputs: str | None,
 ) -> Corrected | str:
-    """Return the corrected mean of now, or why there is none."""
+    """Return the current corrected mean, or why there is none."""
     if kept.fingerprint != fingerprint_of(reader, score.evaluator):
         return _CHANGED
     if kept.of and kept.of == digest_of(inputs, kept.corrected):

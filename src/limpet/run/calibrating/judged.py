@@ -1,4 +1,4 @@
-"""What did a judge say: of every answer in a few numbers, of the labelled ones in full?"""
+"""What did a judge say: about all answers in numbers, about the labelled ones in full?"""
 
 from collections.abc import Collection, Mapping
 from math import fsum
@@ -18,7 +18,7 @@ IdAndTrial = tuple[str, int]
 
 
 class JudgedCell(NamedTuple):
-    """What a judge said of one answer.
+    """What a judge said about one answer.
 
     Attributes:
         number: Its number among the items of the run.
@@ -52,12 +52,12 @@ class Judged:
     Args:
         reader: Reads the run.
         name: Which score.
-        wanted: The answers to know in full.
+        wanted: The answers to read in full.
 
     Attributes:
-        cells: What it said of the wanted answers; one that the run does not have is missing.
+        cells: What it said about the wanted answers that the run has.
         values: The values of all its scores, by the number of the item in the run.
-        by_label: By label, the values that scores with it have.
+        by_label: By label, the values of its scores.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Judged:
         for cell, value in self.values.items():
             if before[cell]:
                 by_item.setdefault(self._item_of[cell], []).append(value)
-        # Sorted: no number depends on the order in which scores came.
+        # Sorted, so that no number depends on the order of the scores.
         return sum(before), sorted(fsum(values) / len(values) for values in by_item.values())
 
     def answers(self) -> int:

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 # ---- What does a person's label mean: which of the judge's labels, and which value? -------------
 #
-# A label of the judge means the value that its scores with this label have. A number means itself,
-# and yes, no, true and false mean 1 and 0, if the score's range has them. Nothing else is a label:
-# a word that is not understood is never turned into a number.
+# A label of the judge means the value of its scores with this label. A number means itself, and
+# yes, no, true and false mean 1 and 0, if the score's range has them. Nothing else is a label: an
+# unknown word is never turned into a number.
 
 UNIT = (0.0, 1.0)
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 class Scores(Protocol):
-    """The scores of a judge, as far as they say what its labels mean."""
+    """The scores of a judge that give its labels their meaning."""
 
     @property
     def has_booleans(self) -> bool:
@@ -43,7 +43,7 @@ class Scores(Protocol):
 
     @property
     def by_label(self) -> Mapping[str, set[float]]:
-        """By label, the values that scores with it have."""
+        """By label, the values of its scores."""
 
 
 class Meaning(NamedTuple):
@@ -64,7 +64,7 @@ class LabelValues:
     Args:
         scores: What the judge said.
         range_: The range of its score; None: any number.
-        choices: The labels that it may give, with their values, as far as known.
+        choices: The labels that it may give, with their values, if known.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ def _number(written: Any) -> float | None:
 def choices_of(layout: Layout, evaluator: str, fingerprint: str) -> dict[str, float | None]:
     """Return the labels of a judge with their values; empty if they are not known.
 
-    A judge may never have given one of them, and a person does.
+    A person may give one that the judge never gave.
     """
     from limpet.run.planning.identity_file import read_identity  # noqa: PLC0415 - slow to import
 
@@ -167,14 +167,14 @@ def choices_of(layout: Layout, evaluator: str, fingerprint: str) -> dict[str, fl
 
 
 def scale_of(reader: "RunResults", evaluator: str, values: Collection[float]) -> Scale:
-    """Return what a score means, as declared. Its range is 0 to 1 if all values are in that."""
+    """Return the declared scale of a score. Its range is 0 to 1 if all values are within."""
     scale = reader.run_file.scales.get(evaluator, Scale())
     if scale.range is None and (not values or (min(values) >= 0 and max(values) <= 1)):
         return replace(scale, range=UNIT)
     return scale
 
 
-# ---- Which of the labels that people wrote can be compared with the judge, and why not the others?
+# ---- Which labels of people can be compared with the judge, and why not the others? -------------
 
 
 @dataclass
@@ -186,7 +186,7 @@ class SortedLabels:
         said: What people wrote.
         draws: The draws of the run.
         remarks: What was left out and why, a sentence each.
-        by_answer: The rows that are labelled, by the answer that they are about.
+        by_answer: The labelled rows, by their answer.
 
     Raises:
         LimpetError: No row is labelled, or it is not known which answer a row is about.
@@ -223,7 +223,7 @@ class SortedLabels:
                 raise LimpetError(
                     f"{one.where}: the row is of {one_line(one.id)!r}, and its column drawn of "
                     f"{one_line(cell.id)!r}",
-                    hint="perhaps only some of the columns were sorted: draw again, or mend it",
+                    hint="perhaps only some of the columns were sorted: draw again, or fix it",
                 )
             return cell.id, cell.trial
         trial = one.trial
@@ -283,14 +283,14 @@ class SortedLabels:
         return kept
 
     def _is_of_another(self, one: Said, answer: IdAndTrial, cell: JudgedCell | None) -> bool:
-        """Return whether a row is about another answer than the one that counts now."""
+        """Return whether a row is about an answer that no longer counts."""
         drawn = self._latest.get(answer)
         seen = one.drawn.partition("-")[2] or ("" if drawn is None else drawn.output)
         return cell is not None and bool(seen) and not cell.output.startswith(seen)
 
 
 def _is_same_id(written: str, id_: str) -> bool:
-    """Return whether an id is the same, but for what a spreadsheet makes of it."""
+    """Return whether ids are equal, apart from a spreadsheet's changes."""
     same = written.strip(" \t'") == id_.strip(" \t'")
     with suppress(ValueError):
         same = same or float(written) == float(id_)
@@ -314,7 +314,7 @@ def _named(answer: IdAndTrial, trials: int) -> str:
 
 
 def _agreed(answer: IdAndTrial, meanings: Sequence[tuple[Said, Meaning]]) -> Meaning | None:
-    """Return what most people say; None: as many say something else.
+    """Return the label of the majority; None: there is no majority.
 
     Raises:
         LimpetError: One person, or nobody by name, says two things.

@@ -1,9 +1,8 @@
-"""Which answers is a person to label, which are labelled, and which scores must not be seen yet?
+"""Which answers should a person label, which are labelled, and which scores stay hidden?
 
-Only labels that were given before the scores were seen correct a judge's mean. So the scores of an
-item stay hidden from the moment that `limpet sample` draws it until it is labelled: those of all
-its trials, because answers to one question are alike, and those of the other evaluators until these
-are labelled, too.
+Only labels given before the scores were seen correct a judge's mean. So the scores of an item stay
+hidden from the time `limpet sample` draws it until it is labelled: those of all its trials, because
+answers to one question are alike, and those of the other evaluators until they are labelled, too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ from limpet.run.results.score_words import ScoreName
 
 @dataclass(slots=True)
 class _Opinion:
-    """What a person said of one answer for one score: the last of it, and whether ever unseen."""
+    """A person's last label of one answer for one score, and whether one was given unseen."""
 
     last: Said
     was_unseen: bool = False
@@ -35,11 +34,10 @@ class Labelling:
 
     Args:
         layout: Where the run's files are.
-        person: Who; empty: nobody by name.
+        person: Who; empty: unnamed.
 
     Attributes:
-        queue: The answers that were drawn, in the random order of the draw: those of the latest
-            draw that is not part of an earlier one first.
+        queue: The drawn answers in the random order of the draw, the latest sample first.
     """
 
     def __init__(self, layout: Layout, person: str = "") -> None:
@@ -57,7 +55,7 @@ class Labelling:
         """Read what is new; return whether there was something.
 
         Raises:
-            LimpetError: A file cannot be read: what is to be hidden is not known.
+            LimpetError: A file cannot be read, so it is not known what to hide.
         """
         changed = self._refresh_draws()
         self._log.refresh()
@@ -103,7 +101,7 @@ class Labelling:
 
     @property
     def mark(self) -> object:
-        """What changes with the labels and the draws."""
+        """A value that changes with the labels and the draws."""
         return self._people_state, self._log.state
 
     # ---- what is drawn and labelled -------------------------------------------------------------
@@ -119,7 +117,7 @@ class Labelling:
 
     @property
     def labelled(self) -> Iterable[IdAndTrial]:
-        """The answers that have a label or a note of this person."""
+        """The answers with a label or a note by this person."""
         return self._mine
 
     def is_labelled(self, answer: IdAndTrial, score: ScoreName | None) -> bool:
@@ -134,12 +132,12 @@ class Labelling:
         return all(self.is_labelled((id_, trial), score) for trial in self._trials.get(id_, ()))
 
     def label(self, answer: IdAndTrial, score: ScoreName | None) -> Said | None:
-        """Return what the person said last of an answer; None: nothing."""
+        """Return the person's last label of an answer; None: none."""
         said = [one.last for one in self._opinions(answer, score)]
         return max(said, key=lambda one: (one.label is not None, one.at), default=None)
 
     def others(self, answer: IdAndTrial) -> list[Said]:
-        """Return what other people said of an answer."""
+        """Return the labels of other people for an answer."""
         return [one for one in self._others.get(answer, {}).values() if one.label is not None]
 
     def _opinions(self, answer: IdAndTrial, score: ScoreName | None) -> list[_Opinion]:
@@ -152,12 +150,12 @@ class Labelling:
     def add(
         self, cell: Drawn, score: ScoreName | None, label: Any, note: str, *, hides: bool
     ) -> None:
-        """Keep a label, or take it back, and return when it is on disk.
+        """Keep a label, or retract it, and return when it is on disk.
 
         Args:
             cell: The answer that the person saw.
             score: Which score it is about; None: there is none.
-            label: The label; None: none, or the one before is taken back.
+            label: The label; None: none, or retract the one before.
             note: A note.
             hides: Whether scores are hidden at all.
 
@@ -189,7 +187,7 @@ class Labelling:
     def _is_said(
         self, cell: Drawn, score: ScoreName | None, label: Any, note: str, *, seen: bool
     ) -> bool:
-        """Return whether a label is there already: a page may send it twice."""
+        """Return whether a label is already kept: a page may send it twice."""
         before = self.label((cell.id, cell.trial), score)
         if before is None:
             return label is None and not note

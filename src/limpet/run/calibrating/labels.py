@@ -1,4 +1,4 @@
-"""What did people say of answers, in files of theirs and on the live page (`labels.jsonl`)?"""
+"""How did people label answers, in their files and on the live page (`labels.jsonl`)?"""
 
 import os
 import time
@@ -35,7 +35,7 @@ class Said(NamedTuple):
         id: The item's id as written.
         trial: The trial as written; None: not written.
         label: What the person wrote; None: nothing yet.
-        drawn: What the column `drawn` says, which answer this is about; empty: there is none.
+        drawn: The column `drawn`, which identifies the answer; empty: there is none.
         person: Who; empty: not said.
         evaluator: The evaluator, or one of its scores; empty: any.
         note: What else the person wrote.
@@ -58,12 +58,12 @@ class Said(NamedTuple):
 def read_labels(
     source: Any, *, column: str | None = None, names: Collection[str] = ()
 ) -> list[Said]:
-    """Return the rows of what people labelled, also those that they have not labelled yet.
+    """Return the rows that people labelled, and those not labelled yet.
 
     Args:
         source: A path, a list of dicts, or a DataFrame.
         column: The column of the labels; None: `label`.
-        names: Rows that name something else in a column `evaluator` are left out.
+        names: Rows with another name in the column `evaluator` are left out.
 
     Raises:
         LimpetError: It cannot be read, or a column is missing.
@@ -82,7 +82,7 @@ def read_labels(
 def said_in(
     table: SourceTable, column: str | None = None, *, strict: bool = True
 ) -> tuple[list[Said], list[Flaw]]:
-    """Return what the rows of a table say, and those that cannot be read.
+    """Return the rows of a table, and those that cannot be read.
 
     Args:
         table: The table.
@@ -119,7 +119,7 @@ def _table(source: Any) -> SourceTable:
 
 
 def _has_semicolons(source: "str | os.PathLike[str]") -> bool:
-    """Return whether the header is one column with semicolons: some Excels write these."""
+    """Return whether the header is one column with semicolons, as some Excels write."""
     with closing(table_of_file(source).rows) as rows:
         first = next(rows, None)
     return isinstance(first, Row) and len(first.values) == 1 and ";" in next(iter(first.values))
@@ -171,15 +171,15 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(map(one_line, names[:_MOST]))}{more}"
 
 
-# ---- `labels.jsonl`: what people said of answers on the live page. ------------------------------
+# ---- `labels.jsonl`: the labels that people gave on the live page. ------------------------------
 #
 # One JSON object per line: `id`, `trial`, `label`, `evaluator`, `person`, `note`, `drawn` (which
-# answer it is about), `seen` (the scores were in view) and `at`. A label is changed by another
-# line, and taken back by one without a label. Nothing is ever removed from the file.
+# answer it is about), `seen` (the scores were in view) and `at`. Another line changes a label, and
+# a line without a label retracts it. Nothing is ever removed from the file.
 #
-# A label is kept when its line is on disk: `add` returns after the sync. The file has a lock of
-# its own, so that several pages can write while a session works on the run. Half a line, of a
-# process that was killed, counts for nothing: it gets its line end before the next one, and stays.
+# A label is kept once its line is on disk: `add` returns after the sync. The file has a lock of its
+# own, so that several pages can write while a session works on the run. Half a line, left by a
+# killed process, is ignored: it gets a line end before the next line, and stays.
 
 _PATIENCE_S, _AGAIN_S = 10.0, 0.01
 """How long a label waits for another process to write one."""
@@ -192,9 +192,9 @@ class LabelsLog:
         layout: Where the run's files are.
 
     Attributes:
-        said: What its lines say, oldest first.
+        said: Its lines, oldest first.
         remark: What could not be read; empty: nothing.
-        state: What changes with the file.
+        state: A value that changes with the file.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -237,8 +237,7 @@ class LabelsLog:
         """Add a line, and return when it is on disk.
 
         Args:
-            make: Returns the line, by what is in the file when nobody else can write to it; None:
-                there is nothing to add.
+            make: Returns the line, given the locked file's content; None: nothing to add.
 
         Raises:
             JournalError: It could not be written, and is not in the file.
@@ -265,7 +264,7 @@ class LabelsLog:
                 write_all(fd, [line])
                 sync_file(fd)
             except OSError:
-                with suppress(OSError):  # else half a line stays, which counts for nothing
+                with suppress(OSError):  # else half a line stays, which is ignored
                     os.ftruncate(fd, end)
                 raise
         finally:
@@ -307,9 +306,9 @@ class LabelsLog:
 
 
 def counting(said: Iterable[Said]) -> list[Said]:
-    """Return which lines count: of each person, answer and evaluator, what was said last.
+    """Return the lines that count: the last for each person, answer and evaluator.
 
-    But what somebody said after the scores were shown does not replace what they had said before.
+    A label given after the scores were shown does not replace an earlier one.
     """
     found: dict[object, Said] = {}
     for one in said:
@@ -320,5 +319,5 @@ def counting(said: Iterable[Said]) -> list[Said]:
         elif before is None or before.drawn != one.drawn or before.seen or not one.seen:
             found.pop(key, None)  # so that it comes last
             found[key] = one
-    # Of what was said of an evaluator and of one of its scores, the later counts.
+    # Between a label for an evaluator and one for one of its scores, the later counts.
     return list({(one.id, str(one.trial or 0), one.person): one for one in found.values()}.values())

@@ -1,9 +1,9 @@
-"""Which answers should people label? A random sample, so that their labels speak for all of them.
+"""Which answers should people label? A random sample, which represents them all.
 
-Every item with an answer is equally likely to be drawn, with one of its trials, and the run
-remembers the draw. A second draw from the same answers leaves out the items that were drawn before:
-both together are one larger random sample. If there are more answers by then, they are all drawn
-from again, because what was drawn before would be more likely than the new ones.
+Every item with an answer is equally likely to be drawn, with one of its trials, and the run records
+the draw. A second draw from the same answers leaves out the items drawn before: together they are
+one larger random sample. If there are new answers by then, all answers are drawn from again, or old
+ones would be more likely than new ones.
 """
 
 import json
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from limpet.run.reading.run_results import RunResults
 
 
-# ---- `people.json`: which answers were drawn for people to label, and what their labels were.
+# ---- `people.json`: the answers drawn for people to label, and their labels. --------------------
 #
 # It has a lock of its own, so that a sample can be drawn, and labels compared, while a session
-# works on the run. It is replaced as a whole, synced to disk, and has a CRC: labels are people's
+# works on the run. It is replaced atomically, synced to disk, and has a CRC: labels are people's
 # work.
 
 
@@ -77,13 +77,13 @@ class Draw:
 
     @property
     def population(self) -> tuple[int, int]:
-        """Tells which answers it was drawn from: two draws with the same are one larger draw."""
+        """Identifies the answers drawn from: two draws from the same are one larger draw."""
         return self.answers_at, self.of
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """What people said of an answer.
+    """The label of an answer by people.
 
     Attributes:
         id: The item's id.
@@ -108,10 +108,10 @@ class KeptCalibration:
 
     Attributes:
         at: When.
-        fingerprint: That of the evaluator: another one needs a comparison of its own.
+        fingerprint: The evaluator's fingerprint: another one needs its own comparison.
         draws: How many draws there were: a later draw must not make a label random.
         labels: What people said.
-        of: A digest of `corrected` and of all that it follows from; empty: not known.
+        of: A digest of `corrected` and all that determines it; empty: not known.
         corrected: The mean of the score, corrected by the labels.
     """
 
@@ -140,7 +140,7 @@ class PeopleFile:
         """Read the file; empty if it does not exist.
 
         Raises:
-            JournalError: It is damaged, or of another version of Limpet.
+            JournalError: It is damaged, or from another version of Limpet.
         """
         try:
             people: PeopleFile = from_data(cls, _known(read_whole(layout.people)))
@@ -156,7 +156,7 @@ class PeopleFile:
     @classmethod
     @contextmanager
     def changing(cls, layout: Layout) -> "Iterator[PeopleFile]":
-        """Read the file, and write it whole at the end; nobody else changes it meanwhile.
+        """Read the file, and rewrite it at the end; it is locked meanwhile.
 
         Raises:
             RunLockedError: Another process is changing it.
@@ -204,11 +204,9 @@ def _unwritable(layout: Layout, error: OSError) -> JournalError:
 
 
 # ---- Which answers should people label? ---------------------------------------------------------
-#
-# A random sample, so that their labels speak for all of them.
 
 LABEL, DRAWN = "label", "drawn"
-"""The columns for people to fill in, and the one that says which answer a row is about."""
+"""The columns for people to fill in, and the one that identifies the answer."""
 _SEEDS = 2**32
 
 
@@ -216,8 +214,8 @@ class DrawnSample(NamedTuple):
     """What was drawn and written.
 
     Attributes:
-        drawn: How many answers, each of another item.
-        of: How many there were, counting each trial.
+        drawn: How many answers, each to another item.
+        of: How many answers there were, counting each trial.
         before: How many items were drawn earlier, and not again.
         seed: The seed: it draws the same from the same answers.
         shortened: How many cells were too long for an Excel file.
@@ -238,7 +236,7 @@ def draw_sample(
     seed: int | None = None,
     force: bool = False,
 ) -> DrawnSample:
-    """Draw answers at random, record that in the run, and write them to a file for people.
+    """Draw answers at random, record the draw in the run, and write a file for people.
 
     Args:
         reader: Reads the run, which may be running.
@@ -296,7 +294,7 @@ def _checked(path: str | os.PathLike[str], *, force: bool) -> Path:
 def _draw(
     reader: "RunResults", n: int, seed: int, draws: Sequence[Draw]
 ) -> tuple[Draw, list[ItemRecord], int]:
-    """Return the draw, its items, and how many items were left out as drawn before."""
+    """Return the draw, its items, and how many items were left out because drawn before."""
     reader.refresh()
     item_of, trials = reader.requested.items_of_cells(), dict[int, list[int]]()
     answers = [number for number, at in enumerate(reader.requested.offsets()) if at >= 0]
@@ -325,7 +323,7 @@ def _draw(
 
 
 def stamp(cell: Drawn) -> str:
-    """Return what the column `drawn` says of an answer: a program may change ids like `007`."""
+    """Return the column `drawn` of an answer: a program may change ids like `007`."""
     return f"{digest(cell.id, cell.trial)[:16]}-{cell.output[:16]}"
 
 

@@ -1,7 +1,7 @@
-"""Which scores of two runs can be compared, and why can the others not?
+"""Which scores of two runs can be compared, and why not the others?
 
-Whatever differs between two runs beside the answers is named and left out: a mean over two kinds of
-things means nothing.
+Whatever differs between two runs besides the answers is named and left out: a mean over two kinds
+of things means nothing.
 """
 
 import math
@@ -71,7 +71,7 @@ class CompareOptions:
 def same_evaluator(
     base: RunToCompare, new: RunToCompare, evaluator: str, allow: Collection[str]
 ) -> tuple[LeftOut | None, str | None]:
-    """Return why the scores of an evaluator cannot be compared, and what must be known of it."""
+    """Return why the scores of an evaluator cannot be compared, and a note about it."""
     name, note = one_line(evaluator), None
     for run, other in ((base, new), (new, base)):
         if evaluator not in run.table.evaluators:
@@ -112,12 +112,12 @@ def range_words(limits: tuple[float, float] | None) -> str:
     return "any number" if limits is None else f"{limits[0]:g} to {limits[1]:g}"
 
 
-# ---- Which scores of two runs can be compared, and why can the others not? ----------------------
+# ---- Which scores of two runs can be compared, and why not the others? --------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PairedLabels:
-    """The labels of one score in both runs: an item a row, a trial a column.
+    """The labels of one score in both runs: a row per item, a column per trial.
 
     Attributes:
         name: The score.
@@ -134,7 +134,7 @@ class PairedLabels:
 
 @dataclass
 class Comparable:
-    """What of two runs can be compared.
+    """What can be compared of two runs.
 
     Args:
         pairs: Their items.
@@ -142,7 +142,7 @@ class Comparable:
 
     Attributes:
         scores: The scores that are numbers.
-        labels: Those that are labels.
+        labels: The scores that are labels.
         left_out: What is left out, and why.
         notes: What is compared only because it was allowed, and what is not known.
         fields: The fields of their items.
@@ -180,7 +180,7 @@ class Comparable:
         for run, only in ((self._base, pairs.new_rows < 0), (self._new, pairs.base_rows < 0)):
             if number := int(only.sum()):
                 ids = pairs.ids(only, MOST_IDS)
-                why = f"only {named(run)} has {counted(number, ids)}: they count as bounds"
+                why = f"only {named(run)} has {counted(number, ids)}: they only widen the interval"
                 self.left_out.append(LeftOut("items", run.name, why, number, ids))
         self._not_needed = np.zeros(len(pairs.common), np.bool_)
         for run, rows in self._sides():
@@ -194,7 +194,7 @@ class Comparable:
             run = self._base if self._base.file is None else self._new
             self.notes.append(
                 f"{named(run)} does not say what its items were (items.jsonl is missing or "
-                "damaged): whether they were the same is not known"
+                "damaged): they may not be the same"
             )
 
     def _compare_trials(self) -> None:
@@ -264,7 +264,7 @@ class Comparable:
                 self._add_score(name, at)
 
     def _same_rows(self, evaluator: str) -> Rows | None:
-        """Return the items that count for an evaluator; None: there are none."""
+        """Return the items to compare for an evaluator; None: there are none."""
         pairs = self.pairs
         differing = pairs.differing(evaluator)
         number = int(differing.sum())
@@ -367,7 +367,7 @@ class Comparable:
 
     def _values(self, values: Floats, rows: Rows) -> Floats:
         if self._all_trials and self._base.table.trials != self._new.table.trials:
-            # An item that lacks a trial has no mean: what the trial would be is not known.
+            # An item that lacks a trial has no mean.
             values = values.mean(axis=1, keepdims=True)
         taken: Floats = _taken(values, rows, min(self._trials, values.shape[1]), np.nan)
         return taken

@@ -39,9 +39,9 @@ from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, no_such_score, split_name
 from limpet.text import hint_near, one_line, quoted
 
-# ---- Which of the scores that can be compared are shown? ----------------------------------------
+# ---- Which of the comparable scores are shown? --------------------------------------------------
 #
-# A gate looks at its score whether or not it is shown.
+# A gate uses its score even if it is not shown.
 
 
 def shown(found: Comparable, name: str | None) -> Comparable:
@@ -106,7 +106,7 @@ class _Change(NamedTuple):
 def flips(found: Comparable, most: int) -> list[Flip]:
     """Return the items that changed most, at most so many of each score.
 
-    The biggest changes come first, and of equal ones what got worse.
+    The largest changes come first; among equal ones, those that got worse.
     """
     changes = [
         *(change for scores in found.scores for change in _of_numbers(scores, most)),
@@ -191,9 +191,9 @@ def compare(
 ) -> Comparison:
     """Compare runs with a base, item by item. Nothing runs, and nothing is changed.
 
-    Items are paired by their ids and trials. What differs beside the answers (rows, evaluators, the
-    number of trials) is named and left out. A score that is missing in one of the runs is a bound:
-    the worst it could be, and the best.
+    Items are paired by their ids and trials. What differs besides the answers (rows, evaluators,
+    the number of trials) is named and left out. A score that is missing in one of the runs widens
+    the interval: it is taken as the worst possible, and as the best.
 
     Args:
         base: The run to compare with: its directory, its name under `./runs`, or its result.
@@ -202,11 +202,11 @@ def compare(
         evaluator: The only score to compare, like "judge" or "judge.tone"; None: all.
         group: A field of the dataset that says which items belong together, like a document.
         by: A field of the dataset: the difference is also given for each of its values.
-        allow: What may differ and is compared all the same: "rows", "evaluators", "trials".
+        allow: What may differ and is still compared: "rows", "evaluators", "trials".
         these_questions: Conclude about these very questions, not about questions like these. Needs
             two trials or more.
-        fail_if_worse: By score, the loss that would not matter: see `Comparison.gates`.
-        flips: How many of the items that changed most are read, for each score.
+        fail_if_worse: By score, the largest acceptable loss: see `Comparison.gates`.
+        flips: How many of the items that changed most to read, for each score.
 
     Raises:
         LimpetError: A run does not exist, or nothing can be compared. The message says why.
@@ -307,7 +307,7 @@ def _slices(found: Sequence[tuple[Any, ScoreDifference | None]]) -> list[Slice]:
 def _adjusted(
     adjust: Callable[[Sequence[float]], list[float]], ps: Sequence[float]
 ) -> Iterator[float]:
-    """Yield p values corrected for the number of those that there are; NaN where there is none."""
+    """Yield p values corrected for their number; NaN where there is none."""
     known = [p for p in ps if not math.isnan(p)]
     corrected = iter(adjust(known) if known else ())
     for p in ps:
@@ -315,7 +315,7 @@ def _adjusted(
 
 
 def _doubted(found: Any, p: float) -> Any:
-    """Return a difference that counts as seen only if its corrected p is small."""
+    """Return a difference whose verdict depends on its corrected p."""
     if found.verdict in ("no difference seen", "not known") or p < SIGNIFICANT:
         return found
     verdict: Any = "no difference seen"

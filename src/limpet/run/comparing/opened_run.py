@@ -1,4 +1,4 @@
-"""One of the runs that are compared: what it scored, and how."""
+"""A run to compare: its scores, and how they were made."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -32,7 +32,7 @@ class RunToCompare:
 
     Attributes:
         name: Its directory, as given.
-        table: What each cell scored.
+        table: The scores of its cells.
     """
 
     def __init__(self, reader: RunReader) -> None:
@@ -46,7 +46,7 @@ class RunToCompare:
         return self.reader.items_file if len(self.table.positions) else None
 
     def scale(self, evaluator: str) -> Scale:
-        """Return what the scores of an evaluator mean."""
+        """Return the scale of an evaluator's scores."""
         return self.reader.run_file.scales.get(evaluator, Scale())
 
     def fingerprint(self, step: str) -> str:
@@ -71,14 +71,14 @@ class RunToCompare:
     def _notes(self) -> Sequence[str]:
         notes = list(self.reader.remarks)
         if versions := self.reader.by_current_version:
-            notes.append(f"{versions[0]:,} of {versions[1]:,} answers are of the current version")
+            notes.append(f"{versions[0]:,} of {versions[1]:,} answers are from the current version")
         if not self.reader.is_running and self.reader.run_file.sessions:
             notes += [] if self.reader.session.ended else ["its last session was cut off"]
         return notes
 
     @property
     def not_needed(self) -> Flags:
-        """Which items did not run because `stop_when` was reached: they were left at random."""
+        """The items that did not run because `stop_when` was reached: a random selection."""
         table = self.table
         ran = np.asarray((table.answered | table.failed).any(axis=1))
         is_enough = self.reader.session.enough and not self.reader.is_running
@@ -87,7 +87,7 @@ class RunToCompare:
     def seen(self, position: int, evaluator: str) -> tuple[str, bytes] | None:
         """Return the digests of what the workflow and an evaluator read of the item at a position.
 
-        None: it is not known what they read.
+        None: not known.
         """
         file, known = self.file, self.reader.run_file.steps.get(evaluator)
         if file is None or known is None:
@@ -123,7 +123,7 @@ class RunToCompare:
 
 
 def open_to_compare(run: AnyRun) -> RunToCompare:
-    """Open a run and read what it scored; see `find_to_compare`."""
+    """Open a run and read its scores; see `find_to_compare`."""
     reader = find_to_compare(run)
     try:
         return RunToCompare(reader)

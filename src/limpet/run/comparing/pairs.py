@@ -1,7 +1,7 @@
 """Which cells of two runs belong together?
 
-Items are paired by their ids, and then trial by trial. A pair counts only if the item is the same
-in both runs: the workflow and the evaluator have read the same of it.
+Items are paired by their ids, then trial by trial. A pair is used only if the item is the same in
+both runs: the workflow and the evaluator read the same content.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Pairs:
 
     @cached_property
     def common(self) -> Flags:
-        """Which of the items both runs have."""
+        """The items that both runs have."""
         return (self.base_rows >= 0) & (self.new_rows >= 0)
 
     def ids(self, which: Flags, most: int) -> list[str]:
@@ -62,7 +62,7 @@ class Pairs:
         """The items that are not the same line in both runs."""
         base, new = self.base.file, self.new.file
         if base is None or new is None:
-            return []  # not known, and said
+            return []  # not known; a note says so
         return [
             at
             for at in np.flatnonzero(self.common).tolist()
@@ -102,11 +102,11 @@ def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
     )
 
 
-# ---- Which value of a dataset's field does each pair of items have? -----------------------------
+# ---- Which value of a dataset field does each pair of items have? -------------------------------
 
 
 class PairedFields:
-    """The fields of the items of two runs: those of the base, where it has the item."""
+    """The fields of the items of two runs; from the base, if it has the item."""
 
     def __init__(self, pairs: Pairs) -> None:
         self._pairs = pairs

@@ -11,11 +11,11 @@ from limpet.text import count, one_line, table_html
 Verdict = Literal["better", "worse", "no difference seen", "not known"]
 GateVerdict = Literal["not worse", "worse", "inconclusive"]
 MOST_IDS = 10
-"""So many ids are named where items are left out."""
+"""How many ids of left out items are named."""
 
 
 class Bounds(NamedTuple):
-    """The interval with each missing score as the worst, and as the best.
+    """The interval with each missing score as the worst and as the best.
 
     Attributes:
         low: The lower end.
@@ -42,16 +42,16 @@ class ScoreDifference:
         p: How often a difference like this arises by chance; NaN: there is no interval.
         mid_p: The mid-p of McNemar's exact test; None unless it is yes or no in one trial.
         method: The method of the interval.
-        better: The number of items that the new run did better; a lower score may be.
-        same: The number that it did as well.
-        worse: The number that it did worse.
-        smallest_seen: The smallest difference that would have been seen four times of five.
+        better: The number of items on which the new run did better (a lower score may be better).
+        same: The number on which it did as well.
+        worse: The number on which it did worse.
+        smallest_seen: The smallest difference that would be seen four times out of five.
         missing: The number of pairs in which a score is missing.
-        bounds: The interval with what is missing as bounds; None: nothing is missing, or the score
-            has no range.
+        bounds: The interval with missing scores as worst and as best; None: none are missing, or
+            the score has no range.
         verdict: Whether the new run is better. "not known": there is a difference, and no interval.
         items_to_decide: About how many items would show a difference of this size; None: it is
-            seen, or there is none.
+            seen, or zero.
     """
 
     n: int
@@ -74,16 +74,16 @@ class ScoreDifference:
 
     @property
     def headline(self) -> Bounds:
-        """The ends and the p that count: with what is missing as bounds, if anything is."""
+        """The ends and the p to report: those of `bounds`, if there are any."""
         return self.bounds or Bounds(self.low, self.high, self.p)
 
     @property
     def why_not_known(self) -> str:
-        """Why there is no interval and no p, although the runs differ; empty: there is one."""
+        """Why there is no interval and no p, although the runs differ; empty: there are."""
         if self.verdict != "not known":
             return ""
         all_items = f"all {self.n:,} items changed by the same, which" if self.n > 1 else "one item"
-        return f"no interval: {all_items} says nothing of others without a range; declare it"
+        return f"no interval: {all_items} says nothing about others without a range; declare it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Slice:
 
     Attributes:
         value: The value; None: an item does not have the field.
-        difference: What they differ by; None: no item has a score in both runs.
+        difference: Their difference; None: no item has a score in both runs.
         p_bh: The p of the headline, corrected for the number of slices by Benjamini and Hochberg.
     """
 
@@ -110,7 +110,7 @@ class ScoreComparison(ScoreDifference):
         higher_is_better: Whether a higher score is better.
         p_holm: The p of the headline, corrected for the number of scores and runs, by Holm.
         groups: How many groups the items form; None: they form none.
-        slices: The same for each value of a field, if one was named.
+        slices: The differences for each value of a field, if one was named.
     """
 
     range: tuple[float, float] | None
@@ -141,15 +141,15 @@ class LabelComparison:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is not compared, or only as a bound.
+    """What is not compared, or only widens an interval.
 
     Attributes:
-        kind: What it is: "rows", "items", "evaluators", "trials" or "scores".
-        name: Which one, for example the evaluator.
-        why: Why, in a sentence.
+        kind: "rows", "items", "evaluators", "trials" or "scores".
+        name: The name, for example the evaluator's.
+        why: The reason, in a sentence.
         n: How many items or trials it concerns; 0: all.
         ids: The ids of the first of these items.
-        allow: Which of `allow` compares it all the same; None: none does.
+        allow: The value of `allow` that compares it anyway; None: none does.
     """
 
     kind: Literal["rows", "items", "evaluators", "trials", "scores"]
@@ -175,7 +175,7 @@ class Flip:
     Attributes:
         score: The name of the score.
         id: The item's id.
-        trial: The trial of the two answers: the one that changed most.
+        trial: The trial of the two answers: the one with the largest change.
         delta: The change of the item's mean; None: it has labels.
         is_worse: Whether the new run did worse.
         base: The base's answer.
@@ -193,7 +193,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Seconds or dollars of one run: over the answers that both runs have."""
+    """Seconds or dollars of one run, over the answers that both runs have."""
 
     total: float
     mean: float
@@ -234,7 +234,7 @@ class RunAbout:
         not_run: The number of cells that did not run.
         failed_scores: By evaluator, how many answers it failed to score.
         is_running: Whether it is running: its numbers are interim.
-        notes: What else must be known, a sentence each.
+        notes: What else to know, a sentence each.
     """
 
     run: str
@@ -253,10 +253,10 @@ class RunComparison:
 
     Attributes:
         about: The run.
-        scores: What each score differs by.
+        scores: The difference of each score.
         left_out: What is not compared, and why.
         notes: What was compared only because it was allowed, and what is not known.
-        flips: The items that changed most, what got worse first.
+        flips: The items that changed most, those that got worse first.
         cost: What the answers cost; None: not known.
         latency: How long they took; None: no item has an answer in both runs.
     """
@@ -282,16 +282,16 @@ class GateResult:
     Attributes:
         name: The score.
         run: The run.
-        margin: The loss that would not matter.
+        margin: The largest acceptable loss.
         verdict: "not worse", "worse" or "inconclusive".
         delta: The difference of the means.
         low: With 95% confidence, the difference is not below this.
         high: With 95% confidence, the difference is not above this.
-        missing: The number of pairs in which a score is missing: they are bounds.
+        missing: The number of pairs in which a score is missing: they only widen the interval.
         items_to_decide: About how many items would decide it; None: it is decided, or no number
             would.
         higher_is_better: Whether a higher score is better.
-        why: Why it is inconclusive whatever the items say; empty otherwise.
+        why: Why no items could decide it; empty: they could.
     """
 
     name: str
@@ -314,7 +314,7 @@ class Comparison:
     Attributes:
         base: The base.
         new: The runs that were compared with it.
-        gates: Whether they are worse than the margins of `fail_if_worse` allow.
+        gates: Whether they are worse than `fail_if_worse` allows.
         by: The field of the slices; None: there are none.
         group: The field of the groups, if one was named.
         these_questions: Whether the conclusion is about these very questions.
@@ -367,7 +367,7 @@ _HEADS = ("score", "base", "new", "change", "95% interval", "verdict", "better /
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Return a table for each new run, with what is left out below it."""
+    """Return a table for each new run, followed by what is left out."""
     found = ""
     for run in comparison.new:
         title = f"{one_line(run.run)} compared with {one_line(comparison.base.run)}"

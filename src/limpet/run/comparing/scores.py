@@ -21,7 +21,7 @@ _SAME = 1e-12  # differences of means this small are rounding errors
 
 @dataclass(frozen=True, slots=True)
 class PairedScores:
-    """The values of one score in both runs: an item a row, a trial a column, NaN: none.
+    """The values of one score in both runs: a row per item, a column per trial; NaN: none.
 
     Attributes:
         name: The score.
@@ -30,7 +30,7 @@ class PairedScores:
         new: The values of the new run.
         range: The lowest and the highest value; None: any number.
         higher_is_better: Whether a higher value is better.
-        groups: The group of each item; None: they form none.
+        groups: The group of each item; None: no groups.
     """
 
     name: ScoreName
@@ -56,11 +56,11 @@ class PairedScores:
 
     @property
     def missing(self) -> Flags:
-        """Which pairs lack a value."""
+        """The pairs that lack a value."""
         return np.isnan(self.base) | np.isnan(self.new)
 
     def changes(self) -> Floats:
-        """Return by how much the mean of each item changed; NaN: no pair of it is complete."""
+        """Return by how much the mean of each item changed; NaN: it has no complete pair."""
         complete = ~self.missing
         there = complete.sum(axis=1)
         with np.errstate(invalid="ignore"):
@@ -70,7 +70,7 @@ class PairedScores:
 
 
 class _Flat:
-    """The pairs one after the other, as `limpet.stats` takes them."""
+    """The pairs as arguments for `limpet.stats`."""
 
     def __init__(self, scores: PairedScores) -> None:
         items, trials = scores.base.shape
@@ -95,7 +95,7 @@ def difference(scores: PairedScores, *, these_questions: bool = False) -> ScoreD
     """Return by how much a score differs; None: no item has it in both runs.
 
     Raises:
-        ScoresError: The numbers cannot be had, for example because there are too few groups.
+        ScoresError: It cannot be computed, for example because there are too few groups.
     """
     flat, missing = _Flat(scores), scores.missing.ravel()
     if missing.all():
@@ -159,7 +159,7 @@ def _bounds(
 
 
 def _means(scores: PairedScores) -> tuple[float, float]:
-    """Return the means of both over the items that have a complete pair; trials count first."""
+    """Return both means over the items with a complete pair, each averaged over its trials."""
     complete = ~scores.missing
     there = complete.sum(axis=1)
     some = there > 0
@@ -179,7 +179,7 @@ def _verdict(delta: float, low: float, high: float, *, higher_is_better: bool) -
 
 
 def to_decide(n: int, delta: float, smallest_seen: float, verdict: Verdict) -> int | None:
-    """Return how many items would show a difference of this size four times of five."""
+    """Return how many items would show a difference of this size four times out of five."""
     if verdict != "no difference seen" or not delta or not math.isfinite(smallest_seen):
         return None
     needed = n * (smallest_seen / abs(delta)) ** 2
@@ -196,7 +196,7 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     if missing.all():
         raise LimpetError(f"no item has a score of {one_line(str(scores.name))} in both runs")
     given: dict[str, Any] = {"items": flat.items, "groups": flat.groups}
-    # Where lower is better, the base and the new run are swapped, and the result is turned back.
+    # If lower is better, the base and the new run are swapped, and the result is swapped back.
     a, b = (flat.a, flat.b) if scores.higher_is_better else (flat.b, flat.a)
     why = ""
     if scores.range is None and missing.any():
@@ -208,7 +208,7 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     else:
         found = stats.not_worse(a, b, margin=margin, range=scores.range, **given)
         if math.isinf(found.bound_low):
-            why = "all items changed by the same, which says nothing of others without a range"
+            why = "all items changed by the same, which without a range says nothing about others"
     ends = (found.delta, found.bound_low, found.bound_high)
     delta, low, high = ends if scores.higher_is_better else (-ends[0], -ends[2], -ends[1])
     return GateResult(

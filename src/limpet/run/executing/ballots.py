@@ -1,6 +1,6 @@
-"""Keeps each reply of a judge on disk before it counts.
+"""Keeps each reply of a judge on disk before it is used.
 
-A score that needs several replies has a column of its own for them, beside its evaluator's.
+The replies have a column of their own, beside that of the evaluator.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from limpet.usage import Plain, receipts_in
 
 
 class StepBallots:
-    """The ballots of one evaluator. Their column is opened with the first."""
+    """The ballots of one evaluator. The first opens their column."""
 
     def __init__(self, journal: Journal, step: str, masking: Masking) -> None:
         self.step = step
@@ -36,7 +36,7 @@ class StepBallots:
         Args:
             task: What is scored.
             generation: The generation that its ballots must have; 0: any.
-            used: Gets what each ballot used, by its key.
+            used: Filled with the usage of each ballot, by its key.
         """
         return ScoreBallots(self, task, generation, used)
 
@@ -44,7 +44,7 @@ class StepBallots:
         """Return their column.
 
         Raises:
-            SetupError: It cannot be read, so nothing is known of what was asked before.
+            SetupError: It cannot be read, so earlier replies are unknown.
         """
         if self._column is not None:
             return self._column
@@ -63,7 +63,7 @@ class StepBallots:
 
         Raises:
             PermanentError: It cannot be kept.
-            SetupError: The disk is full or broken: no further ballot could be kept.
+            SetupError: The disk is full or broken: no further ballot can be kept.
         """
         column = await self.column()
         record, facts = masked_record(self._masking.results, dict(said), tuple(said))
@@ -83,7 +83,7 @@ class ScoreBallots:
     """The ballots of one score.
 
     Attributes:
-        keys: The keys of those that were cast, in the order of the questions.
+        keys: The keys of the cast ballots, in the order of the questions.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ScoreBallots:
         self.keys: list[str] = []
 
     async def cast(self, identity: Any, ask: Ask) -> Mapping[str, Any]:
-        """Return the ballot of this identity from disk; else ask, record it, and return it."""
+        """Return the ballot of this identity from disk, or ask the model and record the reply."""
         asks_for_each_call()  # a ballot on disk needs none
         work_item = self._scoring.work_item
         key = ballot_key(work_item, identity)

@@ -32,9 +32,8 @@ from limpet.journal.journal import Journal
 
 # ---- Do plain functions compute so much that several processes would help? ----------------------
 #
-# They run in threads, and Python lets one thread compute at a time. Calls that only wait for
-# others do not mind. Of those that compute, the user sees that each takes long, and nothing of the
-# reason.
+# They run in threads, and Python lets one thread compute at a time. That does not slow calls that
+# only wait. Of those that compute, the user sees only that each is slow.
 
 _LOOK_EVERY_S = 0.5
 _LONG_S = 0.5
@@ -54,11 +53,11 @@ class ComputingWatch:
         self._use = ProcessorUse(but=loop_thread)
         self._looked_at = time.monotonic()
         self._looks = 0
-        # Without what each thread does, the work of the loop would seem to be the calls'.
+        # Without figures per thread, the loop's work would be taken for the calls'.
         self._is_over = os.cpu_count() == 1 or not THREADS.exists()
 
     def look(self) -> None:
-        """Look whether that is so; call it often, on any thread."""
+        """Check; call it often, on any thread."""
         now = time.monotonic()
         if self._is_over or now - self._looked_at < _LOOK_EVERY_S:
             return
@@ -152,7 +151,7 @@ class LoopWatch:
             self._since = time.monotonic()
             self._waited_before = waited_for_processor_s(self._native)
         self._samples += 1
-        # One that was counted may be seen anew, if a sample was late: it is one block all the same.
+        # After a late sample, a block may be seen again: it is counted once.
         if self._samples >= _SAMPLES and self._counted is not blocker.frame:
             waited_s = waited_for_processor_s(self._native) - self._waited_before
             if time.monotonic() - self._since - waited_s > _BLOCKED_S:

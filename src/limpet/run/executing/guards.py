@@ -1,7 +1,8 @@
 """Should the run continue, now that this outcome is on disk?
 
 A guard sees each outcome once it is durable, on the run's event loop, and may stop the run by
-returning a reason. All steps then stop in order: calls in flight may finish, and results are kept.
+returning a reason. All steps then stop in good order: calls in flight may finish, and results are
+kept.
 """
 
 import functools
@@ -20,15 +21,14 @@ from limpet.text import harmless, money, one_line
 
 # ---- Is a failure a mistake in the code, and which failures have the same cause? ----------------
 #
-# Python's own exceptions for mistakes, like `KeyError`, are retried once: a `KeyError: 'choices'`
-# may come from an odd response once, but not ten times. Exceptions of a provider's client keep
-# their usual kind, and so does a mistake raised while handling one: it goes away with its cause.
+# Python's own exceptions for mistakes, like `KeyError`, are retried once: an odd response may cause
+# one `KeyError: 'choices'`, but not ten. Exceptions of a provider's client keep their usual kind.
+# So does a mistake raised while handling one: it goes away with its cause.
 #
 # `ValueError` is not a mistake. Parsers raise it, and the model's next answer may well parse.
 #
-# Two failures are alike when they have the same class and type, and the same message without
-# numbers and quoted parts: ids, amounts and answers differ between items that fail for the same
-# reason.
+# Two failures are alike if they have the same class and type, and the same message without numbers
+# and quoted parts: ids, amounts and answers differ between items that fail for the same reason.
 
 MISTAKES = (
     TypeError,
@@ -38,16 +38,16 @@ MISTAKES = (
     AssertionError,
     NotImplementedError,
     RecursionError,
-    # A file that is missing or not readable is still so a second later.
+    # A missing or unreadable file is still so a second later.
     FileNotFoundError,
     IsADirectoryError,
     NotADirectoryError,
     PermissionError,
 )
-"""In addition to those that are permanent: NameError, SyntaxError, ImportError."""
+"""Besides the permanent ones: NameError, SyntaxError, ImportError."""
 _PASSING = (FailureKind.TRANSIENT, FailureKind.RATE_LIMIT)
 _MOST_CONTEXTS, _DEEPEST = 20, 20  # deeper chains are not genuine
-_MOST_READ = 2_000  # what failures.jsonl keeps of a message
+_MOST_READ = 2_000  # the length of a message in failures.jsonl
 _MOST_KEPT = 300
 _LEFT_OUT = "…"
 # A quote opens after a non-word character and closes before one, so that "can't" and "users' data"
@@ -110,7 +110,7 @@ def _contexts(error: BaseException) -> list[BaseException]:
 
 
 def alike(kind: str, type_name: str, message: str) -> str:
-    """Return a text that is the same for failures that are alike.
+    """Return a text that failures have in common if they are alike.
 
     Args:
         kind: The class of the failure.
@@ -153,14 +153,14 @@ logger = logging.getLogger("limpet.run")
 
 
 class Guard(Protocol):
-    """Sees each outcome and may stop the run, for example a budget or an fail-fast stop."""
+    """Sees each outcome and may stop the run, for example for a budget."""
 
     def see(self, outcome: Outcome) -> LimpetError | None:
         """Return why the run must stop; None: it continues.
 
         Args:
-            outcome: The outcome now on disk: its cell, status and seconds, and among its facts the
-                `usage` with its `cost`, where known.
+            outcome: The outcome on disk. Its facts include the `usage` with its `cost`, where
+                known.
         """
 
 
@@ -244,7 +244,7 @@ class FailFast:
         same = by_kind.setdefault("" if is_invalid else _alike(failure), [])
         same.append((outcome.cell, failure))
         if len(same) != FIRST_FAILURES or sum(map(len, by_kind.values())) >= self._cells[step]:
-            return None  # too few so far, or no cells left to save
+            return None  # too few so far, or none left to save
         return self._reason(*same[0])
 
     def _reason(self, cell: Cell, failure: Failure) -> FailFastError:
@@ -267,7 +267,7 @@ class FailFast:
 
 
 class Repetition:
-    """Warns when a step fails alike many times in a row; once per series."""
+    """Warns once per series of like failures in a row."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

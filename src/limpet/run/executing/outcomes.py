@@ -1,6 +1,6 @@
-"""What is written of a finished input: its record, its facts, and why it failed.
+"""What is recorded about a finished input: its record, its facts, or its failure.
 
-Secrets are masked in the record and in messages, and counted.
+Secrets are masked in records and messages, and counted.
 """
 
 import logging
@@ -20,23 +20,23 @@ from limpet.shapes import Cell, CellStatus, Failure, Outcome, Output, Usage
 from limpet.text import text_of
 from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
 
-# ---- What is recorded of a cell: its status, and no secrets. ------------------------------------
+# ---- What is recorded about a cell: its status, and no secrets. ---------------------------------
 
 
 def cell_status(finished: Finished[Any, Any]) -> CellStatus:
-    """Return how a cell ended, in the words of a run: executors use those of Phoenix."""
+    """Return how a cell ended, in the words of a run: executors use Phoenix's."""
     return CellStatus[finished.details.status.name]
 
 
 def masked_record(
     mask: Mask, record: dict[str, Any], returned: Sequence[str], traced: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a record without secrets, and the facts that say so; empty if it had none.
+    """Return a record without secrets, and their number as a fact, if it had any.
 
     Args:
         mask: Masks the secrets.
         record: The record.
-        returned: The fields that the step returned. The others are the dataset's, and are kept.
+        returned: The fields that the step returned. The others come from the dataset, unmasked.
         traced: Those of them that tell what happened: credentials are masked there, too.
     """
     fields = {name: record[name] for name in returned if name in record}
@@ -50,7 +50,7 @@ def masked_record(
         }
         secrets = sum(count for _, count in masked.values())
     except (NotPlainError, RecursionError):
-        return record, {}  # it cannot be written; the column masks what it shows of it
+        return record, {}  # it cannot be written; the column masks its message
     if not secrets:
         return record, {}
     return {**record, **{name: value for name, (value, _) in masked.items()}}, {MASKED: secrets}
@@ -59,7 +59,7 @@ def masked_record(
 logger = logging.getLogger("limpet.run")
 
 
-# ---- Reports what was left out of results. ------------------------------------------------------
+# ---- What was left out of results? --------------------------------------------------------------
 
 
 class Omissions:
@@ -79,15 +79,15 @@ class Omissions:
         logger.warning("left out %s, kept the result: %s (reported once)", what, why)
         try:
             self._journal.log_event("left_out", what=what, why=why)
-        except JournalError:  # appending the record reports the disk's failure
+        except JournalError:  # appending the record will report the failure
             logger.debug("could not write to events.jsonl", exc_info=True)
 
 
-# ---- What was paid for a cell, until it is done? ------------------------------------------------
+# ---- What has a cell cost so far? ---------------------------------------------------------------
 #
-# A reply is paid for whatever becomes of it: the attempt may fail after it, or another vote. So
-# each reply is recorded the moment it is there, for its cell, across all attempts. Only an attempt
-# that ends well says itself what it used.
+# A reply is paid for even if its attempt, or another vote, fails afterwards. So each reply is
+# recorded for its cell as it arrives, across all attempts. Only a successful attempt reports its
+# own usage.
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class _Bill:
 
     Attributes:
         attempts: The replies of each attempt that are not kept.
-        kept: What each ballot used, by its key. The next attempt finds it on disk.
+        kept: The usage of each ballot, by its key. The next attempt finds it on disk.
     """
 
     attempts: list[Receipts] = field(default_factory=list)
@@ -104,27 +104,27 @@ class _Bill:
 
 
 class Paid:
-    """What was paid for the cells of a step that are not done, by their keys."""
+    """What was paid for the unfinished cells of a step, by key."""
 
     def __init__(self) -> None:
         self._bills: dict[str, _Bill] = {}
 
     def attempt(self, key: str) -> receipts_in:
-        """Return a block for an attempt of a cell, in which its replies are recorded."""
+        """Return a context for an attempt of a cell that records its replies."""
         receipts: Receipts = []
         self._bills.setdefault(key, _Bill()).attempts.append(receipts)
         return receipts_in(receipts)
 
     def ballots(self, key: str) -> dict[str, Plain | None]:
-        """Return what the ballots of a cell used, for the attempt to fill in."""
+        """Return the usage of a cell's ballots, for the attempt to fill in."""
         return self._bills[key].kept
 
     def settle(self, key: str, output: Output | None) -> Usage | None:
-        """Return what a cell that is done used in all; None if nothing is known.
+        """Return the total usage of a finished cell; None: not known.
 
         Args:
             key: The cell's key.
-            output: What its last attempt returned; None if it failed.
+            output: The output of its last attempt; None if it failed.
         """
         bill = self._bills.pop(key, _Bill())
         attempts = bill.attempts
@@ -139,18 +139,18 @@ class Paid:
         return replace(usage, times=told.times) if usage and isinstance(told, Usage) else usage
 
 
-# ---- What is a step, and what is written of its inputs? -----------------------------------------
+# ---- What is a step, and what is recorded about its inputs? -------------------------------------
 
 
 class Step:
-    """A step of a session: what it is called, and what is recorded of its inputs.
+    """A step of a session: its name, and what is recorded about its inputs.
 
     Attributes:
-        name: Its name, which is its column's.
-        own_kind: The class of a failure of the step's own code; None: as of any failure.
+        name: Its name, and its column's.
+        own_kind: The class of failures of the step's own code; None: as for any failure.
         returned: The fields of the record that the step returned: only these are masked.
         traced: Those of them that tell what happened: credentials are masked there, too.
-        costs: Whether a call may cost money: then an event is written when it starts.
+        costs: Whether a call may cost money: then its start is an event.
         shares_calls: Whether inputs that are the same object share a call.
     """
 
@@ -183,11 +183,11 @@ class Step:
         raise NotImplementedError
 
 
-# ---- What is written of a finished input: its record, its facts, and why it failed. -------------
+# ---- What is recorded about a finished input: its record, its facts, or its failure. ------------
 
 
 class Outcomes:
-    """Makes the outcomes of a step, from what its executor finishes.
+    """Makes the outcomes of a step from its finished inputs.
 
     Args:
         step: The step.
@@ -212,7 +212,7 @@ class Outcomes:
         return facts
 
     def outcome(self, finished: Finished[Any, Any]) -> Outcome:
-        """Return the outcome of an input that is done."""
+        """Return the outcome of a finished input."""
         attempts = self._attempts.pop(finished.index, [])
         self._secrets_found = self._masked.pop(finished.index, 0)
         step = self._step
@@ -254,7 +254,7 @@ class Outcomes:
     def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
         try:
             facts = dict(self._step.facts_of(finished))
-        except (Exception, SystemExit):  # facts beside an answer must not cost the answer
+        except (Exception, SystemExit):  # an unreadable usage must not cost the answer
             logger.exception("could not read the usage of a call; its result is kept")
             return {}
         for name in ("models", "asked"):  # a server may repeat a secret as the name of its model
@@ -279,7 +279,7 @@ def message_of(error: BaseException, index: int, cell: Cell) -> str:
 
 
 def _is_external(error: BaseException) -> bool:
-    """Return whether the provider or the network caused an error, and not the user's code."""
+    """Return whether the provider or the network caused an error, not the user's code."""
     return isinstance(error, (TransientError, OSError))
 
 

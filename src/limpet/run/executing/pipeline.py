@@ -1,7 +1,7 @@
 """How do items pass through the workflow and its evaluators at the same time?
 
 Each step has its own executor and pacer, and each evaluator has a queue: a slow evaluator does not
-hold up the workflow until its queue is full. An answer is queued once it is on disk, not before.
+hold up the workflow until its queue is full. An answer is queued once it is on disk.
 """
 
 import asyncio
@@ -45,9 +45,8 @@ logger = logging.getLogger("limpet.run")
 
 # ---- Which answers of a run are in its live file, and when does one get there? ------------------
 #
-# `workflow_output.jsonl` of a toolkit's run has for each answer the row that
-# `workflow_output.json` will have. It begins with what is kept, so that an answer that runs again
-# has one line.
+# `workflow_output.jsonl` of a toolkit's run has the row of each answer that `workflow_output.json`
+# will have. It begins with the kept answers, so that an answer that is redone has one line.
 
 
 class LiveAnswers:
@@ -234,7 +233,7 @@ class Pipeline:
     def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
         self._journal.log_event(event, **facts)
         if event == "worker_lost" and self.stop_reason is None:
-            # Not that they all run again: one that ran alone fails, one that timed out is retried.
+            # They may not all run again: one that ran alone fails, one that timed out is retried.
             had = f", with {facts['cells']} in flight" if facts["cells"] else ""
             logger.warning("the worker %s %s%s", facts["worker"], facts["why"], had)
         elif event == "worker_failed":
@@ -252,7 +251,7 @@ class Pipeline:
             logger.warning("Ray has no room yet; the run begins with the first worker")
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
-        """Stop calling a step that stopped working. The other steps may continue."""
+        """Stop a step that no longer works. The others may continue."""
         reason = LimpetError(
             f"{step.who} stopped working: a task started in its setup failed",
             hint="see the log for the failure; run again to resume",
@@ -301,7 +300,7 @@ class Pipeline:
         return None if entry is None else self._put(self._missing(task[0], entry))
 
     async def _pass_on_with_earlier(self, task: AnswerTask, entry: Entry | None) -> None:
-        """Do what `_pass_on` does where results of earlier sessions count beside the new answer."""
+        """Do what `_pass_on` does if results of earlier sessions count beside the new answer."""
         has_redos = bool(self._lookup.answers.counting)
         if entry is None:
             if has_redos:  # the earlier answer counts, and may lack a score
@@ -327,7 +326,7 @@ class Pipeline:
                 await waiting
 
     async def _add_kept(self, taking: Taking, work_item: WorkItem, entry: Entry) -> None:
-        """Add the scores that a new answer keeps, as it equals the earlier one."""
+        """Add the scores that a new answer keeps because it equals the earlier one."""
         for step in self._scoring:
             if step.missing(work_item, entry) is None:
                 record = await asyncio.to_thread(step.kept, work_item, entry)
@@ -337,13 +336,13 @@ class Pipeline:
     def _say_masked(self) -> None:
         for name, answers in self._masked.items():
             logger.warning(
-                "%s scores %s with secrets masked: what was masked is not on disk",
+                "%s scores %s with secrets masked: the originals are not on disk",
                 one_line(name),
                 count(answers, "answer"),
             )
 
     def _put(self, tasks: Iterable[tuple[ScoringStep, ScoreTask]]) -> Awaitable[object] | None:
-        """Queue what is to be scored; return what is left to wait for, if a queue is full."""
+        """Queue tasks; return what is left to wait for if a queue is full."""
         put = [step.queue.put(task) for step, task in tasks]
         waiting = [until_queued for until_queued in put if until_queued is not None]
         if len(waiting) < 2:  # noqa: PLR2004 - a future needs no other around it

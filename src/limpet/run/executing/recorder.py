@@ -1,4 +1,4 @@
-"""Appends each result of an executor to the journal before it counts."""
+"""Appends each result of an executor to the journal before it is used."""
 
 import asyncio
 import functools
@@ -35,7 +35,7 @@ logger = logging.getLogger("limpet.run")
 
 
 class Recorder:
-    """Appends what an executor finishes to a column, and writes its events.
+    """Appends finished inputs to a column, and writes their events.
 
     A full disk pauses the executor until there is room; a broken disk stops it.
 
@@ -53,7 +53,7 @@ class Recorder:
         lost: Finished inputs that could not be recorded, with the reason, by index.
         error: The disk's failure, if it stopped the run.
         given_up: How many calls in flight were given up when the run stopped. They may have been
-            paid for, and nothing of them is recorded.
+            paid for, and have no record.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Recorder:
     def executor(
         self, function: Callable[[Any], Awaitable[Any]], options: ExecutorOptions
     ) -> AsyncExecutor[Any, Any]:
-        """Return an executor whose results are recorded; its `on_complete` is called after that."""
+        """Return an executor that records its results before it calls `on_complete`."""
         self._on_complete = options.get("on_complete")
         hooked: ExecutorOptions = {
             **options,
@@ -102,7 +102,7 @@ class Recorder:
     def _watched(
         self, function: Callable[[Any], Awaitable[Any]]
     ) -> Callable[[Any], Awaitable[Any]]:
-        """Return the function with its calls watched for the files they read."""
+        """Return the function with its calls watched for reads of files."""
         files, step, call_of = self._files, self.step.name, self.step.call_of
 
         async def watched(value: Any) -> Any:
@@ -151,8 +151,8 @@ class Recorder:
     def _complete(self, finished: Finished[Any, Any]) -> Awaitable[None] | None:
         """Record a finished input. Completes once durable and all listeners are notified.
 
-        A task for each would cost more than all the rest: callbacks do it, unless a line about a
-        file must be on disk first.
+        A task each would cost more than all the rest: callbacks do it, unless a line about a file
+        must be on disk first.
         """
         if self._watches and finished.error is None and (lines := self._files.unwritten()):
             return self._record_after(lines, finished)
@@ -190,7 +190,7 @@ class Recorder:
         outcome: Outcome,
         failure: Exception | None,
     ) -> None:
-        """Go on when the writer is done with an outcome; at the end, set `told`."""
+        """Continue when the writer is done with an outcome; at the end, set `told`."""
         try:
             telling = None
             if failure is None:
@@ -221,7 +221,7 @@ class Recorder:
             self._stop(error)
 
     def _tell(self, finished: Finished[Any, Any], recorded: Outcome) -> Awaitable[None] | None:
-        """Tell everybody of an outcome on disk; return what the user's hook still has to do."""
+        """Notify all listeners of an outcome on disk; return what the user's hook left to await."""
         if recorded.facts is not None and MASKED in recorded.facts:
             self._say_masked(recorded.cell)
         if self._watcher is not None:
@@ -238,7 +238,7 @@ class Recorder:
         return answer if answer is not None and isawaitable(answer) else None
 
     def _append(self, finished: Finished[Any, Any], then: Then) -> None:
-        """Append an input's outcome; if it cannot be written, append a failure that says so."""
+        """Append an input's outcome, or a failure if it cannot be written."""
         try:
             self._column.append_then(self._outcomes.outcome(finished), then)
         except (Exception, SystemExit) as error:
@@ -264,7 +264,7 @@ class Recorder:
     # ---- the disk -------------------------------------------------------------------------------
 
     def _on_disk_trouble(self, trouble: LimpetError | None) -> None:
-        """Handle a full disk, a broken one, or room again; called on the writer's thread."""
+        """Handle a full disk, a broken one, or space again; called on the writer's thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._react, trouble)
 

@@ -39,7 +39,7 @@ def begin_session(
 ) -> None:
     """Record that a session begins, before anything is spent.
 
-    Readers compute its progress from what is done at the beginning and what it plans.
+    Readers compute its progress from the cells done at the beginning and the plan.
 
     Args:
         journal: The run's journal.
@@ -50,7 +50,7 @@ def begin_session(
         items: How many items the run reports on; None: those of the plan.
         done: How many cells of each step are done; None: those the plan keeps.
         goals: When it stops; empty: it does all items.
-        mark: What `items.jsonl` is.
+        mark: What to record about `items.jsonl`.
     """
     run_file.limpet, run_file.kind = VERSION, kind
     session = Session(
@@ -84,12 +84,12 @@ def record_ended(
     totals: Mapping[str, tuple[int, dict[str, float]]],
     given_up: int,
 ) -> None:
-    """Record how many cells of each step are done and have failed, in all sessions.
+    """Record how many cells of each step are done or have failed, in all sessions.
 
     Also record the session's totals: retries, usage, and calls that were given up.
 
-    A new answer that equals the earlier one keeps its scores, and no line in any file says so:
-    readers cannot count it themselves.
+    A new answer that equals the earlier one keeps its scores without a line in any file: readers
+    cannot count it themselves.
     """
     known = dict(run_file.sessions[-1].steps)
     for name, numbers in steps.items():
@@ -115,7 +115,7 @@ def close_session(journal: Journal, run_file: RunFile | None) -> None:
             facts: dict[str, Any] = {"given_up": given_up} if given_up else {}
             journal.log_event("ended", **facts)
             run_file.write(journal)
-    except JournalError as error:  # the next session then checks what was in flight
+    except JournalError as error:  # the next session then checks the calls in flight
         logger.warning("%s", error)
     finally:
         journal.close()

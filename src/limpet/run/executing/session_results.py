@@ -1,4 +1,4 @@
-"""What came out of a session? Its summary, its output files, and its results."""
+"""The summary, the output files and the results of a session."""
 
 import functools
 import json
@@ -34,7 +34,7 @@ class SessionResults:
     """Reads back what is on disk after a session, and writes the output files.
 
     Args:
-        request: What is requested.
+        request: The request.
         plan: The session's plan.
         layout: The run's layout.
         masking: Masks secrets.
@@ -89,8 +89,8 @@ class SessionResults:
             reason: Why the session stopped early; None if it did not.
 
         Returns:
-            The numbers; the ids of items with steps still to run again, and by step the error, if
-            any; and the error if the files could not be written.
+            The numbers; the ids of items with steps still to redo, and by step the error, if any;
+            and the error if the files could not be written.
         """
         numbers = reader.numbers()
         pending = [
@@ -119,11 +119,11 @@ class SessionResults:
         return None
 
     def _warn_of_copies(self) -> None:
-        """Say that an earlier session's copies of the answers stay as they were."""
+        """Warn that an earlier session's copies of the answers are outdated."""
         copies = self._layout.home / "workflow_output.json"
         if copies.exists():
             logger.warning(
-                "%s is of an earlier session: ask for the toolkit's files with `output:` in an "
+                "%s is from an earlier session: request the toolkit's files with `output:` in an "
                 "eval.yml, or make them with `limpet export`",
                 copies,
             )
@@ -160,7 +160,7 @@ class SessionResults:
         Args:
             numbers: The numbers of the run, or of the items that this session selected.
             reason: Why the session stopped early; None if it did not.
-            reader: Reads the run, if the numbers are of all of it.
+            reader: Reads the run, if the numbers cover all of it.
         """
         summary = numbers.summary()
         if reader is not None:

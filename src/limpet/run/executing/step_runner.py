@@ -1,6 +1,6 @@
-"""Runs the cells of a step, with what all steps of a session share.
+"""Runs the cells of a step.
 
-Shared are the journal, the pacers, the guards and the stop.
+All steps of a session share the journal, the pacers, the guards and the stop.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _PACE_EVERY_S = 2.0
 class StepRunner:
     """Runs the steps of a session, each in its own executor.
 
-    Steps in `fail_fast` start with a few cells, to find out whether they work at all.
+    Steps in `fail_fast` start with a few cells, to see whether they work.
 
     Attributes:
         counting: Decides whether a record counts.
@@ -94,7 +94,7 @@ class StepRunner:
         return StepBallots(self.journal, step, self._masking)
 
     def taken(self, cell: Cell) -> Callable[[str], None] | None:
-        """Return what is to be called with the worker that takes a cell; None: nothing."""
+        """Return a callback for the worker that takes a cell; None: nobody listens."""
         watcher = self._watcher
         return None if watcher is None else functools.partial(watcher.taken, cell)
 
@@ -143,7 +143,7 @@ class StepRunner:
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
             options["concurrency"] = requested if requested == "auto" else min(most, requested)
         executor = recorder.executor(function, options)
-        executor.quiet = True  # an index among the inputs of this session means nothing to anybody
+        executor.quiet = True  # its messages name an index, which means nothing to users
         if endpoint is not None or is_workflow:
             self._watch_pace(recorder.step.name, executor, engine)
         return executor
@@ -187,7 +187,7 @@ class StepRunner:
 
 
 class PaceOnWorkers:
-    """What limits the pace of a step, and how many workers run it."""
+    """The pace of a step, with the number of its workers in words."""
 
     def __init__(self, pace: Any, engine: Any) -> None:
         self._pace = pace
@@ -198,7 +198,7 @@ class PaceOnWorkers:
 
     @property
     def words(self) -> str:
-        """Both, in words."""
+        """What limits the pace, and the workers."""
         return ", ".join(filter(None, (self._pace.words, self._engine.words)))
 
 
@@ -217,9 +217,9 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
 def _tell_pace(
     journal: Journal, step: str, endpoint: str, pacer: Pacer, engine: StepEngine | None
 ) -> Callable[[], None]:
-    """Write the pace as an event, now and when it changes; return a function that stops this.
+    """Write the pace as an event, now and on changes; return a function that stops this.
 
-    Changes in quick succession are written once, with the latest state.
+    Changes in quick succession become one event with the latest state.
     """
     later: asyncio.TimerHandle | None = None
 

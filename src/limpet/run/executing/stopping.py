@@ -62,8 +62,8 @@ class Stopping:
     def request_stop(self, signum: int | None = None) -> None:
         """Stop, from any thread: a first request lets calls in flight finish, a second does not.
 
-        After SIGTERM the grace is short: its sender will not wait long. Results that cannot be
-        written because the disk is full wait no longer than that for space.
+        After SIGTERM the grace is short: its sender will not wait long. Results that wait for space
+        on a full disk wait no longer than that.
         """
         reason = interrupted(signum)
         self._requests += 1
@@ -71,11 +71,11 @@ class Stopping:
         if signum not in (None, signal.SIGINT):
             grace_s = min(grace_s, STOP_GRACE_S)
         self._is_urgent |= self._requests > 1 or signum not in (None, signal.SIGINT)
-        # Shorter than for the calls: what waits for the disk must fail before it is cancelled.
+        # Shorter than for calls: a result that waits for the disk must fail before it is cancelled.
         room_s = grace_s / 2
         if room_s < math.inf:
             self._journal.hurry(room_s)
-        # At once, not on the event loop: user code may be blocking it.
+        # Not on the event loop: user code may be blocking it.
         self.because(reason)
         if self._journal.waits_for_room:
             logger.warning("%s", _waiting_words(room_s))
@@ -83,13 +83,13 @@ class Stopping:
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
     def stop(self, reason: Exception) -> None:
-        """Stop for a reason of the run's own, on its event loop. Calls in flight may finish."""
+        """Stop for an internal reason, on the event loop. Calls in flight may finish."""
         if self.because(reason):
             self._requests += 1  # the user's first request then stops at once
             self._stop_all(reason, self._grace_s)
 
     def because(self, reason: Exception) -> bool:
-        """Set the reason and report it; return False if there is one already."""
+        """Set the reason and report it; return False if one is set already."""
         if self.reason is not None:
             return False
         self.reason = reason
@@ -108,7 +108,7 @@ class Stopping:
             self._limit_closing(self.closing, grace_s)
 
     async def close(self, step: OpenedStep) -> None:
-        """Close a step. If the stop is urgent, its tear-down has no longer than calls in flight."""
+        """Close a step. In an urgent stop, its tear-down has as long as calls in flight."""
         self.closing = step
         if self._is_urgent:
             self._limit_closing(step, STOP_GRACE_S)
@@ -136,8 +136,8 @@ def _waiting_words(room_s: float) -> str:
 
 # ---- What does a script get from a run that stopped before it was done? -------------------------
 #
-# An error, so that the script does not go on to its next run, or publish, as if this one were
-# done. It is raised when everything finished is on disk, and what came out is its `result`.
+# An error, so that the script does not continue as if this run were done. It is raised once all
+# finished results are on disk, and has them as its `result`.
 
 ResultT = TypeVar("ResultT", EvaluationResult, MapResult)  # type: ignore[type-arg]  # of any types
 

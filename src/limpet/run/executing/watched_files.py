@@ -37,8 +37,8 @@ class WatchedFiles:
         steps: Each step by name; only steps with the user's code are watched.
         project: The project whose files count.
         last: The number of the last line in `files.jsonl`.
-        identity_of: Returns the identity of a step: what its modules read during import, and what
-            its functions read for other steps, counts for it.
+        identity_of: Returns the identity of a step, to which files belong that its modules read
+            during import, or its functions for other steps.
         clean: Removes secrets from text.
     """
 
@@ -109,7 +109,7 @@ class WatchedFiles:
     def unwritten(self) -> "list[asyncio.Future[Any]]":
         """Write what is new, and return the lines that are not on disk yet.
 
-        The next record may refer to any of them, also to lines of other cells.
+        The next record may refer to any of them, including lines of other cells.
         """
         is_new = self._watch.written or any(step.new for step in self._watch.steps.values())
         if is_new or self._waiting:
@@ -122,7 +122,7 @@ class WatchedFiles:
         Args:
             step: The step.
             cell: The identity of the call, as for `begin_call`.
-            shared: Whether other inputs have the same identity: then the call is kept for them.
+            shared: Whether other inputs have the same identity: then keep the call for them.
         """
         call = self._calls.get((step, cell)) if shared else self._calls.pop((step, cell), None)
         if call is None:
@@ -165,7 +165,7 @@ class WatchedFiles:
         return writes
 
     def _text_of(self, read: Read) -> dict[str, str]:
-        """Return the text of a file, unless it is one of many, so that a diff can be shown."""
+        """Return the text of a file, to show a diff, unless there are too many."""
         mark = (read.file, read.digest)
         if read.word is not None or mark in self._texts or len(self._texts) >= _MOST_TEXTS:
             return {}
@@ -189,7 +189,7 @@ class WatchedFiles:
 
         Args:
             changing: Steps with state, which may be a cache.
-            objects: Steps with an object that the run made, which may have one.
+            objects: Steps with an object that the run made, which may have a cache.
             run_file: The run file to update; None: the session never began.
         """
         self._end(changing, objects)
@@ -205,7 +205,7 @@ class WatchedFiles:
         while missed:
             logger.warning("a file that was read could not be recorded: %s", missed.popleft())
         for step in self._watch.steps.values():
-            # What one call wrote and another read may be a cache as well.
+            # A file that one call wrote and another read may be a cache as well.
             if step.step in changing or any(map(step.knows, self._watch.written)):
                 continue
             is_object = step.step in objects

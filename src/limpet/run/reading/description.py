@@ -1,7 +1,7 @@
-"""What is a run, to whoever shows it? One description, which the terminal, JSON and pages render.
+"""What does a screen show of a run? One description, which the terminal, JSON and pages render.
 
-They take what they say of a run as a whole from nowhere else, so that they cannot differ. Items,
-groups of failures and charts are read on their own.
+None of them takes facts about a run from elsewhere, so they cannot differ. Items, groups of
+failures and charts are read separately.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,36 +21,36 @@ from limpet.run.watcher import Snapshot
 from limpet.text import text_of
 
 _MOST_ADDED_UP = 50_000
-"""The scores of a larger run that was cut off are not added up only to show how far it is."""
+"""Above this, the scores of a cut off run are not added up just to show its progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A run at one moment, but for its items.
+    """A run at one moment, without its items.
 
     Attributes:
         run: Its directory.
-        state: As `RunReader.state`; or "unreadable", or "not begun" of a variant.
+        state: As in `RunReader.state`; or "unreadable"; or "not begun", for a variant.
         why: Why it is unreadable.
         kind: "evaluation" or "map".
         progress: How far each step is.
-        summary: The numbers of its results, as in `summary.json`; empty if they are not known: the
-            run is running, and nobody added them up.
-        sessions: How many there were.
+        summary: The numbers of its results, as in `summary.json`; empty if not known: the run is
+            running, and its results were not added up.
+        sessions: The number of sessions.
         first_began: When the first session began.
         began: When the last session began.
         last_at: When it last wrote something.
-        worked_s: How long all sessions took, and whether that is all.
+        worked_s: How long all sessions took, and whether all of them are known.
         retries: The failed attempts that were tried again in all sessions, by step.
         holder: Who has its lock, or had it last.
         cut_off: The calls that were in flight when it was cut off.
         selected: How many items the last session selected, and of how many; None: all.
         redos: What is to run again.
         by_current_version: How many answers are by the current workflow, and of how many; None:
-            all are.
-        earlier_on_disk: Cells whose only answer is of an earlier version, and does not count.
-        remarks: On what could not be read.
-        logged: The one of them that was logged already; empty: none.
+            all.
+        earlier_on_disk: Cells whose only answer is by an earlier version, and does not count.
+        remarks: What could not be read.
+        logged: The remark that was logged already; empty: none.
         tags: Its tags.
     """
 
@@ -98,23 +98,23 @@ class Description:
 
     @property
     def scores(self) -> dict[str, Mapping[str, Any]]:
-        """What the summary has of each score, by name."""
+        """The scores in the summary, by name."""
         return dict(self.summary.get("scores", {}))
 
     @property
     def evaluators(self) -> dict[str, Mapping[str, Any]]:
-        """What the summary has of each evaluator."""
+        """The evaluators in the summary, by name."""
         return dict(self.summary.get("evaluators", {}))
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the last session stopped early; None: it did not, or that is not known."""
+        """Why the last session stopped early; None: it did not, or the reason is unknown."""
         reason = self.summary.get("stop_reason") if self.state == "stopped" else None
         return reason if isinstance(reason, str) else None
 
     @property
     def used(self) -> dict[str, float]:
-        """What all steps together used: `cost` and `tokens`, where that is known."""
+        """What all steps used together: `cost` and `tokens`, where known."""
         return used_by((self.summary.get("workflow") or {}, *self.evaluators.values()))
 
 
@@ -127,8 +127,8 @@ def describe(
 
     Args:
         reader: The run.
-        progress: How far it is; None: without what only its event log tells.
-        numbers: The numbers of its results; None: those on disk, if they are of what is there.
+        progress: Its progress; None: read it, without the event log.
+        numbers: The numbers of its results; None: those on disk, if they are current.
     """
     session, steps_before = reader.session, [one.steps for one in reader.run_file.sessions[:-1]]
     now = reader.counts if progress is None else progress
@@ -171,12 +171,12 @@ def described_at(path: Path) -> Description:
 
 def unreadable(path: Path, why: str) -> Description:
     """Describe a run that cannot be read."""
-    # Without the run's path, which is named beside it and would leave no room for the reason.
+    # Without the run's path, which is shown beside it.
     return Description(str(path), "unreadable", why.replace(f"{path.resolve()}/", ""))
 
 
 def summary_of(reader: RunReader, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what `summary.json` says, with the numbers of now."""
+    """Return `summary.json` with the current numbers."""
     more: dict[str, Any] = {"stop_reason": None, "bad_rows": []}
     if reader.session.ended and not reader.is_running:
         written = reader.summary_written()
@@ -198,7 +198,7 @@ def _summary(reader: RunReader, numbers: Mapping[str, Any] | None) -> Mapping[st
 
 
 def _is_summary(written: Mapping[str, Any]) -> bool:
-    """Return whether a file has the shape of a summary: somebody may have changed it."""
+    """Return whether a file has the shape of a summary: it may have been edited."""
     scores, evaluators = written.get("scores"), written.get("evaluators")
     if not isinstance(scores, Mapping) or not isinstance(evaluators, Mapping):
         return False

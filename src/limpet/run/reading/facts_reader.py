@@ -1,7 +1,7 @@
 """How is one record found among a hundred thousand, without reading the others?
 
-Our facts come first on a line: a short read at the record's offset gives its id, its time and its
-usage, no matter how long the trace behind them is.
+Our facts come first on a line: a short read at the record's offset gives its id, time and usage,
+however long the trace behind them is.
 """
 
 import json
@@ -35,15 +35,15 @@ from limpet.json_values import encode
 _GROUP_BYTES = 2**18
 # ---- What was appended to a file since it was last read? ----------------------------------------
 #
-# A file of a run grows by whole lines, so each is read once. What follows the last valid line is
-# read again: it may just be written, or recovery may trim it.
+# A file of a run grows by complete lines, so each is read once. Bytes after the last valid line are
+# read again: they may still be written, or recovery may trim them.
 
 Lines = tuple[list[bytes], list[int], list[bytes]]
-"""The keys of lines, where they begin, and the lines."""
+"""The keys of lines, their offsets, and the lines."""
 
 
 class NewLines:
-    """The valid lines of ours in a file that grows, in its order.
+    """The valid lines of a growing file, in order.
 
     Args:
         path: The file.
@@ -69,7 +69,7 @@ class NewLines:
         """Yield lines that were not read before, some at a time.
 
         Args:
-            least: After so many bytes no more are read; None: all are.
+            least: Stop after so many bytes; None: read all.
 
         Raises:
             JournalError: It is not a regular file.
@@ -78,7 +78,7 @@ class NewLines:
         with suppress(FileNotFoundError), open_to_read(self.path) as file:
             file.seek(self.end)
             until = self.end + (os.fstat(file.fileno()).st_size if least is None else least)
-            at, pending = self.end, 0  # bytes of bad lines: they count if a valid one follows
+            at, pending = self.end, 0  # bytes of bad lines: included if a valid one follows
             while (at < until or pending) and (lines := file.readlines(_GROUP_BYTES)):
                 starts = list(accumulate(map(len, lines), initial=at))
                 at = starts.pop()
@@ -91,7 +91,7 @@ class NewLines:
                     yield found
 
     def _valid(self, starts: list[int], lines: list[bytes], pending: int) -> tuple[Lines, int]:
-        """Return which lines are ours and valid, and how many bytes at the end may not count."""
+        """Return which lines are ours and valid, and how many bytes at the end are not."""
         found: Lines = ([], [], [])
         for start, line in zip(starts, lines, strict=True):
             pending += len(line)
@@ -123,13 +123,13 @@ _USAGE = b'"usage":{'
 class FactsReader(ColumnReader):
     """A column whose facts can be read without its records.
 
-    Where its records are is read when it is first needed: for a million, that takes a second and
-    a hundred megabytes, and much can be said of a run without.
+    The offsets of its records are read when first needed: for a million, that takes a second and a
+    hundred megabytes.
 
     Args:
         path: The column.
         index_path: Its index; None: check every line.
-        opened: The same column, open already; its offsets are shared.
+        opened: The same column, already open; its offsets are shared.
     """
 
     _file: BinaryIO | None = None
@@ -184,7 +184,7 @@ class FactsReader(ColumnReader):
         return sum(1 for _ in takewhile(offset.__le__, reversed(offsets.values())))
 
     def since(self, offset: int) -> list[bytes]:
-        """Return the keys of the records that begin at `offset` or later, the first first."""
+        """Return the keys of the records that begin at `offset` or later, in order."""
         items = reversed(self._offsets.by_key.items())
         return [key for key, _ in takewhile(lambda item: item[1] >= offset, items)][::-1]
 
@@ -194,7 +194,7 @@ class FactsReader(ColumnReader):
         return self.state.end
 
     def latest(self) -> Iterator[bytes]:
-        """Yield the keys, the last in the file first."""
+        """Yield the keys in reverse order of the file."""
         return reversed(self._offsets.by_key)
 
     def facts(self, key: bytes) -> dict[str, Any] | None:
@@ -206,7 +206,7 @@ class FactsReader(ColumnReader):
         return facts
 
     def usages(self, start: int) -> Iterator[list[dict[str, Any]]]:
-        """Yield the usage that calls reported, from the records that begin at `start` or later."""
+        """Yield the reported usage of the records that begin at `start` or later."""
         file = self._file or self._opened()
         at, end = start, self.state.end
         if file is not None:
@@ -236,12 +236,12 @@ class FactsReader(ColumnReader):
             yield from zip(keys, values, lines, strict=True)
 
     def groups(self, wanted: Mapping[bytes, ValueT]) -> Iterator[Group[ValueT]]:
-        """Yield the same as `lines`, some lines at a time: a loop over each takes longer."""
+        """Yield the same as `lines`, in groups, which is faster."""
         file = self._file or self._opened()
         if file is None:
             return
         offsets = self._offsets.by_key
-        if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
+        if 2 * len(wanted) > len(offsets):  # most: a column is in order already
             by_key = offsets
         else:
             ordered = sorted((offsets[key], key) for key in wanted if key in offsets)
@@ -295,7 +295,7 @@ class FactsReader(ColumnReader):
 def _groups(
     file: BinaryIO, by_key: Mapping[bytes, int]
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield the keys and the lines at these offsets, some at a time: a line may be very long."""
+    """Yield the keys and lines at these offsets, in groups: a line may be very long."""
     keys, offsets, done = list(by_key), list(by_key.values()), 0
     while done < len(keys):
         at = offsets[done]
@@ -306,7 +306,7 @@ def _groups(
             return
         starts = list(accumulate(map(len, lines), initial=at))
         following = offsets[done : done + len(lines)]
-        if following != starts[: len(following)]:  # other lines stand between them
+        if following != starts[: len(following)]:  # other lines are between them
             by_start = dict(zip(starts, lines, strict=False))
             following = following[: bisect_left(following, starts[-1])]
             lines = [by_start.get(offset, b"") for offset in following]
@@ -315,14 +315,14 @@ def _groups(
 
 
 def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
-    """Return our facts from the beginning of a line; None if they are not whole.
+    """Return our facts from the beginning of a line; None if they are incomplete.
 
     Args:
         line: The line, or its beginning.
-        begin: Where the first fact begins that is wanted.
+        begin: The offset of the first wanted fact.
     """
-    # They end where a brace is followed by the next name. An id may contain that, too, and then
-    # what comes before it is not JSON.
+    # They end where a brace is followed by the next name. An id may contain that, too; then the
+    # text before it is not JSON.
     end = line.find(_END, begin)
     while end >= 0:
         try:
@@ -336,7 +336,7 @@ def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
 
 
 def _with_half_characters(encoded: bytes) -> Any:
-    """Return JSON with a lone surrogate, perhaps in an id; None: it has none, or is not JSON."""
+    """Return parsed JSON with a lone surrogate, perhaps in an id; None: it is not that."""
     if _HALF not in encoded:
         return None
     try:
@@ -346,7 +346,7 @@ def _with_half_characters(encoded: bytes) -> Any:
 
 
 def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:
-    """Return of each whole line those of our facts that are added up: they come last."""
+    """Return the facts of each complete line that are added up: they come last."""
     pieces: list[bytes] = []
     for line in lines:
         begin = line.find(_SECONDS, KEY.stop)
@@ -354,8 +354,8 @@ def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:
         while end >= 0 and line.count(b"{", begin, end) >= line.count(b"}", begin, end + 1):
             end = line.find(_END, end + 1)
         pieces.append(line[begin : end + 1])
-    # A piece with a wrong end, because a string contains braces, makes all of this invalid: each
-    # other piece is in the middle of an object or a string then.
+    # A string that contains braces ends a piece too early and makes all of this invalid JSON: every
+    # other piece is then in the middle of an object or a string.
     with suppress(JSONDecodeError):
         facts: list[dict[str, Any]] = loads(b"[{" + b",{".join(pieces) + b"]")
         if len(facts) == len(lines):
@@ -367,7 +367,7 @@ def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:
 
 
 class Failed(NamedTuple):
-    """A failure on disk: the offset of its line, and our facts about it."""
+    """A failure on disk: the offset of its line, and its facts."""
 
     offset: int
     facts: Mapping[str, Any]
@@ -384,7 +384,7 @@ class Failed(NamedTuple):
 
     @property
     def generation(self) -> int:
-        """The generation that the record would have had."""
+        """The generation of the record it failed to make."""
         generation = self.facts.get("generation", 0)
         return generation if isinstance(generation, int) else 0
 
@@ -392,7 +392,7 @@ class Failed(NamedTuple):
 class FailuresReader:
     """The latest failure of each step and key.
 
-    A failure counts only while its column has no record of the cell: it may have succeeded since.
+    A failure counts only while the column has no record of its cell: it may have succeeded since.
 
     Attributes:
         latest: The latest failures, by step and key.
@@ -425,7 +425,7 @@ class FailuresReader:
                 yield key, failed
 
     def record(self, failed: Failed) -> Mapping[str, Any]:
-        """Return the whole record of a failure."""
+        """Return the full record of a failure."""
         with open_to_read(self.lines.path) as file:
             file.seek(failed.offset)
             record = decode_line(file.readline()).record

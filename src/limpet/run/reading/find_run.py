@@ -1,4 +1,4 @@
-"""Which run or item does the user mean, and which are near if it does not exist?"""
+"""Which run or item does the user mean, and which similar ones exist?"""
 
 import json
 import os
@@ -45,7 +45,7 @@ def layout_of_run(path: str | Path) -> Layout:
 def is_run(path: Path) -> bool:
     """Return whether a path is a run: a directory, or a `.jsonl` file."""
     if path.is_dir():
-        # A journal in one file keeps its lock in `<name>.d`, which is not a run of its own.
+        # A journal in one file keeps its lock in `<name>.d`, which is not a run.
         beside = path.suffix == ".d" and path.with_suffix("").is_file()
         layout = Layout(path)
         column = layout.column("workflow")
@@ -63,13 +63,13 @@ def is_run(path: Path) -> bool:
 
 
 def _has_records(column: Path) -> bool:
-    # An empty one may be the live file of an evaluation of the toolkit that has no answer yet.
+    # An empty one may be the live file of a toolkit evaluation without answers yet.
     is_file = column.is_file() and not column.is_symlink()
     return is_file and column.stat().st_size > 0 and is_column(column)
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the runs in a directory and those of its matrices, the latest first."""
+    """Return the runs in a directory and in its matrices, the latest first."""
     try:
         names = sorted(directory.iterdir())
     except OSError:
@@ -149,7 +149,7 @@ def _inside_or_near(location: Path) -> str:
 
 
 class NoSuchItemError(LimpetError):
-    """A run has no item with this id. The hint names those near it.
+    """A run has no item with this id. The hint names similar ids.
 
     Args:
         run: The run.
@@ -168,7 +168,7 @@ class NoSuchItemError(LimpetError):
 
 
 def _near_ids(id_: str, ids: Iterable[str]) -> list[str]:
-    """Return the three ids that are closest; of those equally close, the first."""
+    """Return the three closest ids; among equally close ones, the first."""
     matcher = SequenceMatcher(b=id_)
     scored: list[tuple[float, int, str]] = []
     for number, known in enumerate(ids):
@@ -191,7 +191,7 @@ def _shown(path: Path) -> str:
     return one_line(os.path.normpath(path))
 
 
-# ---- Which runs does a matrix have, and what does each vary? ------------------------------------
+# ---- Which runs does a matrix have, and how do they vary? ---------------------------------------
 
 
 class VariantRun(NamedTuple):
@@ -199,7 +199,7 @@ class VariantRun(NamedTuple):
 
     Attributes:
         path: The directory of its run, which may not have begun.
-        values: What it varies, by label; empty for a variant that the matrix no longer has.
+        values: The values it varies, by label; empty if the matrix no longer has it.
     """
 
     path: Path
@@ -212,7 +212,7 @@ class VariantRun(NamedTuple):
 
 
 def variants_in(directory: Path) -> list[VariantRun]:
-    """Return the variants of a matrix: those in its file, also if not begun, and older ones.
+    """Return the variants of a matrix: those in its file, begun or not, and older ones.
 
     Raises:
         JournalError: Its file cannot be read.

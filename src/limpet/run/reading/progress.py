@@ -1,8 +1,8 @@
 """How far is a run, by its files alone?
 
-`run.json` says what was done when the session began and what it plans; the columns say what was
-added since. So only their indexes are read, the events of this session, and the beginnings of the
-last lines; never a trace, nor the items. Where `run.json` does not know, all results are counted.
+`run.json` has what was done when the session began, and the plan; the columns have what was added
+since. So only their indexes are read, the events of this session, and the beginnings of the last
+lines; no traces and no items. If `run.json` does not know, all results are counted.
 """
 
 import time
@@ -56,10 +56,10 @@ class Progress:
         columns: The column of each step, the first step first.
         counting: Returns the keys of the answers that count, and of those by the current workflow.
         failures: The failures of all sessions.
-        event_log: The events of this session; None: not needed, or its numbers are in `session`.
+        event_log: The events of this session; None: not needed, or `session` has their numbers.
         is_running: Whether the session is running.
-        numbers: Returns the numbers of all results; None: `run.json` knows them.
-        used: By step, the offset up to which its column was counted, and the usage so far.
+        numbers: Returns the numbers of all results; None: `run.json` has them.
+        used: By step, the usage so far, and the offset in its column up to which it was counted.
         rules: Decides whether a record counts.
     """
 
@@ -77,7 +77,7 @@ class Progress:
         """Return the progress of each step.
 
         Args:
-            tokens: With the tokens of this session, for which its records are read.
+            tokens: Include the tokens of this session, which takes reading its records.
         """
         shots: list[StepSnapshot] = []
         lost = 0
@@ -87,7 +87,7 @@ class Progress:
             shots.append(shot)
             if number == 0:  # an item without an answer gets no score
                 lost = sum(shot.failed.values())
-                if lost and self.rules.redos:  # what failed again has its earlier answer
+                if lost and self.rules.redos:  # a redo that failed leaves the earlier answer
                     column = self.columns[name]
                     lost = min(lost, sum(not column.has(key) for key in self.counting()[0]))
         return tuple(shots)
@@ -113,7 +113,7 @@ class Progress:
             kept, recorded = min(began_with.kept, total), began_with.have
             have = kept + column.count_since(began_with.bytes_at) if recorded is None else recorded
             have = max(kept, min(total, have))
-        else:  # nothing is known of the session: all records were there before
+        else:  # an unknown session: all records were there before
             have = kept = min(total, len(column))
         failed, errors = self._failed(name, counted, is_first=is_first)
         retries, tokens = 0, {}
@@ -149,7 +149,7 @@ class Progress:
     ) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return how many cells have failed, by class and by exception.
 
-        If a session is running, only those that failed in it: the others run again.
+        If a session is running, count only its own failures: the others run again.
         """
         if counted is not None:
             return counted.failed, counted.errors
@@ -169,7 +169,7 @@ class Progress:
             for text, failed in self.failures.of(name, start)
             if column.generation(key := bytes.fromhex(text)) < failed.generation
         }
-        if failures and is_first:  # failures of another version or of another row do not count
+        if failures and is_first:  # failures of another version or row do not count
             present = self.counting()[1]
             failures = {key: failed for key, failed in failures.items() if key in present}
         return list(failures.values())
@@ -200,7 +200,7 @@ class Progress:
         )
 
     def _rate(self, name: str) -> float:
-        """Return how many cells ended per second lately."""
+        """Return how many cells ended per second recently."""
         now = time.time()
         began = seconds_of(self.session.began) or now - _WINDOW_S
         since = max(now - _WINDOW_S, began)
@@ -225,7 +225,7 @@ class Progress:
         return str(self.event_log.pace.get(name, {}).get("words", ""))
 
     def tokens(self, name: str, bytes_at: int) -> dict[str, float]:
-        """Return what the calls of this session used; records are read only once."""
+        """Return the usage of this session's calls; records are read only once."""
         column = self.columns[name]
         counted, used = self.used.get(name, (bytes_at, {}))
         for usages in column.usages(counted):

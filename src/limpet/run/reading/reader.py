@@ -1,6 +1,6 @@
 """Reads a run: its state, its progress, its items and its summary.
 
-Nothing here takes a lock or changes a file, so all of it works while the run is running.
+It takes no lock and changes no file, so it works while the run is running.
 """
 
 import time
@@ -36,9 +36,9 @@ _CACHED = (
     "_numbers", "_items", "_counting",
 )  # fmt: skip
 _KEPT = ("_items", "_counting")
-"""What a refresh keeps, if the same is requested: for a hundred thousand items, they take long."""
+"""What a refresh keeps if the request is the same: slow to compute for a hundred thousand items."""
 _MOST_SO_FAR = 20_000
-"""While a larger run is running, its scores are not added up only to show how far it is."""
+"""Above this, the scores of a running run are not added up just to show its progress."""
 
 
 class RunReader(RunResults):
@@ -46,7 +46,7 @@ class RunReader(RunResults):
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares their offsets.
+        columns: Its columns that are already open; the reader shares their offsets.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -77,11 +77,10 @@ class RunReader(RunResults):
     def state(self) -> State:
         """The state in a word.
 
-        "running": a session works on it. "finished": nothing is left to do, though some of it may
+        "running": a session works on it. "finished": nothing is left to do, though some cells may
         have failed. "enough": the last session reached its `stop_when`, and other items are left.
-        "limited": it did all that it selected, and other items are left.
-        "stopped": it ended in good order before that, or was only imported. "cut off": its last
-        session did not end.
+        "limited": it did all that it selected, and other items are left. "stopped": it ended in
+        good order before that, or was only imported. "cut off": its last session did not end.
         """
         if self.is_running:
             return "running"
@@ -96,18 +95,18 @@ class RunReader(RunResults):
 
     @cached_property
     def is_as_recorded(self) -> bool:
-        """Whether `run.json` describes the files; else all results are counted."""
+        """Whether `run.json` matches the files; if not, all results are counted."""
         if self.is_running or not self.run_file.sessions:
             return True
         changed = changed_columns(self, self._checked)
         if changed:
             names = ", ".join(changed)
-            self.remarks.append(f"{names} changed after the last session: what is whole is counted")
+            self.remarks.append(f"{names} changed after the last session: intact lines are counted")
         return not changed
 
     @cached_property
     def _numbers(self) -> Numbers | None:
-        """The numbers of all results, which take long; None: `run.json` knows them."""
+        """The numbers of all results, which is slow; None: `run.json` has them."""
         is_known = self.is_as_recorded and (self.is_running or not may_lack_failures(self))
         return None if is_known else self.numbers()
 
@@ -120,11 +119,11 @@ class RunReader(RunResults):
         """Return the progress.
 
         Args:
-            whole: With the scores and the tokens so far, for which all results are read.
+            whole: Include the scores and tokens so far, which takes reading all results.
         """
         steps = self.session.steps.values()
         if steps and all(step.retries is not None for step in steps):
-            return self.counts  # it has ended, and the numbers of its events are in run.json
+            return self.counts  # it has ended, and run.json has the numbers
         event_log = self.read_events()
         stopping = self.is_running and event_log.is_stopping
         now = self._progress(event_log).steps(tokens=whole)
@@ -155,7 +154,7 @@ class RunReader(RunResults):
 
     @property
     def worked_s(self) -> tuple[float, bool]:
-        """How long all sessions took, and whether that is all: of one cut off it is not known."""
+        """How long all sessions took, and whether all are known: a cut off one is not."""
         known, is_all = self._seconds, self.state != "cut off"
         for session in self.run_file.sessions[:-1]:
             began, ended = seconds_of(session.began), seconds_of(session.ended)
@@ -169,7 +168,7 @@ class RunReader(RunResults):
         """Return the events of the last session.
 
         Args:
-            calls: With the starts of calls, which are most of the events.
+            calls: Include the starts of calls, which are most of the events.
         """
         start, event_log = self.session.events_at or 0, self.event_log
         if event_log is None or event_log.start != start or (calls and not event_log.calls):
@@ -206,7 +205,7 @@ class RunReader(RunResults):
 
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
-        """How many answers are by the current workflow, and of how many; None: all are."""
+        """How many answers are by the current workflow, and of how many; None: all."""
         may_be_earlier = self.step in self.counting.outdated or self.session.earlier_answers != 0
         if self.kind == "map" or not may_be_earlier:
             return None
@@ -217,7 +216,7 @@ class RunReader(RunResults):
 
     @cached_property
     def earlier_on_disk(self) -> int:
-        """How many cells have no answer that counts, but one of an earlier version."""
+        """How many cells have no answer that counts, but one by an earlier version."""
         if self.kind == "map" or len(self.run_file.functions) < 2:  # noqa: PLR2004 - one version
             return 0
         return self._items.requested.earlier_on_disk(self.run_file.functions)
@@ -229,15 +228,15 @@ class RunReader(RunResults):
         return self.wholes().of(id_)
 
     def wholes(self) -> WholeItems:
-        """Return what reads everything about items, as far as was read last."""
+        """Return a reader of everything about items, as of the last refresh."""
         calls = self._progress(self.read_events()).unfinished() if self.is_running else []
         return WholeItems(self._items, self.layout, calls)
 
     def summary(self, numbers: Numbers | None = None) -> dict[str, Any]:
-        """Return the current numbers of `summary.json`.
+        """Return the summary with the current numbers.
 
         Args:
-            numbers: The numbers of everything that was read, if they are known.
+            numbers: The numbers of all results, if known.
         """
         inputs = self.inputs()
         saved = None if inputs is None else saved_numbers(self.layout, inputs)
@@ -252,7 +251,7 @@ class RunReader(RunResults):
         return summary
 
     def add_earlier(self, summary: dict[str, Any]) -> None:
-        """Add to a summary how many answers of earlier versions are on disk and do not count."""
+        """Add to a summary how many answers by earlier versions are on disk and do not count."""
         if self.earlier_on_disk:
             summary["workflow"][EARLIER_ON_DISK] = self.earlier_on_disk
 
@@ -268,8 +267,7 @@ def open_run(run: str | None) -> RunReader:
     """Open a run to read it: by its path or name, or the latest.
 
     Raises:
-        LimpetError: The run does not exist. Not a `JournalError`: the argument is wrong, no journal
-            is damaged.
+        LimpetError: The run does not exist. Not a `JournalError`: no journal is damaged.
     """
     try:
         return RunReader(choose_run(run))

@@ -28,18 +28,17 @@ from limpet.run.run_file import RunFile, Session
 
 # ---- Is a process working on this run? ----------------------------------------------------------
 #
-# Only the lock itself knows for sure, and trying it has a price: a reader holds it for a moment,
-# and a writer that starts in that moment has to try again. `/proc/locks` can be read without that,
-# but names a file by a device number that differs from the file's own on btrfs and overlays. So we
-# trust the lock's text, which says who took it last. That process is alive if this machine has a
-# process with its pid, has not been restarted since, and the process is no younger than the text
-# says: else the pid was given to another process. Only for a process in another container, whose
-# pid means nothing here, we try the lock itself.
+# Only the lock itself is certain, and trying it has a price: a reader holds it for a moment, and a
+# writer that starts in that moment must try again. `/proc/locks` avoids that, but its device
+# numbers differ from the file's own on btrfs and overlays. So we trust the lock's text, which names
+# its last holder. That process is alive if this machine has not been restarted since, and has a
+# process with its pid that is no younger than the text: else the pid was reused. We try the lock
+# itself only for a process in another container, whose pid means nothing here.
 #
-# A process that is alive may have released the lock; then `run.json` says that its session ended.
+# A live process may have released the lock; then `run.json` says that its session ended.
 
 _PROC = Path("/proc")
-_SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
+_SLACK_S = 2.0  # the lock's text has whole seconds, the system ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Holder:
         pid: Its pid.
         host: Its machine.
         started: When it started.
-        is_alive: Whether it still runs; None: on another machine, so not known.
+        is_alive: Whether it still runs; None: not known, as it is on another machine.
     """
 
     pid: int
@@ -110,7 +109,7 @@ def _read(path: Path) -> str:
 logger = logging.getLogger("limpet.run")
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
-"""After this long without an event, a run on another machine counts as dead."""
+"""A run on another machine without an event for this long is taken to be dead."""
 _NO_ITEMS = (
     "items.jsonl is missing, so inputs and expected values are not shown: the next run writes it"
 )
@@ -121,20 +120,20 @@ class RunFiles:
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares their offsets.
+        columns: Its columns that are already open; the reader shares their offsets.
 
     Attributes:
         path: The path as given.
         layout: The run's layout.
-        run_file: The content of `run.json`; with its defaults if it is missing.
+        run_file: The content of `run.json`; the defaults if it is missing.
         remarks: Sentences about what could not be read.
-        logged: The one of them that was logged as well; empty: none.
+        logged: The remark that was logged as well; empty: none.
         holder: Who took its lock last; None: it was never taken.
         columns: The column of each step of the last session, the first step first.
         failures: The failures of all sessions.
         event_log: The events of the last session; None: not read yet.
         counting: Decides whether a record counts.
-        items_identity: The identity of `items.jsonl` when the files were last read; None: missing.
+        items_identity: The identity of `items.jsonl` at the last refresh; None: missing.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -196,7 +195,7 @@ class RunFiles:
 
     @property
     def items_file(self) -> ItemsFile | None:
-        """`items.jsonl`, read when it is needed; None: it is missing or damaged."""
+        """`items.jsonl`, read when needed; None: it is missing or damaged."""
         identity, known = identity_of(self.layout), self._items_file
         if identity is None or self.kind == "map":
             return None
@@ -254,7 +253,7 @@ class RunFiles:
 
     @property
     def session(self) -> Session:
-        """The last session; with its defaults if it is not known."""
+        """The last session; the defaults if it is not known."""
         return self.run_file.session or Session()
 
     @property
@@ -295,10 +294,10 @@ def _is_evaluator(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not name.endswith(BALLOTS)
 
 
-# ---- Does `run.json` still describe the files of a run? -----------------------------------------
+# ---- Does `run.json` still match the files of a run? --------------------------------------------
 #
-# It does not if a file was damaged after the last session, if the last session was killed before
-# it was recorded, or while it ran. Then the results themselves are counted.
+# Not if a file was damaged after the last session, or if that session is running or was killed.
+# Then the results themselves are counted.
 
 
 Checked = dict[str, tuple[int, int]]
@@ -310,7 +309,7 @@ def changed_columns(run: RunFiles, checked: Checked) -> list[str]:
 
     Args:
         run: The run.
-        checked: What was as recorded before is not read again; updated here.
+        checked: Columns that matched before, which are not read again; updated here.
     """
     names = (run.step, *run.evaluators)
     columns = ((name, run.columns[name]) for name in names)
@@ -334,9 +333,9 @@ def _is_same(run: RunFiles, name: str, column: FactsReader, checked: Checked) ->
 
 
 def may_lack_failures(run: RunFiles) -> bool:
-    """Return whether scores failed in earlier sessions that the last one did not count.
+    """Return whether earlier sessions had failed scores that the last one did not count.
 
-    Whether they still count depends on the answers, which are not read here.
+    Whether these still count depends on the answers, which are not read here.
     """
     if run.run_file.complete is not None:
         return False

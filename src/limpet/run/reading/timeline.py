@@ -1,7 +1,7 @@
 """How did the last session of a run go over time: throughput, calls in flight, refusals, latency?
 
-A column is in the order of time, so a few thousand records, evenly spaced, tell how many ended by
-when: each stands for those up to the next. So a run of a million cells is read as fast as a small
+A column is in order of time, so a few thousand evenly spaced records show how many cells ended by
+when: each represents those up to the next. So a run of a million cells is read as fast as a small
 one, and a small one is drawn exactly.
 """
 
@@ -44,11 +44,10 @@ class Timeline:
         self._refusals = _Refusals()
 
     def data(self, in_flight: Sequence[float] = ()) -> dict[str, list[Any]]:
-        """Return times in seconds since 1970, and what happened by then since the time before.
+        """Return times in seconds since 1970, and what happened between each and the one before.
 
-        `per_s`: how many cells ended each second; `in_flight`: how many were worked on;
-        `refused`: how many calls were refused each second; `p50_s`: how long the cells of the
-        workflow that ended took, the median; None where none ended.
+        `per_s`: cells ended per second; `in_flight`: cells in progress; `refused`: calls refused
+        per second; `p50_s`: the median seconds of the workflow's ended cells; None: none ended.
 
         Args:
             in_flight: How long the calls in flight have been running, in seconds.
@@ -69,7 +68,7 @@ class Timeline:
         if began is None or not ends or max(ends) <= began:
             return {"t": [], "per_s": [], "in_flight": [], "refused": [], "p50_s": []}
         drawn = self._drawn(_steps(began, max(ends)), max(ends) - np.array(in_flight))
-        # The last step is not over: what happened in it would look like a sudden end.
+        # The last interval is not over, and would look like a sudden end.
         return {name: values[:-1] if len(values) > 1 else values for name, values in drawn.items()}
 
     def _drawn(self, edges: Floats, begun: Floats) -> dict[str, list[Any]]:
@@ -150,7 +149,7 @@ class _Refusals:
 
 
 def _steps(began: float, ended: float) -> Floats:
-    """Return the ends of equal steps from the beginning on: as long as a run grows, they stay."""
+    """Return the ends of equal intervals from the beginning: they stay as a run grows."""
     width = _LEAST_S
     while (ended - began) / width > _MOST_POINTS:
         width *= 2
@@ -159,7 +158,7 @@ def _steps(began: float, ended: float) -> Floats:
 
 
 def _overlap(begins: Floats, ends: Floats, edges: Floats) -> Floats:
-    """Return for how many seconds of each step the intervals last, added up."""
+    """Return how many seconds of each step the intervals cover, added up."""
 
     def until(times: Floats) -> Floats:
         """Return the seconds since these times, added up, at each edge."""

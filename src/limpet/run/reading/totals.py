@@ -1,8 +1,7 @@
 """What are the numbers of a run, without reading its items one by one?
 
-Each column is read once, in the order of its file, and added up as it is read. No number of a
-summary depends on the order, so this gives exactly what adding up the items gives, several times
-faster.
+Each column is read once, in the order of its file, and added up on the way. No number of a summary
+depends on the order, so the result is exactly that of adding up the items, several times faster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,7 @@ def add_up(items: ItemsReader) -> Numbers:
 
 
 def add_up_growing(items: ItemsReader) -> "GrowingTotals | None":
-    """Return the totals of a run, to which what is new can be added; None: it cannot."""
+    """Return totals to which new lines can be added; None: this run does not allow it."""
     growing = GrowingTotals(items) if _finds_by_keys(items) else None
     return growing if growing is not None and growing.add_new() else None
 
@@ -71,7 +70,7 @@ class AddedLines:
     """Adds up lines of a run whose answers and scores are found by their keys.
 
     Cells are identified by their number in the order of the dataset, trial by trial: a hundred
-    thousand objects would take longer than all else.
+    thousand objects would be slow.
 
     Args:
         items: Reads the items.
@@ -138,9 +137,8 @@ class AddedLines:
 
 # ---- What do new lines add to the numbers of a run that grows? ----------------------------------
 #
-# Where no earlier result stands in and nothing is made again, a record never changes: the first
-# valid line of a key counts. So each line of a column is read once, in the order of its file, and
-# where the records are need not be known.
+# If no earlier result is kept and nothing is redone, a record never changes: the first valid line
+# of a key counts. So each line of a column is read once, in the order of its file, without offsets.
 
 _ROUND_BYTES = 2**22
 _GENERATION = b'"generation":'
@@ -161,7 +159,7 @@ class GrowingTotals(AddedLines):
         # By step and key: cells without a record, and among them those that failed.
         self._missing: dict[str, dict[bytes, int]] = {step: {} for step in paths}
         self._failed: dict[str, dict[bytes, Failed]] = {step: {} for step in paths}
-        # Where scores are whose answer was not read yet, or does not count.
+        # The offsets of scores whose answer was not read yet, or does not count.
         self._unmatched: dict[str, dict[bytes, int]] = {step: {} for step in paths}
         self._failures_end = 0
         self._is_simple = True
@@ -171,25 +169,25 @@ class GrowingTotals(AddedLines):
 
     @property
     def can_grow(self) -> bool:
-        """Whether what is new can be added: no earlier result stands in, or is made again."""
+        """Whether new lines can be added: no earlier result is kept, and none is redone."""
         return self._is_simple and self._requested.are_fixed and not self._requested.counting
 
     def is_of(self, items: ItemsReader) -> bool:
-        """Return whether these are the totals of these items: else the run asks something else."""
+        """Return whether these are the totals of these items; if not, the request changed."""
         return items is self._items
 
     def add_new(self) -> bool:
-        """Add what was written since; return False if all of it must be added up again."""
+        """Add new lines; return False if everything must be added up again."""
         failures = self._items.failures
         left = {step: lines.left for step, lines in self._lines.items()}
         if not self.can_grow or min(left.values()) < 0 or failures.end < self._failures_end:
             return False
-        # All columns a part at a time: else the scores of all answers would be missed at once.
+        # All columns in parts, or the scores of all answers would be missing at once.
         rounds = sum(left.values()) // _ROUND_BYTES + 1
         begin = {step: lines.end for step, lines in self._lines.items()}
 
         def size(step: str, part: int) -> int:
-            """Return how many bytes of a column there are up to the end of a round."""
+            """Return how many bytes of a column to read by the end of a round."""
             return begin[step] + left[step] * part // rounds + 1 - self._lines[step].end
 
         missed: dict[str, list[bytes]] = {step: [] for step in self._lines}
@@ -232,7 +230,7 @@ class GrowingTotals(AddedLines):
     def _add_taken(
         self, evaluator: ScoresReader, keys: Sequence[bytes], lines: Sequence[bytes]
     ) -> list[int]:
-        """Add the scores that are missing; return the numbers of the other lines."""
+        """Add the missing scores; return the numbers of the other lines."""
         cells, of_cells, others = self._take(evaluator.name, keys, lines)
         self._add_scores(evaluator, cells, of_cells)
         self.numbers.scores[evaluator.name].versions.add("", None, len(cells))
@@ -241,9 +239,9 @@ class GrowingTotals(AddedLines):
     def _take(
         self, step: str, keys: Sequence[bytes], lines: Sequence[bytes]
     ) -> tuple[list[int], Sequence[bytes], list[int]]:
-        """Return the cells that had no record, and their lines; and the numbers of the others.
+        """Return the cells that had no record, their lines, and the numbers of the other lines.
 
-        They are missing no more, and have not failed.
+        These cells are no longer missing or failed.
         """
         missing, failed = self._missing[step], self._failed[step]
         cells = [missing.pop(key, -1) for key in keys]
@@ -257,7 +255,7 @@ class GrowingTotals(AddedLines):
         return cells, lines, others
 
     def _lines_at(self, step: str, offsets: Mapping[bytes, int]) -> tuple[list[bytes], list[bytes]]:
-        """Return the keys and lines at some offsets, as far as they are still whole."""
+        """Return the keys and lines at some offsets, where they are still intact."""
         found: dict[bytes, bytes] = {}
         with open_to_read(self._lines[step].path) as file:
             for key, offset in offsets.items():
@@ -268,14 +266,14 @@ class GrowingTotals(AddedLines):
         return list(found), list(found.values())
 
     def _check(self, lines: Iterable[bytes]) -> None:
-        """Note whether a record replaces another: then the first line of a key need not count."""
+        """Look for a record that replaces another: then the first line of a key may not count."""
         if any(generation_of(line) for line in lines if _GENERATION in line):
             self._is_simple = False
 
     def _miss_scores(
         self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]
     ) -> list[bytes]:
-        """Miss the scores of new answers, and return their keys."""
+        """Record that the scores of new answers are missing, and return their keys."""
         positions, missed = self._requested.positions, dict[bytes, int]()
         for trial in range(self._requested.trials):
             first = trial * len(positions)
@@ -309,7 +307,7 @@ class GrowingTotals(AddedLines):
                     self._add_failed_answer(failed, missing[key])
 
     def _forget(self, step: str, key: bytes, number: int) -> None:
-        """Forget that a cell had failed: it ran again."""
+        """Forget the failure of a cell that ran again."""
         failed = self._failed[step].pop(key, None)
         if failed is None:
             return
@@ -323,14 +321,14 @@ class GrowingTotals(AddedLines):
             self.numbers.failures.forget(failed.facts, number)
 
 
-# ---- What are the numbers of a run that has earlier versions, or redos? -------------------------
+# ---- What are the numbers of a run with earlier versions or redos? ------------------------------
 
 _Outputs = tuple[list[str], list[str]]
 """The digests of each cell's answer, alone and with its trace; empty: it has none."""
 
 
 class Totals(AddedLines):
-    """Adds up a run whatever its history, once.
+    """Adds up any run, once.
 
     Args:
         items: Reads the items.
@@ -407,7 +405,7 @@ class Totals(AddedLines):
         cells: Mapping[bytes, int],
         is_done: bytearray,
     ) -> None:
-        """Count the results that are of an earlier version, or are to be made again."""
+        """Count the results that are by an earlier version, or are to be redone."""
         file, counting = self._requested.file, self._requested.counting
         assert file is not None
         if not counting and not file.has_earlier_answers:

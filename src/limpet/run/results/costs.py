@@ -1,7 +1,7 @@
-"""What did the calls use, and what did that cost?
+"""What did the calls use and cost?
 
-Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot be is beside it:
-`models`, the same counts by model, and `times`, as the toolkit has them.
+Among a cell's facts, `usage` is flat: numbers that can be added up. Beside it are `models`, the
+same counts by model, and `times`, in the toolkit's form.
 """
 
 import math
@@ -115,7 +115,7 @@ def add_counts(total: MutableMapping[str, float], counts: Mapping[str, Any]) -> 
 
 
 def add_all_counts(total: MutableMapping[str, float], many: Sequence[Mapping[str, Any]]) -> None:
-    """Add the counts of many calls, in a fifth of the time if all report the same whole numbers."""
+    """Add the counts of many calls; five times as fast if all report the same integers."""
     names = list(many[0]) if many else []
     if all(list(counts) == names for counts in many):
         columns = {name: [counts[name] for counts in many] for name in names}
@@ -136,7 +136,7 @@ def bounded(total: Mapping[str, float]) -> dict[str, float]:
 
 
 def numbers_in(values: Iterable[Any]) -> list[float]:
-    """Return those of the values that are numbers that a float can hold."""
+    """Return the values that are numbers a float can hold."""
     # Not `is_bounded`: this runs for each count of each call.
     return [one for one in values if isinstance(one, (int, float)) and -_MOST <= one <= _MOST]
 
@@ -146,14 +146,14 @@ def is_bounded(number: float) -> bool:
     return -_MOST <= number <= _MOST
 
 
-# ---- Which prices are for no model, and which models have none? ---------------------------------
+# ---- Which prices have no model, and which models have no price? --------------------------------
 #
 # A price counts for the name that was asked for, and for the one that the server returned:
 # `gpt-4.1` is answered as `gpt-4.1-2025-04-14`.
 
 
 def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
-    """Set `prices` of a summary: the prices that no model has, and the models without one."""
+    """Set `prices` of a summary: prices without a model, and models without a price."""
     summary.pop("prices", None)
     if not prices:
         return
@@ -180,7 +180,7 @@ def gap_lines(summary: Mapping[str, Any]) -> Iterable[str]:
     """Yield remarks on prices, a line each."""
     gaps = summary.get("prices") or {}
     if unused := gaps.get("unused"):
-        yield f"no model that was asked is called {_listed(unused)}: the price is not used"
+        yield f"no model that was called is named {_listed(unused)}: the price is not used"
     if missing := gaps.get("missing"):
         yield f"{_listed(missing)}: no price, so the cost is unknown"
 
@@ -188,7 +188,7 @@ def gap_lines(summary: Mapping[str, Any]) -> Iterable[str]:
 def planned_gaps(
     prices: Prices | None, steps: Iterable[Any], before: Iterable[Mapping[str, Any]]
 ) -> str:
-    """Return a remark on the prices of a plan; empty if there is none to make.
+    """Return a remark on the prices of a plan; empty: there is none.
 
     Args:
         prices: The prices.
@@ -214,7 +214,7 @@ def planned_gaps(
     if unused and None not in named:
         words.append(f"no model for the price of {_listed(unused)}")
     # The server may return other names, for which there is a price.
-    return f"by the names that are asked for, {' and '.join(words)}" if words else ""
+    return f"by the requested names, {' and '.join(words)}" if words else ""
 
 
 def _others(prices: Prices, names: Collection[str]) -> list[str]:
@@ -225,23 +225,23 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(one_line, names))
 
 
-# ---- What did the calls of a step use, in all and each? -----------------------------------------
+# ---- What did the calls of a step use, in total and each? ---------------------------------------
 
 _OF_EACH = ("total_tokens", "cost")
-"""What is kept of each call, for quantiles."""
+"""The counts kept of each call, for quantiles."""
 _TOGETHER = 1_000
-"""As many calls are added up at once, which takes a fraction of the time."""
+"""So many calls are added up at once, which is much faster."""
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def quantiles(values: "array[float]") -> dict[str, float]:
-    """Return what half, nine tenths and all but a hundredth of the values do not exceed."""
+    """Return the 50th, 90th and 99th percentiles."""
     known = sorted(values)
     return {name: known[math.ceil(share * len(known)) - 1] for name, share in _SHARES.items()}
 
 
 class Used:
-    """Adds up what the calls of a step used."""
+    """Adds up the usage of a step's calls."""
 
     def __init__(self) -> None:
         self._usage = Counts()
@@ -275,7 +275,7 @@ class Used:
             self._models[model].add(each)
 
     def quantiles(self) -> dict[str, dict[str, float]]:
-        """Return quantiles of what the calls used and how long they took, where known."""
+        """Return quantiles of the usage and duration of the calls, where known."""
         self.settle()
         names = ("seconds", *_OF_EACH)
         return {name: quantiles(self._each[name]) for name in names if self._each[name]}
@@ -339,12 +339,12 @@ def mean(values: Sequence[float]) -> float | None:
         return None
     try:
         return fsum(values) / len(values)
-    except OverflowError:  # the sum is beyond 1e308, and the mean is not
+    except OverflowError:  # the sum is beyond 1e308, but the mean is not
         return float(sum(map(Fraction, values)) / len(values))
 
 
 def used_by(steps: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return what steps of a summary used together: `cost` and `tokens`, where that is known."""
+    """Return what steps of a summary used together: `cost` and `tokens`, where known."""
     usages = [step.get("usage", {}) for step in steps]
     found = {}
     for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):

@@ -1,7 +1,7 @@
 """Which items of a result are wanted, and in which order?
 
-`limpet show` and `EvaluationResult.filter` take the same filters. They work on one item after the
-other, so that the worst ten of a large run need no more memory than ten items.
+`limpet show` and `EvaluationResult.filter` take the same filters. They work item by item, so that
+the worst ten of a large run take the memory of ten items.
 """
 
 import heapq
@@ -16,9 +16,9 @@ from limpet.run.results.score_words import ScoreName, parts_of, split_name, vote
 from limpet.text import hint_near, one_line, quoted
 
 MISSING = object()
-"""What a field has in an item without that field."""
+"""The value of a field in an item without it."""
 _ABOUT_ITEM = ("id", "trial", "status")
-"""What else can be named like a field."""
+"""Other names that work like a field."""
 _MOST_NAMES = 20
 _IS_NUMBER = 1
 
@@ -29,15 +29,15 @@ class Filter:
 
     Attributes:
         failed: Only items with a failure, of `evaluator` if it is given.
-        evaluator: The score that `failed`, `label` and `disagree` are about; None: any.
-        below: What these scores must be below.
+        evaluator: The score that `failed`, `label` and `disagree` apply to; None: any.
+        below: The upper limits of scores.
         label: The label that a score must have.
         disagree: Only items with a score on which the votes, or both orders of a pair, disagree.
-        where: The values that a field may have, by field.
-        grep: The text that must occur, in any case.
+        where: The allowed values, by field.
+        grep: The text that must occur, ignoring case.
         sort: The score to sort by, lowest first; None: as in the dataset.
         descending: Sort with the highest first.
-        worst: How many of the first in this order; items without a score are none of them.
+        worst: The number of first items in this order, without those that have no score.
     """
 
     failed: bool = False
@@ -59,7 +59,7 @@ class Filter:
 
     @property
     def is_only_worst(self) -> bool:
-        """Whether scores alone say which items are wanted."""
+        """Whether the selection depends on scores alone."""
         conditions = (self.failed, self.below, self.label, self.disagree, self.where, self.grep)
         return self.worst is not None and self.sort is not None and not any(conditions)
 
@@ -68,7 +68,7 @@ class Filter:
         return (item for item in items if self._holds(item))
 
     def ordered(self, items: Iterable[ItemRecord], most: int | None = None) -> Iterator[ItemRecord]:
-        """Yield items in the wanted order, at most so many."""
+        """Yield items in the wanted order, up to the wanted number."""
         if self.sort is None:
             yield from items
             return
@@ -104,7 +104,7 @@ class Filter:
         return [record for name in names for record in name.records(item.scores)]
 
     def _sort_key(self, item: ItemRecord) -> tuple[int, float, str]:
-        """Return a key: numbers first, then labels; what has neither is last in both orders."""
+        """Return a sort key: numbers, then labels; items with neither come last in both orders."""
         assert self.sort is not None
         number = self.sort.lowest(item.scores)
         if number is not None:
@@ -129,9 +129,9 @@ def filter_of(
     sort: str | None = None,
     worst: int | None = None,
 ) -> Filter:
-    """Return a filter whose names exist: it is described at `EvaluationResult.filter`.
+    """Return a filter with checked names; see `EvaluationResult.filter`.
 
-    `read` yields the items, to see which scores and fields they have.
+    `read` yields the items, for the names of their scores and fields.
 
     Raises:
         LimpetError: A name is unknown, or a score must be named.
@@ -170,7 +170,7 @@ def filter_of(
 
 
 def _check_types(strings: Mapping[str, Any], below: Any, where: Any, worst: Any) -> None:
-    """Check what a script may get wrong; a typing error is not "no item matches"."""
+    """Check the types: a wrong one must not look like "no item matches"."""
     for name, value in strings.items():
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name}={value!r}: must be a string")
@@ -220,7 +220,7 @@ def check_fields(names: Iterable[str], read: Callable[[], Iterable[ItemRecord]])
             return
         if len(seen) < _MOST_NAMES:
             seen |= dict.fromkeys(item.row)
-    if left and seen:  # without items, nothing is known
+    if left and seen:  # without items, no field is known
         raise _unknown("field", min(left), [*seen])
 
 
@@ -264,7 +264,7 @@ def _is_any(value: Any, wanted: Sequence[Any]) -> bool:
 
 
 def _is(value: Any, wanted: Any) -> bool:
-    """Return whether a field has a value, or a list in it does; `"3"`, as typed, means 3, too."""
+    """Return whether a field, or a list in it, has a value; a typed `"3"` also means 3."""
     if isinstance(value, list) and not isinstance(wanted, list):
         return any(_is(element, wanted) for element in value)
     if value == wanted or not isinstance(wanted, str):

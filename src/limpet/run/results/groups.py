@@ -21,9 +21,9 @@ def groups_by(
 ) -> list[dict[str, Any]]:
     """Return the numbers of the items for each value of a field, as JSON data.
 
-    `value` is the field's value, None if an item does not have it; the rest is as in
-    `summary.json`, with `from_rest`: how a mean differs from that of all other items. The groups
-    are sorted: numbers, then strings, then other values, then None.
+    `value` is the field's value, None for items without it; the rest is as in `summary.json`, with
+    `from_rest`: how a mean differs from that of all other items. The groups are sorted: numbers,
+    strings, other values, None.
     """
     numbers: dict[str, tuple[Any, Numbers]] = {}
     for item in items:
@@ -89,7 +89,7 @@ def _group(field: str, value: Any, summary: Mapping[str, Any]) -> dict[str, Any]
 
 
 def sort_groups(groups: list[dict[str, Any]], by: ScoreName, *, descending: bool) -> None:
-    """Sort groups by a mean; those without one are last."""
+    """Sort groups by a mean; those without one come last."""
 
     def key(group: Mapping[str, Any]) -> tuple[bool, float]:
         value = _mean(group, by)
@@ -99,7 +99,7 @@ def sort_groups(groups: list[dict[str, Any]], by: ScoreName, *, descending: bool
 
 
 def _mean(group: Mapping[str, Any], by: ScoreName) -> float | None:
-    """Return a mean of a group; the lowest, if it has several."""
+    """Return the mean of a group; the lowest if it has several."""
     found = scores_of(group, by.evaluator)
     means = [score["mean"] for name, score in found.items() if by.part is None or name == str(by)]
     return min((value for value in means if value is not None), default=None)

@@ -1,4 +1,4 @@
-"""What the files of a run have of one item in one trial: of this, all results are made."""
+"""One item in one trial, as a run's files have it: the source of all results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from limpet.shapes import CellStatus
 
 @dataclass(slots=True)
 class ItemRecord:
-    """What the files of a run have of one item in one trial.
+    """One item in one trial, as a run's files have it.
 
     Attributes:
         id: The item's id.
@@ -24,12 +24,12 @@ class ItemRecord:
         scores: The record of each evaluator, with `value`, or `scores` if it gave several.
         error: Why there is no answer; None if there is one, or it did not run.
         score_errors: Why an evaluator has no score.
-        score_usage: What the evaluators used, if they report it: `usage`, `models`.
+        score_usage: The usage of the evaluators, if they report it: `usage`, `models`.
         status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
             "not_run".
         seconds: How long the workflow took.
         attempts: How many attempts it took.
-        usage: What its calls used.
+        usage: The usage of its calls.
         at: When its answer or failure was written; empty: neither was.
         row: The whole row.
         roles: Which fields of the row are its `id`, `input` and `expected`.
@@ -37,8 +37,8 @@ class ItemRecord:
         masked: The steps whose line on disk has a masked secret.
         saw_masked: The evaluators that scored an answer with a masked secret.
         version: The earlier version of the workflow that gave the answer; empty: the current one.
-        redo: The steps whose forced redo is pending, with the error if it failed. Their results
-            here are the earlier ones.
+        redo: The steps with a pending forced redo, with the error if it failed. Their results here
+            are the earlier ones.
         entry: The line of its answer; None if there is none.
         failed: The facts about its failure; empty if it did not fail.
     """

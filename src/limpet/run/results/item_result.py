@@ -22,16 +22,15 @@ class ItemResult:
         expected: The expected answer.
         row: The whole row.
         output: The answer, with its trace and metadata; None if there is none.
-        scores: The scores by name: that of the evaluator, or like "judge.quality" if it gave
-            several.
+        scores: The scores by name: the evaluator's, or like "judge.quality" if it gave several.
         status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
             "not_run".
         error: Why there is no answer: `class`, `type`, `message`, `traceback`; None if there is
             one, or it did not run.
-        score_errors: The same of each evaluator that failed.
+        score_errors: The same for each evaluator that failed.
         attempts: How many attempts the workflow took.
         seconds: How long they took.
-        usage: What all its calls used; None if that is not known.
+        usage: The usage of all its calls; None: not known.
         at: When its answer or failure was written; empty: neither was.
     """
 

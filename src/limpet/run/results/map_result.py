@@ -24,7 +24,7 @@ class MapResult(Generic[InputT, OutputT]):
     """The outputs of a map in the order of its inputs, and how each input ended.
 
     Attributes:
-        outputs: What the function returned; the fallback value where there is nothing.
+        outputs: What the function returned; the fallback value where it has no result.
         details: Status, exceptions and seconds of each input.
         failures: The inputs that failed, with their errors.
         kept: The number of results that were already on disk.
@@ -39,19 +39,19 @@ class MapResult(Generic[InputT, OutputT]):
 
     @property
     def ran(self) -> int:
-        """The number of inputs that ran this time, to a result or a failure."""
+        """The number of inputs that ran this time, successfully or not."""
         return len(self.details) - self.kept - self.not_run
 
     @property
     def not_run(self) -> int:
-        """The number of inputs without a result because the map stopped before."""
+        """The number of inputs that did not run because the map stopped."""
         return sum(detail.status is ExecutionStatus.DID_NOT_RUN for detail in self.details)
 
     def raise_for_failures(self) -> None:
-        """Raise if inputs failed, for a script that must not go on without them.
+        """Raise if inputs failed, for a script that must not continue without them.
 
         Raises:
-            LimpetError: How many, and the first failure; its `result` is this one.
+            LimpetError: Some failed: it says how many, and the first; its `result` is this.
         """
         if not self.failures:
             return

@@ -1,6 +1,6 @@
 """Writes the toolkit's output files, where they are requested.
 
-What a row looks like is decided once, for the final file and for a live one.
+The final file and the live one have the same rows.
 """
 
 import json
@@ -32,8 +32,8 @@ class AnswerRows:
         trials: The number of trials: if there are several, ids become `<id>_rep<N>`.
         trace_filter: The types or kinds of events to write; None: all.
         bare: A row is only the output.
-        as_toolkit: Write exactly what the toolkit does: averages have two digits, and of a bare
-            output that is JSON in a string, what it holds.
+        as_toolkit: Write exactly what the toolkit does: averages have two digits, and a bare output
+            that is JSON in a string is decoded.
     """
 
     names: ToolkitNames
@@ -43,7 +43,7 @@ class AnswerRows:
     as_toolkit: bool = False
 
     def id_of(self, written: Any, id_: str, trial: int) -> Any:
-        """Return the id of a row; `written` is that of the dataset, which may be a number."""
+        """Return the id of a row; `written` is the id in the dataset, which may be a number."""
         return written if self.trials == 1 else f"{id_}_rep{trial}"
 
     def of_answer(self, record: Mapping[str, Any], id_: str, trial: int) -> Any:
@@ -90,7 +90,7 @@ def write_outputs(
 ) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
-    The results are read once, and none is kept in memory: there may be a million.
+    The results are read once and not kept in memory: there may be a million.
 
     Args:
         layout: The run's layout.
@@ -100,7 +100,7 @@ def write_outputs(
         summary: The content of `summary.json`.
     """
     with ExitStack() as stack:
-        # The results are read once: until their file's turn, scores wait in one without a name.
+        # The results are read once: scores wait in an unnamed file until their file's turn.
         scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
 
         def answers() -> Iterator[Any]:
@@ -156,7 +156,7 @@ def _toolkit_score(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> bytes:
-    """Return a value as the toolkit writes it: by Python's `json`, with `str` for the unknown.
+    """Return a value as the toolkit writes it: by Python's `json`, with `str` for other types.
 
     So NaN is `NaN`, and bytes are a string like `b'raw'`.
     """

@@ -1,10 +1,9 @@
-"""What may be claimed of a mean?
+"""What does a mean tell?
 
-How far it can be trusted for questions like these, what it would be if everything that failed had
-been wrong, or right, and what several trials say. Where a number would mean nothing, a sentence
-says why there is none.
+Its interval for questions like these, its bounds if everything that failed had been wrong, or
+right, and what several trials add. Where a number would be meaningless, a sentence says why.
 
-It imports NumPy and SciPy, so it is imported only where there are scores.
+It imports NumPy and SciPy, so it is imported only if there are scores.
 """
 
 import math
@@ -36,13 +35,13 @@ _UNIT = (0.0, 1.0)
 def claims(
     scores: "ScoreNumbers", cell_items: "CellItems", failed: Sequence[int], in_flight: int
 ) -> dict[str, dict[str, Any]]:
-    """Return what may be claimed of each score of an evaluator, by name, as in `summary.json`.
+    """Return the intervals of each score of an evaluator, by name, as in `summary.json`.
 
     Args:
         scores: The scores.
         cell_items: Which item and group each cell belongs to.
-        failed: The cells that have no score because of a failure.
-        in_flight: How many more cells will have one.
+        failed: The cells without a score because of a failure.
+        in_flight: How many more cells will have a score.
     """
     found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for part, values in scores.parts.items():
@@ -91,7 +90,7 @@ class _Sample:
         self._range = scale.range or (_UNIT if is_unit else None)
 
     def claims(self) -> dict[str, Any]:
-        with np.errstate(all="ignore"):  # a number that is too large is none, and is left out
+        with np.errstate(all="ignore"):  # a number that is too large is left out
             return self._claims()
 
     def _claims(self) -> dict[str, Any]:
@@ -115,7 +114,7 @@ class _Sample:
         return found | ({"interval_note": "; ".join(notes)} if notes else {})
 
     def _item_mean(self) -> dict[str, Any]:
-        """Return the mean of the items' means, if not all items have as many scores."""
+        """Return the mean of the items' means, if the items have different numbers of scores."""
         if self._items is None:
             return {}
         means, trials = _per_item(self._values, self._items)
@@ -135,7 +134,7 @@ class _Sample:
         same = self._values.min() == self._values.max()
         is_one = len(self._values) == 1 or (self._items is not None and len({*self._items}) == 1)
         is_yes_or_no = self._range == _UNIT and self._trials == 1 and self._values[0] in (0, 1)
-        if is_one and not is_yes_or_no:  # of that, Wilson's says that it is nearly anything
+        if is_one and not is_yes_or_no:  # Wilson's interval of it is nearly everything
             notes.append("one item: too few for an interval")
         elif self._range is None and same:
             notes.append("all scores are equal: declare the range for an interval")
@@ -157,7 +156,7 @@ class _Sample:
         return None
 
     def _bounds(self) -> dict[str, Any]:
-        """Return the interval, and the means, with what is missing as worst and as best."""
+        """Return the interval and the means with missing scores as worst, and as best."""
         assert self._range is not None
         low, high = self._range
         worst, best = (low, high) if self._scale.higher_is_better else (high, low)
@@ -181,7 +180,7 @@ class _Sample:
         return {"low": interval.low, "high": interval.high, **found}
 
     def _with(self, value: float) -> float:
-        """Return the mean with a value for everything that is missing."""
+        """Return the mean with this value for all missing scores."""
         values = np.concatenate([self._values, np.full(len(self._lost), value)])
         if self._items is None:
             return _mean(values)
@@ -191,7 +190,7 @@ class _Sample:
         return _mean(means)
 
     def _of_trials(self) -> dict[str, Any]:
-        """Return how often one of k trials succeeds, and all do, and what would help more."""
+        """Return pass@k and pass^k, and whether more trials or more items would help more."""
         assert self._items is not None
         found: dict[str, Any] = {}
         is_binary = self._range == _UNIT and bool(((self._values == 0) | (self._values == 1)).all())
@@ -246,7 +245,7 @@ def item_groups(scores: "PartScores", cell_items: "CellItems", scale: Scale) -> 
 
 
 def _items_of(cells: Ints, cell_items: "CellItems") -> Ints | None:
-    """Return the item of each cell; None: each is one of its own."""
+    """Return the item of each cell; None: each has its own."""
     if cell_items.trials == 1:
         return None
     return np.array(cell_items.items, dtype=np.int64)[cells]
@@ -282,7 +281,7 @@ def _first(groups: Ints, items: Any) -> Ints:
 
 
 def _interval_data(interval: stats.Interval) -> dict[str, Any] | None:
-    """Return an interval as JSON data; None if it is not one of finite numbers."""
+    """Return an interval as JSON data; None if an end is not finite."""
     if not math.isfinite(interval.high - interval.low):
         return None
     found = {
@@ -295,7 +294,7 @@ def _interval_data(interval: stats.Interval) -> dict[str, Any] | None:
 def _label_shares(
     labels: Mapping[str, Sequence[int]], scale: Scale, cell_items: "CellItems"
 ) -> dict[str, Any]:
-    """Return the interval of each label's share; of many labels, those of the most frequent."""
+    """Return the interval of each label's share; of many labels, only the most frequent."""
     counts = Counter({label: len(cells) for label, cells in labels.items()})
     total = counts.total()
     ranked = sorted(counts, key=lambda label: (-counts[label], label))[:_MOST_LABELS]

@@ -15,8 +15,8 @@ from limpet.text import count
 
 # ---- Which item, and which group of items, does each cell belong to? ----------------------------
 #
-# Several trials of one item are not several items, and items about one document are not
-# independent: both make an interval wider.
+# Trials of one item are not several items, and items about one document are not independent: both
+# make an interval wider.
 
 
 class CellItems:
@@ -29,7 +29,7 @@ class CellItems:
     Attributes:
         trials: How often the workflow answers each item.
         fields: The fields that group items.
-        items: The number of the item of each cell; with one trial empty: it is the cell's number.
+        items: The number of each cell's item; empty with one trial: it is the cell's number.
         groups: By field, the number of the group of each item.
     """
 
@@ -70,7 +70,7 @@ class CellItems:
         return list(self._values[field])
 
 
-# ---- How many cells of a step failed, and of what? ----------------------------------------------
+# ---- How many cells of a step failed, and why? --------------------------------------------------
 
 
 class FailureCounts:
@@ -78,8 +78,8 @@ class FailureCounts:
 
     Attributes:
         cells: The numbers of the cells that failed.
-        by_class: How many there are of each class.
-        by_exception: How many there are of each exception.
+        by_class: The number of failures of each class.
+        by_exception: The number of failures of each exception.
     """
 
     def __init__(self) -> None:
@@ -115,22 +115,22 @@ def class_and_exception(error: Mapping[str, Any]) -> tuple[str, str]:
     return kind, str(error.get("type") or kind)
 
 
-# ---- How many results are not by the current version, or are to be made again? ------------------
+# ---- How many results are not by the current version, or are to be redone? ----------------------
 
 PENDING = "pending"
 EARLIER_ON_DISK = "earlier_on_disk"
-"""In a summary: how many cells have no answer that counts, but one of an earlier version."""
+"""In a summary: how many cells have no answer that counts, but one by an earlier version."""
 _WAY_BACK = 'undo the edit, or keep them with --keep (in Python: on_change="keep")'
 PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
-"""The step whose redo is pending, and why that failed, if it did."""
+"""The step with a pending redo, and its error if it failed."""
 
 
 class VersionCounts:
-    """Counts the results of a step that are not by the current version, or are to be made again.
+    """Counts the results of a step that are not by the current version, or are to be redone.
 
     Attributes:
-        redo: How many are to be made again, by why that failed; "pending" where it did not.
-        errors: How many failed when made again, by exception.
+        redo: How many are to be redone, by the class of the redo's failure, or "pending".
+        errors: How many failed to be redone, by exception.
     """
 
     def __init__(self, step: str) -> None:
@@ -144,8 +144,8 @@ class VersionCounts:
 
         Args:
             by_version: The earlier version that gave the answer; empty: the current one.
-            redo: The redo that is pending; None: none is.
-            results: How many.
+            redo: The pending redo; None: none.
+            results: The number of results.
         """
         if by_version:
             self._earlier += results
@@ -161,22 +161,22 @@ class VersionCounts:
                 self.errors[exception] += 1
 
     def summary(self) -> dict[str, Any]:
-        """Return the counts that differ from the usual.
+        """Return the counts, where they differ from the default.
 
-        `by_current_version`: how many are by the current version of the workflow, if not all are.
-        `redo`: how many are to be made again, by why that failed; "pending" where it did not.
+        `by_current_version`: how many are by the current version of the workflow, if not all.
+        `redo`: how many are to be redone, by the class of the redo's failure, or "pending".
         """
         found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
         return found | ({"redo": dict(self.redo)} if self.redo else {})
 
 
 class Current(NamedTuple):
-    """How far a step is: what is to be made again is not done, although its result counts.
+    """How far a step is: a cell to redo is not done, although its result counts.
 
     Attributes:
         done: How many cells are done.
-        failed: How many failed, also when made again.
-        not_run: How many are still to run, also again.
+        failed: How many failed, including redos.
+        not_run: How many are still to run, including redos.
     """
 
     done: int
@@ -185,7 +185,7 @@ class Current(NamedTuple):
 
 
 def current(numbers: Mapping[str, Any]) -> Current:
-    """Return how far a step is, given what `summary.json` has of it."""
+    """Return how far a step is, from its part of `summary.json`."""
     again = Counter(numbers.get("redo", {}))
     pending = again.pop(PENDING, 0)
     return Current(
@@ -196,7 +196,7 @@ def current(numbers: Mapping[str, Any]) -> Current:
 
 
 def earlier_words(number: int) -> list[str]:
-    """Return how many answers of earlier versions are on disk, do not count, and the way back."""
+    """Return how many answers by earlier versions on disk do not count, and the way back."""
     if not number:
         return []
     answers = count(number, "answer of an earlier version is", "answers of an earlier version are")
@@ -232,8 +232,8 @@ class ScoreNumbers:
         labels: By score and label, the numbers of the cells that have it.
         failures: The cells that it failed to score.
         completed: The number of scores.
-        versions: Which scores are of an earlier answer, or are to be made again.
-        saw_masked: The number of answers it scored of which a secret was masked.
+        versions: The scores of earlier answers, and those to redo.
+        saw_masked: The number of answers it scored with a masked secret.
     """
 
     def __init__(self, name: str, scale: Scale) -> None:
@@ -251,7 +251,7 @@ class ScoreNumbers:
         self._by_model: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, score: Mapping[str, Any], cells: Sequence[int]) -> None:
-        """Add a score by its record, once for each of the cells that have it."""
+        """Add a score by its record, for each of these cells."""
         times = len(cells)
         self.completed += times
         for part, value in values_of(score):
@@ -268,7 +268,7 @@ class ScoreNumbers:
                     self._add_votes(record["metadata"], times)
 
     def _add_metadata(self, metadata: Any, times: int) -> None:
-        """Add what judges say of a score: how far the votes agree, whether the orders did."""
+        """Add how far the votes on a score agree, and whether both orders do."""
         if not isinstance(metadata, dict):
             return
         agreement, flipped = metadata.get("agreement"), metadata.get("flipped")
@@ -286,7 +286,7 @@ class ScoreNumbers:
                     self._by_model[model][answer] += number * times
 
     def add_usage(self, facts: Mapping[str, Any]) -> None:
-        """Add what the evaluator used for a score."""
+        """Add the evaluator's usage for a score."""
         self._has_usage = True
         self._used.add([facts])
 
@@ -295,7 +295,7 @@ class ScoreNumbers:
         self.saw_masked += bool(facts.get(SAW_MASKED))
 
     def by_score(self) -> dict[str, dict[str, Any]]:
-        """Return the mean and the labels of each score, by name; at least one."""
+        """Return the mean and the labels of each score, by name; at least one score."""
         found: dict[str, dict[str, Any]] = {}
         for part in dict.fromkeys([*self.parts, *self.labels]) or [None]:
             values = self.parts[part].values if part in self.parts else ()
@@ -307,7 +307,7 @@ class ScoreNumbers:
         return found
 
     def summary(self, items: int) -> dict[str, Any]:
-        """Return the numbers, of so many items."""
+        """Return the numbers, for so many items."""
         summary: dict[str, Any] = {
             "completed": self.completed,
             "failed": dict(self.failures.by_class),

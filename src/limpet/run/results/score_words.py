@@ -1,4 +1,4 @@
-"""What are the values of an evaluator's scores, and how are they written in a few words?"""
+"""What are the values of an evaluator's scores, and what do they look like in a few words?"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,15 +8,15 @@ from limpet.errors import LimpetError
 from limpet.shapes import Scale
 from limpet.text import count, hint_near, one_line, quoted
 
-# ---- What is declared of an evaluator's scores, in a summary and in words? ----------------------
+# ---- What is declared about an evaluator's scores, in a summary and in words? -------------------
 
 _UNIT = (0.0, 1.0)
 _NEAR = 1e-6
-"""A score this near outside of its range, as a share of its width, is a rounding error."""
+"""A score outside its range by this share of its width is a rounding error."""
 
 
 def scale_data(scale: Scale) -> dict[str, Any]:
-    """Return what is declared of scores, as JSON data."""
+    """Return what is declared about scores, as JSON data."""
     declared = {
         "range": None if scale.range is None else [*scale.range],
         "group": scale.group,
@@ -26,7 +26,7 @@ def scale_data(scale: Scale) -> dict[str, Any]:
 
 
 def scale_in(numbers: Mapping[str, Any]) -> Scale:
-    """Return what the summary of an evaluator says that its scores mean."""
+    """Return the scale of an evaluator's scores, from its summary."""
     among = numbers.get("range")
     return Scale(
         None if among is None else (among[0], among[1]),
@@ -43,13 +43,13 @@ def range_words(scale: Scale) -> str:
 
 
 def counted(value: float, scale: Scale) -> float:
-    """Return a score as it counts in numbers: just outside of its range (or of 0 to 1), its end."""
+    """Return a score for adding up: one just outside its range (or 0 to 1) becomes its end."""
     low, high = scale.range or _UNIT
     near = _NEAR * (high - low)
     return low if low - near <= value < low else high if high < value <= high + near else value
 
 
-# ---- Which score is meant by a name like `judge.quality`, and where is it in an item? -----------
+# ---- Which score does a name like `judge.quality` mean, and where is it in an item? -------------
 
 
 class ScoreName(NamedTuple):
@@ -79,8 +79,8 @@ class ScoreName(NamedTuple):
 
 
 def split_name(name: str, evaluators: Iterable[str]) -> ScoreName | None:
-    """Return the evaluator and the part that a name consists of; None: it has no evaluator."""
-    # Both may contain dots: the longest name of an evaluator counts.
+    """Return the evaluator and the part of a name; None: no evaluator matches."""
+    # Both may contain dots: the longest matching evaluator wins.
     for evaluator in sorted(evaluators, key=len, reverse=True):
         if name == evaluator:
             return ScoreName(evaluator)
@@ -90,7 +90,7 @@ def split_name(name: str, evaluators: Iterable[str]) -> ScoreName | None:
 
 
 def no_such_score(name: str, known: Iterable[str]) -> LimpetError:
-    """Return the error for a name that no score has."""
+    """Return the error for an unknown name of a score."""
     names = list(dict.fromkeys(known))
     words = ", ".join(map(one_line, names)) or "none yet"
     return LimpetError(
@@ -122,7 +122,7 @@ def score_data(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     }
 
 
-# ---- What are the values of an evaluator's scores, and how are they written in a few words? -----
+# ---- What are the values of an evaluator's scores, and what do they look like in a few words? ---
 
 NO_MEAN = "–"
 _MOST_LABELS = 5
@@ -149,7 +149,7 @@ def label_counts(
 
 
 def score_words(score: Mapping[str, Any]) -> str:
-    """Return the mean of a score in a summary; if it has only labels, their counts."""
+    """Return the mean of a score in a summary, or the counts of its labels."""
     labels = score.get("labels")
     return label_counts(labels) if score.get("mean") is None and labels else whole_claim(score)
 
@@ -165,7 +165,7 @@ _CLAIMS = ("mean", "interval", "bounds", "interim", "labels")
 
 
 def claims_of(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what lists say of each score of a summary, by name, as JSON data."""
+    """Return the scores of a summary by name, as lists show them, as JSON data."""
     return {
         name: {part: score[part] for part in _CLAIMS if part in score}
         for name, score in scores.items()
@@ -173,10 +173,10 @@ def claims_of(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def headline(score: Mapping[str, Any]) -> str:
-    """Return what may be claimed of a mean: `0.842 (0.79–0.88)`.
+    """Return a mean with its interval: `0.842 (0.79–0.88)`.
 
-    If something is missing, the mean is over what completed, and the interval is the one with what
-    is missing as worst and as best.
+    If scores are missing, the mean is over what completed, and the interval has them as worst and
+    as best.
     """
     value, bounds = score.get("mean"), score.get("bounds")
     ends = bounds if bounds and "low" in bounds else score.get("interval")
@@ -187,20 +187,20 @@ def headline(score: Mapping[str, Any]) -> str:
 
 
 def of_completed(score: Mapping[str, Any]) -> str:
-    """Return how many cells a mean is of, where others are missing; else an empty string."""
+    """Return how many cells a mean covers; empty if none are missing."""
     has_both = score.get("bounds") and score.get("mean") is not None
     return f"of {score['completed']:,} completed" if has_both else ""
 
 
 def whole_claim(score: Mapping[str, Any]) -> str:
-    """Return the headline with all that must be said beside it."""
+    """Return the headline with its qualifications."""
     first = headline(score)
     words = f"{first} {of_completed(score)}".rstrip()
     return f"{words} so far" if score.get("interim") and first != NO_MEAN else words
 
 
 def span(low: float, high: float) -> str:
-    """Return the ends of an interval, with as many decimals as its width deserves: `0.79–0.88`."""
+    """Return the ends of an interval, with decimals that fit its width: `0.79–0.88`."""
     decimals = _decimals(low, high)
     between = " to " if low < 0 else "–"
     return between.join(_fixed(end, decimals) for end in (low, high))
@@ -227,7 +227,7 @@ def mean(value: float | None) -> str:
 
 
 def people_notes(score: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the mean of a judge as people's labels correct it, or why they do not."""
+    """Yield the mean of a judge corrected by people's labels, or why it is not."""
     if found := score.get("calibrated"):
         labels = count(found["n_labelled"], "label")
         yield f"corrected by people: {with_ends(found['mean'], found)}, {labels}"
@@ -236,7 +236,7 @@ def people_notes(score: Mapping[str, Any]) -> Iterator[str]:
 
 
 def as_exact(value: float, interval: Mapping[str, Any]) -> str:
-    """Return a number with as many digits as one with this interval has."""
+    """Return a number with as many digits as its interval warrants."""
     return _fixed(value, _decimals(interval["low"], interval["high"]) + 1)
 
 
@@ -296,7 +296,7 @@ def _label(score: Mapping[str, Any]) -> str:
 
 
 def _split(score: Mapping[str, Any]) -> str:
-    """Return how the votes are split, if they are."""
+    """Return how the votes are split, if they disagree."""
     votes, label = _votes(score), score.get("label")
     if len(votes) < 2:  # noqa: PLR2004 - all agree
         return ""
@@ -326,11 +326,11 @@ def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
         yield None, score["value"]
 
 
-# ---- Did a run stop because it was enough, in words? --------------------------------------------
+# ---- Did a run reach its `stop_when`, in words? -------------------------------------------------
 
 
 def stop_when_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return whether `stop_when` was reached, a line each; empty if there was none."""
+    """Return lines that say whether `stop_when` was reached; empty if there was none."""
     said = summary.get("stop_when")
     if not said:
         return []

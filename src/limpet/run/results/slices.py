@@ -1,12 +1,11 @@
 """Which slices of a dataset differ from the rest by more than chance?
 
 Each slice is compared with all other items, on the means of the items: yes and no by the N - 1
-chi-squared test (Campbell 2007), other scores by Welch's t test. Items that come in groups are not
-independent, and a slice is often made of whole groups: then the difference is tested on the groups'
-sums. Many slices are many chances to be fooled, so the p values are adjusted (Benjamini and
-Hochberg 1995).
+chi-squared test (Campbell 2007), other scores by Welch's t test. Grouped items are not independent,
+and a slice often consists of entire groups: then the test uses the groups' sums. Many slices are
+many chances to be fooled, so the p values are adjusted (Benjamini and Hochberg 1995).
 
-It imports NumPy and SciPy, so it is imported only where there are slices.
+It imports NumPy and SciPy, so it is imported only if there are slices.
 """
 
 import math
@@ -31,7 +30,7 @@ _LEAST_EXPECTED = 1.0
 def add_differences(
     numbers: Sequence[Numbers], summaries: Sequence[Mapping[str, Any]], evaluators: Sequence[str]
 ) -> None:
-    """Note in the summary of each slice how its means differ from those of the rest.
+    """Add to the summary of each slice how its means differ from those of the rest.
 
     `from_rest` of a score: the `difference` of the mean from that of all other items, and
     `p_adjusted`.
@@ -69,7 +68,7 @@ def _means(numbers: Numbers, name: str, part: str | None) -> Floats:
 def _groups(
     numbers: Sequence[Numbers], name: str, part: str | None
 ) -> list[Sequence[bytes]] | None:
-    """Return the groups of the items of each slice; None: they form none."""
+    """Return the groups of each slice's items; None: no groups."""
     found: list[Sequence[bytes]] = []
     for one in numbers:
         scores = one.scores[name]
@@ -89,8 +88,8 @@ def _p_value_by_groups(
 
     A score test: if the slice were like the rest, the sum of (z - mean z)(x - mean x) over all
     items, z = 1 in the slice, would be near 0, and its variance is that of the groups' sums. With
-    as many degrees of freedom as the fewer groups have it is careful: 3% are found where nothing
-    differs and each slice is made of whole groups, where a test of single items finds 12%.
+    the degrees of freedom of the side with fewer groups it is conservative: it finds 3% where
+    nothing differs and slices consist of entire groups, where a test of single items finds 12%.
     """
     fewer = min(len(set(of_mine)), len(set(of_rest)))
     if fewer < FEWEST_GROUPS:

@@ -1,7 +1,7 @@
-"""The numbers of a run: over what was scored, with the counts beside them.
+"""The numbers of a run: means of the scores, with the counts beside them.
 
-No number depends on the order in which results are added: floats are summed exactly. What may be
-claimed of a mean is in `score_intervals`.
+No number depends on the order in which results are added: floats are summed exactly. Intervals are
+in `score_intervals`.
 """
 
 import math
@@ -27,7 +27,7 @@ from limpet.shapes import Scale
 from limpet.version import VERSION
 
 NUMBERS = ("n", "workflow", "scores", "evaluators", "masked", "versions")
-"""What of `summary.json` follows from the results alone."""
+"""The keys of `summary.json` that follow from the results alone."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -35,9 +35,9 @@ class StepNumbers(NamedTuple):
     """How far a step is.
 
     Attributes:
-        done: The number of cells that are done; those to be made again are not.
-        failed: The number of cells that failed, also when made again, by class.
-        errors: The same, by exception.
+        done: The number of cells that are done, without those to redo.
+        failed: The number of failed cells, including redos, by class.
+        errors: The failed cells by exception.
     """
 
     done: int
@@ -46,7 +46,7 @@ class StepNumbers(NamedTuple):
 
 
 class Numbers:
-    """Adds up the numbers of a run. A failure is counted, and never a score.
+    """Adds up the numbers of a run. A failure is counted, but is never a score.
 
     A cell is identified by its number: items in the order in which they are added, trial by trial.
 
@@ -59,10 +59,10 @@ class Numbers:
         cell_items: Which item and group each cell belongs to.
         items: The number of items, counting each trial.
         answered_cells: The numbers of the cells that the workflow answered.
-        seconds: How long each of these took, in the same order; NaN where that is not known.
-        costs: What each of these cost; NaN where that is not known.
+        seconds: How long each of these took, in the same order; NaN: not known.
+        costs: What each of these cost; NaN: not known.
         failures: The cells that the workflow failed.
-        versions: Which answers are not by the current version, or are to be made again.
+        versions: The answers that are not by the current version, or are to be redone.
         masked: The number of lines in which a secret is masked.
         scores: The numbers of each evaluator.
     """
@@ -118,7 +118,7 @@ class Numbers:
         self._latencies.extend(numbers_in([some.get("llm_latency") for some in times]))
 
     def add_usage(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Add what answers used, and calls that failed, by the facts about them."""
+        """Add the usage of answers and failed calls, by the facts about them."""
         self._used.add([facts for facts in answers if "usage" in facts])
 
     def of_step(self, step: str) -> StepNumbers:
@@ -132,8 +132,8 @@ class Numbers:
         """Return all numbers, in the shape of `summary.json`.
 
         Args:
-            in_flight: While the run is running, how many cells of the workflow are in flight. They
-                and the answers that are not scored yet are part of the bounds. None: it is not.
+            in_flight: How many cells of the workflow are in flight; None: the run is not running.
+                They and the answers without a score yet widen the bounds.
         """
         completed = len(self.answered_cells)
         not_run = self.items - completed - self.failures.total
@@ -169,11 +169,11 @@ class Numbers:
     def _claims(
         self, scores: "ScoreNumbers", begun: int | None
     ) -> Iterable[tuple[str, dict[str, Any]]]:
-        """Return what may be claimed of each score of an evaluator, by name.
+        """Return the intervals of each score of an evaluator, by name.
 
         Args:
             scores: The scores.
-            begun: While the run is running, how many cells the workflow has answered, or will.
+            begun: While the run is running, how many cells the workflow has answered or begun.
         """
         ended = scores.completed + scores.failures.total
         found, shared = scores.by_score(), scale_data(scores.scale)

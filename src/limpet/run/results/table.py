@@ -1,9 +1,8 @@
 """Which columns do results have as a table, and what are they called?
 
-Each cell of a row has a key that says exactly what it is, so that a field `output` of the dataset
-and the workflow's output never meet. Only at the end does each key get a name, and no two get the
-same: a name that is taken becomes `row.output` for a field of the dataset, and `judge.error_` for
-what belongs to a score.
+Each cell of a row has an unambiguous key, so that a field `output` of the dataset and the output of
+the workflow never clash. Only at the end does each key get a unique name: if a name is taken, a
+field of the dataset becomes `row.output`, and a cell of a score `judge.error_`.
 """
 
 import csv
@@ -27,7 +26,7 @@ from limpet.run.results.score_words import agreement_of
 from limpet.shapes import COLUMNS
 from limpet.text import one_line
 
-# ---- How is a value written into one cell of a table that people open? --------------------------
+# ---- How is a value written to a cell of a table that people open? ------------------------------
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
@@ -51,7 +50,7 @@ def without_controls(text: str) -> str:
 
 
 def spreadsheet_cell(value: Any) -> Any:
-    """Return a value for a cell that no spreadsheet runs as a formula."""
+    """Return a value for a cell that no spreadsheet takes for a formula."""
     cell = flat_cell(value)
     if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
         return cell
@@ -78,14 +77,14 @@ _WIDEST = 2**53
 
 
 class SizedRows(Protocol):
-    """The rows of a table, of which the number is known: the cells of each."""
+    """The rows of a table, each with its cells, whose number is known."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[list[Any]]: ...
 
 
 def write_xlsx(names: Sequence[str], rows: SizedRows, path: Path) -> int:
-    """Write an Excel file, and return how many cells were too long and are shortened.
+    """Write an Excel file; return how many cells were too long and are shortened.
 
     Args:
         names: The names of the columns.
@@ -102,7 +101,7 @@ def write_xlsx(names: Sequence[str], rows: SizedRows, path: Path) -> int:
             f"writing Excel files needs openpyxl, which cannot be imported ({error})",
             hint="pip install 'limpet[data]'",
         ) from error
-    if len(rows) >= _MOST_ROWS or len(names) > _MOST_COLUMNS:  # one row has the names
+    if len(rows) >= _MOST_ROWS or len(names) > _MOST_COLUMNS:  # one row for the names
         raise LimpetError(
             f"{one_line(str(path))}: an Excel sheet holds {_MOST_ROWS:,} rows and "
             f"{_MOST_COLUMNS:,} columns, not {len(rows) + 1:,} and {len(names):,}",
@@ -148,7 +147,7 @@ def _excel_cell(sheet: Any, value: Any) -> Any:
 # ---- Which columns do results have as a table, and what are they called? ------------------------
 
 Key = tuple[str, ...] | tuple[str, str, str | None, str]
-"""What a cell is: `("own", name)`, `("score", evaluator, part, fact)`, `("fact", step, name)`,
+"""The key of a cell: `("own", name)`, `("score", evaluator, part, fact)`, `("fact", step, name)`,
 `("row", field)` or, of a variant of a matrix, `("variant", label)`. The part is None where an
 evaluator gives one score; the step of the workflow's facts is empty."""
 VALUE = "value"
@@ -157,10 +156,10 @@ _BY_ITEM = ("id", "input", "expected", "trials", "completed", "failed", "seconds
 
 
 class Table:
-    """The columns of some results. Add every row, then ask for names and rows.
+    """The columns of some results. Add every row, then get names and rows.
 
-    A column of COLUMNS, of an evaluator or of the dataset is always there. The others are left out
-    if no row has a value for them.
+    The columns in COLUMNS, of evaluators and of the dataset are always present, the others only if
+    a row has a value for them.
 
     Args:
         evaluators: The names of the evaluators, in order.
@@ -178,7 +177,7 @@ class Table:
         self._fields: dict[str, None] = {}
 
     def add(self, cells: Mapping[Key, Any]) -> None:
-        """Note the columns that a row has."""
+        """Add the columns of a row."""
         for key, value in cells.items():
             if key[0] == "row":
                 self._fields[str(key[1])] = None
@@ -218,7 +217,7 @@ class Table:
 
 def _unique_names(keys: Iterable[Key]) -> dict[Key, str]:
     names: dict[Key, str] = {}
-    taken = {""}  # a column without a name is of no use in SQL
+    taken = {""}  # a column without a name is useless in SQL
     for key in keys:
         name = _plain_name(key)
         while name.casefold() in taken:  # SQL does not tell `Output` from `output`
@@ -237,7 +236,7 @@ def _plain_name(key: Key) -> str:
 
 
 def cells_of(item: ItemRecord) -> dict[Key, Any]:
-    """Return what is known of an item in one trial."""
+    """Return the cells of an item in one trial."""
     error = item.error or {}
     own = (
         _id_of(item), item.trial, item.input, item.expected, item.output, item.status.value,
@@ -275,13 +274,13 @@ def _usage_cells(step: str, usage: Mapping[str, Any]) -> Iterator[tuple[Key, Any
 
 
 def _field_cells(item: ItemRecord) -> Iterator[tuple[Key, Any]]:
-    """Yield the fields of the row, but not those that are the columns id, input and expected."""
+    """Yield the fields of the row, except those in the columns id, input and expected."""
     elsewhere = {name for role, name in item.roles.items() if role != "id" or _has_id(item)}
     return ((("row", name), value) for name, value in item.row.items() if name not in elsewhere)
 
 
 def _id_of(item: ItemRecord) -> Any:
-    """Return the id as the dataset has it: a table is joined with the dataset by its ids."""
+    """Return the id as in the dataset, so that the table can be joined with it."""
     return item.row[item.roles["id"]] if _has_id(item) else item.id
 
 
@@ -302,7 +301,7 @@ def rows_by_item(items: Iterable[ItemRecord]) -> Iterator[dict[Key, Any]]:
 
 
 def means_of(trials: Sequence[ItemRecord]) -> dict[Key, Any]:
-    """Return the means of an item over its trials. A trial without a score does not count."""
+    """Return the means of an item over its trials, without trials that lack a score."""
     first = trials[0]
     failed = sum(item.error is not None for item in trials)
     counts = (len(trials), sum(item.is_completed for item in trials), failed)
@@ -320,7 +319,7 @@ def means_of(trials: Sequence[ItemRecord]) -> dict[Key, Any]:
 
 
 def _means(key: Key, values: Sequence[Any]) -> Iterator[tuple[Key, Any]]:
-    """Yield the mean of one column, and for a score the number of its values, or its labels."""
+    """Yield the mean of a column, and for a score the number of its values, or its labels."""
     numbers = [value for value in values if isinstance(value, (int, float)) and is_bounded(value)]
     if key[0] == "score":
         _, evaluator, part, fact = key

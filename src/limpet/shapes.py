@@ -128,7 +128,7 @@ class Usage:
         reasoning_tokens: Output tokens that are not part of the answer.
         models: The same counts by model, as the server calls it.
         times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
-        asked: The name that was asked for, where the server calls the model by another.
+        requested: The requested name of each model that the server calls by another.
     """
 
     prompt_tokens: int = 0
@@ -139,7 +139,7 @@ class Usage:
     reasoning_tokens: int | None = None
     models: Mapping[str, Mapping[str, int]] | None = None
     times: Mapping[str, float] | None = None
-    asked: Mapping[str, str] | None = None
+    requested: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

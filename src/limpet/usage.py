@@ -21,7 +21,7 @@ Counts = dict[str, int]
 Plain = dict[str, Any]
 """What calls used, as plain data; see `plain_usage`."""
 _LARGEST = 2**53
-_BY_MODEL = ("models", "asked")
+_BY_MODEL = ("models", "requested")
 # Where clients report each count.
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": (
@@ -61,7 +61,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "total_tokens": ("total_tokens", "total_token_count", "totalTokens", "totalTokenCount"),
 }
 _OLLAMA = ("prompt_eval_count", "eval_count")
-_BESIDE = frozenset({"cost", "models", "asked", "times"})
+_BESIDE = frozenset({"cost", "models", "requested", "times"})
 _OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
 # Counts that these clients do not include in the first, as the others do.
 _ADDED: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +85,12 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
     known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     counts, wrong = _counts_in(reported)
     more: dict[str, Any] = {}
-    for name, read in (("cost", _cost), ("models", _models), ("asked", _names), ("times", _times)):
+    for name, read in (
+        ("cost", _cost),
+        ("models", _models),
+        ("requested", _names),
+        ("times", _times),
+    ):
         value = known.get(name) if known is not None else _value_at(reported, name, wrong)
         if value is not None:
             try:
@@ -188,7 +193,7 @@ def _models(value: Any) -> dict[str, Counts]:
 
 
 def _names(value: Any) -> dict[str, str]:
-    return {str(served): str(asked) for served, asked in value.items()}
+    return {str(served): str(requested) for served, requested in value.items()}
 
 
 def _times(value: Any) -> dict[str, float]:
@@ -201,14 +206,14 @@ def _times(value: Any) -> dict[str, float]:
 # ---- of a server --------------------------------------------------------------------------------
 
 
-def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
+def usage_of_body(body: Any, requested: str | None = None) -> Usage | None:
     """Return the usage that a response reports; None if it reports none.
 
     It is under `usage`, at Gemini under `usageMetadata`, and at Ollama beside the answer.
 
     Args:
         body: The response.
-        asked: The name of the model that was asked for. The server may use another.
+        requested: The name of the model that was requested for. The server may use another.
     """
     if not isinstance(body, Mapping):
         return None
@@ -221,10 +226,12 @@ def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
     if not any(counts.values()):
         return None
     served = body.get("model") or body.get("modelVersion")
-    served = served if isinstance(served, str) else asked
+    served = served if isinstance(served, str) else requested
     models = None if served is None else {served: counts}
-    renamed = {served: asked} if served is not None and asked not in (None, served) else None
-    return Usage(**counts, models=models, times=None, asked=renamed)
+    renamed = (
+        {served: requested} if served is not None and requested not in (None, served) else None
+    )
+    return Usage(**counts, models=models, times=None, requested=renamed)
 
 
 def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
@@ -255,7 +262,9 @@ def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
         times = {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
     if latencies:
         times["llm_latency"] = _p95(latencies)
-    return Usage(**_sum(models.values()), models=models or None, times=times or None, asked=None)
+    return Usage(
+        **_sum(models.values()), models=models or None, times=times or None, requested=None
+    )
 
 
 def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
@@ -313,8 +322,8 @@ def plain_usage(reported: Any, model: str | None = None) -> Plain | None:
         plain["cost"] = usage.cost
     if models := usage.models or ({} if model is None else {model: counts}):
         plain["models"] = models
-    if usage.asked:
-        plain["asked"] = dict(usage.asked)
+    if usage.requested:
+        plain["requested"] = dict(usage.requested)
     return plain
 
 
@@ -325,14 +334,14 @@ def total_usage(usages: Iterable[Plain | None]) -> Plain | None:
         return known[0] if known else None
     total: Plain = {}
     models: dict[str, dict[str, Any]] = {}
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for usage in known:
         _add_to(total, {name: count for name, count in usage.items() if name not in _BY_MODEL})
         for model, counts in (usage.get("models") or {}).items():
             _add_to(models.setdefault(model, {}), counts)
-        asked |= usage.get("asked") or {}
+        requested |= usage.get("requested") or {}
     total |= {"models": models} if models else {}
-    return total | ({"asked": asked} if asked else {})
+    return total | ({"requested": requested} if requested else {})
 
 
 def _add_to(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
@@ -347,7 +356,7 @@ Receipts = list[Plain]
 _receipts: ContextVar[Receipts | None] = ContextVar("limpet_receipts", default=None)
 
 
-def note_paid(usage: Plain | None) -> None:
+def add_receipt(usage: Plain | None) -> None:
     """Note what a reply used, the moment it is there: it is paid for, whatever becomes of it."""
     receipts = _receipts.get()
     if receipts is not None and usage is not None and _is_something(usage):
@@ -387,7 +396,7 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # By its type: what a foreign exception says of its class may raise.
         if issubclass(type(error), InvalidReplyError) and not self._receipts:
-            note_paid(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
+            add_receipt(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
         _receipts.reset(self._token)
         if error is not None and self._outside is not None:
             self._outside += self._receipts

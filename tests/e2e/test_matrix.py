@@ -399,7 +399,7 @@ def test_a_matrix_is_compared_and_removed_by_its_name_and_its_runs_stay_where_th
     home = tmp_path / "runs/vary"
     assert sorted(path.name for path in home.iterdir()) == ["matrix.json", "model=a,prompt=p1"]
     alone = run(tmp_path, "vary", command="compare")
-    assert (alone.returncode, "only a matrix with two runs" in alone.stderr) == (2, True)
+    assert (alone.returncode, "only a matrix of two or more runs" in alone.stderr) == (2, True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/p1.txt").write_text("no ")
     asked = len(calls(tmp_path))

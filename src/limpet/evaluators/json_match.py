@@ -1,8 +1,8 @@
 """Is the output the expected JSON, and if not, where does it first differ?
 
-The explanation names the place by its path: `$.items[2].price`. Lists without an order cannot be
-compared place by place: with a tolerance, finding each element's counterpart is a matching problem,
-as the first element that fits may be the only one that fits another.
+The explanation names the location by its path: `$.items[2].price`. Unordered lists cannot be
+compared element by element: with a tolerance, finding each element's counterpart is a matching
+problem, because the first element that fits may be the only one that fits another.
 """
 
 import ast
@@ -39,12 +39,12 @@ def json_match(
 ) -> Evaluator:
     """Score True if the output and the expected value are the same JSON, as a string or as data.
 
-    The order of keys and the layout never count. The explanation says at which path they differ.
+    The order of keys and the layout are ignored. The explanation says at which path they differ.
 
     Args:
         ignore: Keys to ignore everywhere ("id"), and paths as in the explanation ("$.meta.id";
             "$.items[*].id" for every element).
-        ordered: Whether the order of a list counts.
+        ordered: Whether the order of a list matters.
         tolerance: The largest difference between two numbers.
         subset: Whether objects may have keys that are not expected.
         name: Its name.
@@ -167,7 +167,7 @@ def _checked_path(path: str) -> str:
     """Return a path as the explanation writes it; a key unchanged.
 
     Raises:
-        ValueError: It begins like a path, and is not one that leads to a key.
+        ValueError: It begins like a path, but does not lead to a key.
     """
     if not path.startswith(("$.", "$[")):
         return path  # a key, perhaps `$ref`

@@ -78,7 +78,7 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
         assert not failed or f"{failed:,}" in row
         assert not step.retries or f"{step.retries:,}" in row
         assert (in_json["kept"] + in_json["done"], in_json["total"]) == (done, step.total)
-        assert (on_page["done"], on_page["asked"]) == (done, step.total)
+        assert (on_page["done"], on_page["requested"]) == (done, step.total)
         assert sum(in_json["failed"].values()) == on_page["failed"] == failed
         assert in_json["retries"] == on_page["retries"] == step.retries
     for claim in page["scores"]:
@@ -101,7 +101,9 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
 def test_so_do_the_lists_of_runs(run):
     text, data, page = drawn(RunsTable([run])), line_data(run), run_answers._line("one", run)
     assert f"{run.done:,}/{run.asked:,}" in text
-    assert (data["done"], data["total"]) == (page["done"], page["asked"]) == (run.done, run.asked)
+    assert (
+        (data["done"], data["total"]) == (page["done"], page["requested"]) == (run.done, run.asked)
+    )
     assert data["failed"] == page["failed"] == run.failed
     assert {claim["name"]: claim["mean"] for claim in page["scores"]} == data["means"]
     assert data["used"] == {"cost": page["cost"], "tokens": page["tokens"]}

@@ -40,10 +40,9 @@ def record_of(size: int) -> dict[str, Any]:
     """Return an answer as it is kept, of about so many bytes."""
     return {
         "id": "q001",
-        "question": "x" * 80,
-        "answer": "y" * 40,
-        "generated_answer": "z" * (size - 330),
-        "intermediate_steps": [],
+        "row": {"id": "q001", "question": "x" * 80, "answer": "y" * 40},
+        "output": "z" * (size - 330),
+        "trace": [],
     }
 
 

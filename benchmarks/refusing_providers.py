@@ -1,6 +1,6 @@
 """Providers that refuse by chance, and proxies that refuse in words of their own.
 
-Behind each stands a server of 32 places and a queue, so that there is a best number of calls at a
+Behind each stands a server of 32 slots and a queue, so there is a best number of calls at a
 time, unless said.
 """
 

@@ -4,12 +4,12 @@ LimpetError
 ├── RateLimitError      the provider refused the call: slow down, try again
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      it will not work the next time either: fix the input or the code
-│   ├── InvalidReplyError  a model's reply cannot be used: cut off, refused, not as asked
+│   ├── InvalidReplyError  a model's reply cannot be used: truncated, refused, not as requested
 │   └── WorkerDiedError    the process that ran the call died, alone with it: it kills its worker
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
-├── FailFastError      the first calls all failed the same way: fix the cause, resume
+├── FailFastError       the first calls all failed the same way: fix the cause, resume
 ├── CallCancelledError  this one call was cancelled on request
 ├── InterruptedRunError a signal stopped the run: run it again to continue
 ├── ConfigError         a configuration file is invalid: fix it
@@ -18,6 +18,7 @@ LimpetError
 ├── FunctionChangedError the results on disk come from other code: redo them, or keep them
 └── JournalError        the journal cannot be read or written
     ├── DiskFullError   the disk is full: free some space, and continue
+    ├── OtherFormatError  another version of Limpet wrote the run: use that one
     ├── RecordNotWrittenError  one record could not be written, others can: it runs again
     └── RunLockedError  another process is writing to the run: wait for it
 
@@ -187,6 +188,10 @@ class JournalError(LimpetError):
 
 class DiskFullError(JournalError):
     """The disk is full. Once there is space, the same journal continues."""
+
+
+class OtherFormatError(JournalError):
+    """Another version of Limpet wrote the run, in a format that this one does not read."""
 
 
 class RecordNotWrittenError(JournalError):

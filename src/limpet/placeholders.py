@@ -1,6 +1,6 @@
 """How are `{{…}}` in a template filled?
 
-`{{name}}` in a string stands for a value; nothing in it is ever executed. A string that is a single
+`{{name}}` in a string is replaced by a value; nothing is ever executed. A string that is a single
 placeholder becomes the value itself, with its type.
 """
 
@@ -15,22 +15,22 @@ from limpet.transport.parsing import encode_json
 PLACEHOLDER = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 
 OF_ITEM = ("input", "expected", "id")
-"""Placeholders of every item, if the row has no column of that name."""
+"""Placeholders that every item has, unless its row has a column of that name."""
 
 Lookup = Callable[[str], Any]
 """Returns the value of a placeholder by its name, or raises `LimpetError`."""
 
 
 def check_placeholders(**argument: Any) -> None:
-    """Check that every `{{` of the argument begins a placeholder that can be filled.
+    """Check that every `{{` in the argument starts a placeholder that can be filled.
 
     Raises:
-        LimpetError: One is not closed or empty, or in a key.
+        LimpetError: One is unclosed, empty, or in a key.
     """
     ((name, template),) = argument.items()
     for _, text, is_key in _strings_in(template):
         rest = text if is_key else PLACEHOLDER.sub("", text)
-        if begin := re.search(r"\{\{\s*\w*", rest):  # no more of it, which may be a secret
+        if begin := re.search(r"\{\{\s*\w*", rest):  # the rest may be a secret
             why = "is not a placeholder" if "}}" in rest[begin.start() :] else "has no '}}'"
             why = "is in a key: only values are filled" if is_key else why
             raise wrong_argument(

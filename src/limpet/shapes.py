@@ -24,7 +24,7 @@ class CellStatus(StrEnum):
     COMPLETED_WITH_RETRIES = "completed_with_retries"
     FAILED = "failed"
     NOT_RUN = "not_run"
-    NOT_ASKED = "not_asked"
+    NOT_SELECTED = "not_selected"
 
     @property
     def words(self) -> str:

@@ -87,7 +87,7 @@ def test_it_opens_from_disk_under_any_name_and_shows_the_numbers_of_the_summary(
     page.show(renamed)
     expect(page.locator("h1")).to_have_text("plain")
     assert page.title() == "plain · Limpet"
-    expect(page.locator(".card .big")).to_have_text(headline(summary["evaluators"]["closeness"]))
+    expect(page.locator(".card .big")).to_have_text(headline(summary["scores"]["closeness"]))
     expect(page.get_by_role("table", name="Steps")).to_contain_text("39 of 40")
     expect(page.get_by_role("table", name="Failures")).to_contain_text("seven is not answered")
     assert page.evaluate("typeof uPlot") == "function"

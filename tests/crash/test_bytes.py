@@ -143,7 +143,7 @@ def test_a_column_cut_at_any_byte_keeps_every_whole_record(tmp_path, dozen, step
     ],
     ids=lambda tail: repr(tail[:12]),
 )
-def test_a_tail_of_zeros_or_garbage_is_cut_and_kept_in_torn(tmp_path, dozen, tail):
+def test_a_tail_of_zeros_or_garbage_is_trimmed_and_kept_in_torn(tmp_path, dozen, tail):
     for index in (None, dozen.index):
         torn = attack(tmp_path, dozen.raw + tail, dozen.outcomes, index=index)
         assert torn == tail or not tail.strip()

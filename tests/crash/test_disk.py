@@ -107,7 +107,7 @@ def test_a_group_whose_write_fails_is_tried_again_record_by_record(tmp_path, str
     reopen(tmp_path)
 
 
-def test_half_a_line_that_cannot_be_cut_back_is_cut_by_recovery(tmp_path, strace):
+def test_half_a_line_that_cannot_be_truncated_is_trimmed_by_recovery(tmp_path, strace):
     # The second record's first megabyte is written, the rest fails, and so does the repair.
     rules = "writev:error=EIO:when=4+", "ftruncate:error=EIO:when=1+"
     before = injected(strace, tmp_path, *rules)

@@ -287,7 +287,7 @@ def test_labels_and_several_scores_are_told_everywhere(tmp_path):
     events = [json.loads(line) for line in run(tmp_path, "--json").stdout.splitlines()]
     told = {one["step"]: one for one in events if one["event"] == "finished"}
     assert told["lab"]["label"] == "great"
-    assert told["multi"]["scores"]["tone"]["score"] == 0.5
+    assert told["multi"]["scores"]["tone"]["value"] == 0.5
     exported = run(tmp_path, "--to", "jsonl", command="export").stdout.splitlines()
     row = json.loads(exported[0])
     assert (row["lab"], row["multi.tone"], row["multi.word"]) == ("great", 0.5, "good")

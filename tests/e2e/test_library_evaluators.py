@@ -51,8 +51,8 @@ def test_its_fields_are_filled_from_the_dataset_and_an_edited_prompt_runs_it_aga
     assert done.returncode == 0, done.stderr
     (column,) = (tmp_path / "runs").glob("*/grounded_output.jsonl")
     scores = {line["id"]: line for line in map(json.loads, column.read_text().splitlines())}
-    assert (scores["a"]["score"], scores["b"]["score"]) == (True, False)
-    assert scores["a"]["reasoning"] == "Does yes and no say yes?"
+    assert (scores["a"]["value"], scores["b"]["value"]) == (True, False)
+    assert scores["a"]["explanation"] == "Does yes and no say yes?"
     limpet(tmp_path)
     assert len((tmp_path / "calls").read_text()) == 2, "nothing changed"
     (tmp_path / "judges.py").write_text(JUDGES.replace("Does {context}", "Would {context}"))

@@ -151,10 +151,9 @@ def test_every_event_has_its_variant(tmp_path):
         "model=a,prompt=p2.txt",
     }
     assert last["event"] == "matrix"
-    assert [variant["means"] for variant in last["variants"]] == [
-        {"correct": 1.0},
-        {"correct": 0.0},
-    ]
+    scores = [variant["scores"] for variant in last["variants"]]
+    assert [list(each) for each in scores] == [["correct"]] * 2
+    assert [each["correct"]["mean"] for each in scores] == [1.0, 0.0]
 
 
 def test_a_mistake_in_the_last_variant_is_found_before_the_first_call(tmp_path):

@@ -181,7 +181,7 @@ def test_a_judge_with_no_valid_reply_stops_the_run_and_scores_nothing(folder):
     assert not column.exists() or column.read_text(encoding="utf-8") == ""
 
 
-def test_an_answer_that_is_cut_off_is_counted(folder):
+def test_a_truncated_answer_is_counted(folder):
     def cut_off(request, number):
         reply = answer(request, number)
         return completion(reply, finish="length") if request["model"] == "bot-1" else reply
@@ -192,7 +192,7 @@ def test_an_answer_that_is_cut_off_is_counted(folder):
     line = Path(folder, "runs/trial/workflow_output.jsonl").read_text("utf-8").splitlines()[0]
     assert '"finish":"length"' in line
     summary = json.loads(Path(folder, "runs/trial/summary.json").read_text("utf-8"))
-    assert '"cut_off": 12' in json.dumps(summary)
+    assert '"truncated": 12' in json.dumps(summary)
 
 
 @pytest.mark.slow  # test_matrix has variants of a workflow

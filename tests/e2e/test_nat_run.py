@@ -28,7 +28,7 @@ def test_the_files_are_what_a_nat_reader_expects_with_our_facts_beside(tmp_path,
     [step] = answered[0]["intermediate_steps"]  # unset, the filter keeps LLM_END and TOOL_END
     assert step["payload"] == STEP
     # In the column, as a trace of ours, and whole: evaluators see all of it.
-    events = column(tmp_path)[0]["intermediate_steps"]
+    events = column(tmp_path)[0]["trace"]
     assert len(events) > 1
     (event,) = [event for event in events if event["type"] == "TOOL_END"]
     assert (event["kind"], event["name"], event["output"]) == ("tool", "repeat", "y")
@@ -317,7 +317,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, server):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     server.gate.set()
-    kept = {row["question"] for row in column(tmp_path)}
+    kept = {line["row"]["question"] for line in column(tmp_path)}
     server.asked.clear()
     assert go(tmp_path, server).returncode == 0
     assert kept.isdisjoint(server.asked)

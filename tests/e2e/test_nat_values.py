@@ -114,9 +114,10 @@ CASES = [
 
 def test_the_datasets_own_id_stays_beside_another_id_key(tmp_path, server):
     assert go(with_data(tmp_path, CASES, "id_key: case"), server).returncode == 0
-    for rows in (output(tmp_path), column(tmp_path)):
+    for rows in (output(tmp_path), live(tmp_path), [line["row"] for line in column(tmp_path)]):
         kept = sorted((row["id"], row["case"]) for row in rows)
         assert kept == [(100, "c0"), (101, "c1")]
+    assert sorted(line["id"] for line in column(tmp_path)) == ["c0", "c1"]
     scores = output(tmp_path, "correct")["eval_output_items"]
     assert [(score["id"], score["score"]) for score in scores] == [("c0", 1.0), ("c1", 0.0)]
 
@@ -179,16 +180,25 @@ def test_values_without_json_form_are_written_as_the_toolkit_writes_them(tmp_pat
 STRUCTURE = "structure: {generated_answer_key: got, trajectory_key: steps}"
 
 
+def live(folder):
+    """Return the rows of the file that grows while a run of the toolkit's runs."""
+    lines = (folder / "out" / "workflow_output.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
 def test_live_lines_have_the_names_of_the_structure(tmp_path, server):
     row = {**CASES[0], "generated_answer": "the dataset's own"}
     assert go(with_data(tmp_path, [row], STRUCTURE), server).returncode == 0
-    (line,) = column(tmp_path)
+    (line,) = live(tmp_path)
     (written,) = output(tmp_path)
     assert (line["got"], written["got"]) == ("0", "0")
     assert line["generated_answer"] == written["generated_answer"] == "the dataset's own"
     assert written["steps"][0]["payload"]["event_type"] == "TOOL_END"
     assert "steps" in line
     assert "intermediate_steps" not in line
+    (ours,) = column(tmp_path)  # has no names but ours
+    assert set(ours) == {"_limpet", "id", "row", "output", "trace", "_crc"}
+    assert (ours["output"], ours["row"]) == ("0", row)
 
 
 def test_a_run_with_names_of_its_own_is_read_and_continued(tmp_path, server):
@@ -210,10 +220,9 @@ def test_lines_of_before_and_after_a_change_of_names_are_read_alike(tmp_path, se
     server.broken = set()
     edited(tmp_path, "got", "said")
     assert go(tmp_path, server).returncode == 0
-    assert [("got" in line, "said" in line) for line in column(tmp_path)] == [
-        (True, False),
-        (False, True),
-    ]
+    assert [line["output"] for line in column(tmp_path)] == ["0", "1"]
+    assert sorted(row["said"] for row in live(tmp_path)) == ["0", "1"]
+    assert not any("got" in row for row in (*live(tmp_path), *output(tmp_path)))
     assert [row["said"] for row in output(tmp_path)] == ["0", "1"]
 
 
@@ -228,6 +237,33 @@ def test_an_export_of_an_unfinished_run_has_the_names_of_the_structure(tmp_path,
     assert (done["id"], done["got"], failed["got"]) == (100, "0", None)
     assert done["expected_intermediate_steps"] == []
     assert "generated_answer" not in done
+
+
+@pytest.mark.parametrize(
+    ("file", "skipped"),
+    [
+        ("workflow_output.json", {"no answer": 1}),
+        ("workflow_output.jsonl", {}),
+        ("workflow_column.jsonl", {}),
+    ],
+)
+def test_each_file_of_ours_is_imported_whatever_its_columns_are_called(
+    tmp_path, server, file, skipped
+):
+    server.broken = {"Repeat 1"}
+    own = {"row": "r", "output": "o", "trace": "t", "metadata": "m"}
+    rows = [{**row, **own} for row in CASES]
+    assert go(with_data(tmp_path, rows, "id_key: id"), server).returncode == 1
+    edited(tmp_path, "./out", "./again")
+    into = ("--into", "config.yml", "--endpoint", server.url, "--json")
+    done = run(tmp_path, f"out/{file}", *into, command="import")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["imported"], told["skipped"]) == (1, skipped)
+    (line,) = column(tmp_path, where="again")
+    assert (line["id"], line["row"], line["output"]) == ("100", rows[0], "0")
+    assert "metadata" not in line
+    assert [event["type"] for event in line["trace"]]
 
 
 # ---- without evaluators -------------------------------------------------------------------------

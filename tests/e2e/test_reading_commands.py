@@ -276,7 +276,7 @@ def test_show_one_item_tells_everything(home):
     assert "workflow 1  transient: ValueError: two is too much" in out
     out = command("show", "--item", "q1", cwd=home).stdout
     assert "output\n  1\n" in out
-    assert "correct: yes\n  reasoning: it is 1\n" in out
+    assert "correct: yes\n  explanation: it is 1\n" in out
 
 
 def test_an_unknown_item_names_the_nearest(home):
@@ -294,7 +294,7 @@ def test_show_as_json_is_a_line_for_each_item(home):
     ]  # fmt: skip
     whole = json.loads(command("show", "--json", "--item", "q1", cwd=home).stdout)
     assert whole["row"] == ROWS[1]
-    assert whole["scores"]["correct"]["reasoning"] == "it is 1"
+    assert whole["scores"]["correct"]["explanation"] == "it is 1"
 
 
 def test_on_a_terminal_a_screenful_is_shown_and_the_rest_is_counted(tmp_path):
@@ -395,9 +395,9 @@ def test_list_shows_the_latest_run_first_with_its_means(home):
     assert lines[3][1:4] == ["finished", "3/4", "1"]
     data = [json.loads(line) for line in command("list", "--json", cwd=home).stdout.splitlines()]
     assert [one["run"] for one in data] == ["runs/second", "runs/first"]
-    assert data[0]["means"] == {"correct": 1.0}
-    assert data[0]["intervals"]["correct"]["low"] < 1
-    assert data[1]["bounds"]["correct"]["missing"] == 1
+    assert {name: score["mean"] for name, score in data[0]["scores"].items()} == {"correct": 1.0}
+    assert data[0]["scores"]["correct"]["interval"]["low"] < 1
+    assert data[1]["scores"]["correct"]["bounds"]["missing"] == 1
 
 
 def test_list_says_why_a_run_is_unreadable(home):
@@ -425,7 +425,7 @@ def test_export_as_csv_has_the_columns_of_to_dataframe(home):
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert list(rows[0]) == [
         "id", "trial", "input", "expected", "output", "status", "seconds", "attempts", "error",
-        "correct", "correct.reason", "length.letters", "length.words", "error.class",
+        "correct", "correct.explanation", "length.letters", "length.words", "error.class",
     ]  # fmt: skip
     assert [one["output"] for one in rows] == ["0", "1", "", "3"]
     assert [one["correct"] for one in rows] == ["1", "1", "", "1"]

@@ -189,7 +189,7 @@ def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_out
             save=False,
         )
     assert result.summary["workflow"]["completed"] == 6
-    kinds = [one.entry.facts["attempts"] for one in result.items]
+    kinds = [one.attempts for one in result.items]
     assert sorted(kinds) == [1, 1, 1, 1, 1, 2]
     assert len(asked) == attempts.count == 7
 
@@ -233,7 +233,7 @@ async def pumped(reader, writer):
 
 def ask(workflow, count=1, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
-    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "run": False}
+    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "save": False}
     return ended(limpet.evaluate, rows, workflow, **(options | more))
 
 

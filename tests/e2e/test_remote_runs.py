@@ -42,7 +42,7 @@ def no_proxies(monkeypatch):
 
 
 def ask(workflow, rows=(ROW,), **more):
-    options = {"pace": 4, "retry": 0, "run": False}
+    options = {"pace": 4, "retry": 0, "save": False}
     return ended(limpet.evaluate, list(rows), workflow, **(options | more))
 
 
@@ -350,7 +350,7 @@ def start(run, url, count):
 def on_disk(run):
     column = run / "workflow_output.jsonl"
     lines = column.read_bytes().split(b"\n")[:-1] if column.exists() else []
-    return {json.loads(line)["question"] for line in lines}
+    return {json.loads(line)["row"]["question"] for line in lines}
 
 
 def kill_again_and_again(run, kills, count):

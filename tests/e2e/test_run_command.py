@@ -54,7 +54,7 @@ def test_json_is_one_object_per_event_and_user_output_goes_to_stderr(tmp_path):
     assert events[0]["event"] == "planned"
     finished = {(one["step"], one["id"]) for one in events if one["event"] == "finished"}
     assert finished == {(step, f"q{n}") for step in ("workflow", "correct") for n in range(3)}
-    scores = [one["score"] for one in events if one.get("step") == "correct" and "score" in one]
+    scores = [one["value"] for one in events if one.get("step") == "correct" and "value" in one]
     assert scores == [True, True, True]
     assert events[-1]["event"] == "ended"
     assert events[-1]["exit_code"] == 0

@@ -153,7 +153,7 @@ def test_masking_turned_off_leaves_answers_as_they_are(tmp_path):
     done = run(tmp_path, "run", MY_API_KEY=KEY)
     assert done.returncode == 0, done.stderr
     (line,) = (tmp_path / "run" / "workflow_output.jsonl").read_text().splitlines()
-    assert json.loads(line)["generated_answer"] == {KEY: f"it is {KEY}"}
+    assert json.loads(line)["output"] == {KEY: f"it is {KEY}"}
     assert "masked" not in json.loads(line)["_limpet"]
 
 
@@ -179,4 +179,4 @@ def test_setting_up_that_fails_shows_no_long_key(tmp_path):
 
 def test_the_schema_knows_masking():
     schema = json.loads(ready_limpet.run(["schema"]).stdout)
-    assert {"const": False} in schema["properties"]["secrets"]["anyOf"]
+    assert schema["properties"]["mask"]["anyOf"][0]["type"] == "boolean"

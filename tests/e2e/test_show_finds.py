@@ -230,7 +230,7 @@ def test_means_by_a_field(home, columns):
     assert "metric_20 0" in " ".join(lines)
     first, _ = found(home, "judged", "--by", "lang", "--sort", "-judge.quality")
     assert (first["field"], first["value"], first["n"]) == ("lang", "de", 4)
-    assert first["evaluators"]["judge"]["means"]["quality"] == pytest.approx(0.3)
+    assert first["scores"]["judge.quality"]["mean"] == pytest.approx(0.3)
 
 
 def test_a_label_that_no_score_has_names_those_there_are(home):
@@ -257,5 +257,5 @@ def test_list_has_the_counts_of_labels_and_the_means_of_several_scores(home):
     line = next(
         line for line in map(json.loads, done.stdout.splitlines()) if "judged" in line["run"]
     )
-    assert line["means"]["judge.quality"] == pytest.approx(0.3)
-    assert line["labels"]["mood"] == {"good": 6, "bad": 1}
+    assert line["scores"]["judge.quality"]["mean"] == pytest.approx(0.3)
+    assert line["scores"]["mood"]["labels"] == {"good": 6, "bad": 1}

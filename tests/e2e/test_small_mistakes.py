@@ -117,7 +117,7 @@ def test_an_evaluator_takes_a_column_by_its_name_and_depends_on_it_alone(tmp_pat
         (tmp_path / "rows.jsonl").write_text(text)
         assert run(tmp_path).returncode == 0
         column = tmp_path / "runs" / "trial" / "about_output.jsonl"
-        return [json.loads(line)["score"] for line in column.read_text().splitlines()]
+        return [json.loads(line)["value"] for line in column.read_text().splitlines()]
 
     assert sorted(ask()) == [False, False, True]
     rows[0]["note"] = "of no interest"

@@ -52,7 +52,7 @@ import limpet
 HERE = pathlib.Path(__file__).parent
 
 
-def note(item, step="workflow"):
+def record(item, step="workflow"):
     """One write: lines of several processes do not mix."""
     line = f"{step} {getattr(item, 'id', item)} {os.getpid()}\\n"
     file = os.open(HERE / "calls.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -69,7 +69,7 @@ async def told(word="go"):
 
 
 class Call(NamedTuple):
-    """A call of a step, as its function noted it."""
+    """A call of a step, as its function recorded it."""
 
     step: str
     id: str
@@ -314,7 +314,7 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 
 
 def plain(thing):
-    """Return a result as text in which nothing but what was computed differs: no time, no place."""
+    """Return a result as text without times and hosts: only computed values may differ."""
     return json.dumps(without(thing), sort_keys=True, default=repr)
 
 

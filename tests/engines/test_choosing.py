@@ -12,18 +12,18 @@ from tests.numbers.command import refused
 
 CODE = """
 async def answer(item):
-    note(item)
+    record(item)
     return item.expected
 
 
 async def answer_when_told(item):
-    note(item)
+    record(item)
     await told()
     return item.expected
 
 
 def score(output, item):
-    note(item, "score")
+    record(item, "score")
     return 1
 """
 SCORE = {"score": "APP:score"}

@@ -57,7 +57,7 @@ def die(how):
 
 
 async def answer(item):
-    note(item)
+    record(item)
     if "die" in item.row:
         await asyncio.sleep(0.05)  # with its neighbours in flight
         die(item.row["die"])
@@ -66,7 +66,7 @@ async def answer(item):
 
 
 def answer_in_a_thread(item):
-    note(item)
+    record(item)
     if "die" in item.row:
         time.sleep(0.05)
         die(item.row["die"])
@@ -75,14 +75,14 @@ def answer_in_a_thread(item):
 
 
 def score(output, item):
-    note(item, "score")
+    record(item, "score")
     if "die" in item.row:
         die(item.row["die"])
     return 1
 
 
 async def plain(item):
-    note(item)
+    record(item)
     return item.expected
 """
 DEATHS = ["segfault", "exit 7", "exit 0", "abort", "kill -9", "SIGTERM", "a thread", "an exec",
@@ -94,8 +94,8 @@ def make(folder, deaths, rows=16, **more):
     settings = {"more": "pace: 8\nretry: 0\n"} | more
     project = Project(folder, CODE, rows=rows, **settings)
     guilty = {}
-    for place, how in enumerate(deaths):
-        row = project.rows[(1 + place * (rows // len(deaths))) % rows]
+    for position, how in enumerate(deaths):
+        row = project.rows[(1 + position * (rows // len(deaths))) % rows]
         row["die"] = how
         guilty[row["id"]] = how
     project.write_rows()
@@ -178,7 +178,7 @@ def test_the_next_session_runs_the_guilty_ones_again_and_nothing_else(died):
     for row in project.rows:
         row.pop("die", None)
     project.write_rows()
-    # The rows of the guilty were mended: these, and these only, are asked again.
+    # The rows of the guilty cells were fixed: only these run again.
     assert project.run(engine=PROCESSES).returncode == 0
     assert project.counts() == dict.fromkeys(guilty, 1)
 
@@ -242,7 +242,7 @@ class answer:
         {0}
 
     def __call__(self, item):
-        note(item)
+        record(item)
         return item.expected
 """
 
@@ -297,7 +297,7 @@ def deaf():
 
 
 async def answer(item):
-    note(item)
+    record(item)
     if "block" in item.row:
         globals()[item.row["block"]]()
     await asyncio.sleep(0.02)
@@ -305,7 +305,7 @@ async def answer(item):
 
 
 def answer_in_a_thread(item):
-    note(item)
+    record(item)
     if "block" in item.row:
         globals()[item.row["block"]]()
     return item.expected
@@ -355,7 +355,7 @@ def test_a_worker_that_was_stopped_is_replaced_long_before_its_call_would_time_o
 
 FLOODING = """
 def answer(item):
-    note(item)
+    record(item)
     do = item.row.get("do")
     if do == "prints":
         print("x" * 3_000_000)
@@ -375,7 +375,7 @@ def answer(item):
         import subprocess
         child = subprocess.Popen(["sleep", "0.01"])
         child.wait()
-        note(f"{item.id}", "child")
+        record(f"{item.id}", "child")
     elif do == "forks":
         child = os.fork()
         if child == 0:
@@ -446,7 +446,7 @@ def test_what_they_started_is_gone(flooded):
 
 BOMB = """
 def answer(item):
-    note(item)
+    record(item)
     if item.id == "q3":
         held = []
         for _ in range(30):  # 1.5 GB: a bomb that does no harm where nobody stops it
@@ -474,7 +474,7 @@ import errno
 
 
 def answer(item):
-    note(item)
+    record(item)
     if item.id == "q1" and not (HERE / "again").exists():
         (HERE / "again").touch()
         raise {0}

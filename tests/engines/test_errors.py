@@ -201,19 +201,19 @@ def raise_it(item):
 
 
 def answer(item):
-    note(item)
+    record(item)
     raise_it(item)
 
 
 async def answer_async(item):
-    note(item)
+    record(item)
     await asyncio.sleep(0)
     raise_it(item)
 
 
 async def returning(item):
     """Return the exception: `gather(…, return_exceptions=True)` makes that easy."""
-    note(item)
+    record(item)
     return {"answers": [ERRORS[item.id]()]}
 
 
@@ -222,7 +222,7 @@ def fine(item):
 
 
 def broken(item):
-    note(item, "broken")
+    record(item, "broken")
     raise_it(item)
 '''
 NAMES = re.findall(r'^    "(.*?)": ', CODE.partition("ERRORS = ")[2].partition("\n}")[0], re.M)

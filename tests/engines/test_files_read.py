@@ -17,14 +17,14 @@ class answer:
         self.prompt = read("setup.txt")
 
     def __call__(self, item):
-        note(item)
+        record(item)
         read("call.txt")
         read(f"docs/{{item.id}}.txt")
         return item.expected
 
 
 def score(output, item):
-    note(item, "score")
+    record(item, "score")
     return len(read("rubric.txt"))
 """
 # What is edited, and how many answers and scores are made again: of four items.
@@ -113,7 +113,7 @@ class answer:
         self.prompt = read()
 
     def __call__(self, item):
-        note(item)
+        record(item)
         return self.prompt
 
 
@@ -136,7 +136,7 @@ def test_what_a_set_up_keeps_counts_also_if_an_evaluator_reads_the_same(tmp_path
 
 PLUGINS = """
 def answer(item):
-    note(item)
+    record(item)
     return importlib.import_module(f"{PACKAGE}.{item.id}").VALUE
 """
 

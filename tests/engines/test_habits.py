@@ -71,7 +71,7 @@ def has_a_loop_of_its_own():
 
 
 def answer(item):
-    note(item)
+    record(item)
     globals()[item.input]()
     return item.expected
 """

@@ -23,7 +23,7 @@ from tests.engines.project import (
 SLOW = pytest.mark.slow
 CODE = """
 async def answer(item):
-    note(item)
+    record(item)
     if int(item.id[1:]) >= 8:  # the first eight are free
         await told()
     await asyncio.sleep(0.01)
@@ -31,13 +31,13 @@ async def answer(item):
 
 
 async def answer_slowly(item):
-    note(item)
+    record(item)
     await asyncio.sleep(0.02)
     return item.expected
 
 
 def score(output, item):
-    note(item, "score")
+    record(item, "score")
     return 1
 """
 IN_FLIGHT = 6
@@ -287,7 +287,7 @@ def test_ctrl_c_once_lets_calls_in_flight_finish_and_starts_no_more(tmp_path, en
 
 PLAIN = """
 def answer(item):
-    note(item)
+    record(item)
     while not (HERE / "go").exists():
         time.sleep(0.01)
     return item.expected

@@ -62,7 +62,7 @@ def cluster(nodes):
 
 CODE = """
 async def answer(item):
-    note(item)
+    record(item)
     if int(item.id[1:]) >= 8:  # the first eight are free
         await asyncio.wait([asyncio.create_task(told(word)) for word in ("go", item.id)],
                            return_when=asyncio.FIRST_COMPLETED)
@@ -70,7 +70,7 @@ async def answer(item):
 
 
 def score(output, item):
-    note(item, "score")
+    record(item, "score")
     return 1
 """
 
@@ -369,7 +369,7 @@ def test_a_signal_ends_it_in_good_order(tmp_path, cluster, signum):
 def test_a_call_that_dies_on_ray_is_named_there_too(tmp_path, cluster):
     code = """
 def answer(item):
-    note(item)
+    record(item)
     if item.id == "q3":
         os._exit(7)
     return item.expected
@@ -411,7 +411,7 @@ SECRET = "sk-Proj-0123456789-abcdefghij"  # noqa: S105 - nobody's
 def test_a_secret_that_the_workers_lack_is_named_and_never_sent(tmp_path, cluster):
     code = """
 def answer(item):
-    note(item)
+    record(item)
     return "key of " + str(len(os.environ["LIMPET_TEST_API_KEY"]))
 
 
@@ -543,14 +543,14 @@ def test_code_that_is_sent_along_is_found(tmp_path, cluster):
 def test_a_file_that_is_sent_along_and_read_counts_by_its_name_here(tmp_path, cluster):
     code = """
 def answer(item):
-    note(item)
+    record(item)
     return (HERE / "prompt.txt").read_text()
 
 
 def score(output):
     return 1
 """
-    project = Project(tmp_path, code.replace("note(item)", ""), rows=2)
+    project = Project(tmp_path, code.replace("record(item)", ""), rows=2)
     (tmp_path / "prompt.txt").write_text("be brief")
     env = on_cluster(project, cluster, runtime_env={"working_dir": "."})
     assert project.run(env=env).returncode == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import limpet
+from limpet.run.reading import RunReader
 from tests.engines.project import (
     BOTH,
     ONE,
@@ -29,7 +30,7 @@ SEEN = []
 
 
 async def answer(item):
-    note(item)
+    record(item)
     SEEN.append(item.id)  # state: it changes in whichever process answers
     number = int(item.id[1:])
     if number == 3:
@@ -44,7 +45,7 @@ async def answer(item):
 
 
 def length(output, item):
-    note(item, "length")
+    record(item, "length")
     if item.id == "q5":
         raise KeyError("no length")
     return limpet.Score(len(output) / 10, label="short", explanation=f"{output!r} is short",
@@ -75,6 +76,16 @@ def field(name):
     }
 
 
+def record(name):
+    def read(project, run):
+        with RunReader(run.run) as reader:
+            return {
+                f"{item.id} {item.trial}": without(getattr(item, name)) for item in reader.items()
+            }
+
+    return read
+
+
 def file(name):
     def read(project, run):
         text = (Path(run.run) / name).read_text(encoding="utf-8")
@@ -89,9 +100,11 @@ def file(name):
 VIEWS = {
     **{
         name: field(name)
-        for name in ("output", "trace", "metadata", "usage", "status", "attempts", "scores",
-                     "score_errors", "score_usage", "error", "key", "version", "row", "masked")
+        for name in ("output", "usage", "status", "attempts", "scores", "score_errors", "error",
+                     "row")
     },
+    **{name: record(name)
+       for name in ("trace", "metadata", "score_usage", "key", "version", "masked")},
     "summary": lambda project, run: run.summary,
     "table": lambda project, run: run.to_dataframe().drop(columns="seconds").to_dict("records"),
     "groups": lambda project, run: run.by("note"),
@@ -207,7 +220,7 @@ def test_a_run_goes_on_with_another_engine_and_makes_no_call_again(tmp_path, eng
 def test_what_failed_on_one_engine_is_tried_again_on_another(tmp_path, first, then):
     code = """
 def answer(item):
-    note(item)
+    record(item)
     if item.id in {"q1", "q4"} and not (HERE / "mended").exists():
         raise ValueError("not yet")
     return item.expected
@@ -251,12 +264,12 @@ def helper(text):
 
 
 def answer(question):  # by rote
-    note(question.split()[-1])
+    record(question.split()[-1])
     return helper(question) + '!'
 
 
 def length(output, expected):
-    note(output.split()[-1], "length")
+    record(output.split()[-1], "length")
     return len(output) == 3
 """
 
@@ -315,4 +328,5 @@ def test_trials_are_each_a_call_of_their_own(tmp_path, engine):
     project = Project(tmp_path, EDITED, rows=3)
     result = project.evaluate(engine, trials=4)
     assert project.counts() == {"0": 4, "1": 4, "2": 4}
-    assert len({item.key for item in result.items}) == 12
+    with RunReader(result.run) as reader:
+        assert len({item.key for item in reader.items()}) == 12

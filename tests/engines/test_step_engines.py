@@ -16,7 +16,7 @@ import helper_of_engines
 
 
 def answer(item):
-    note(item)
+    record(item)
     return {
         "cwd": os.getcwd(),
         "variable": os.environ.get("LIMPET_TEST_TONE"),
@@ -317,12 +317,12 @@ WORD = "first"
 
 
 def answer(item):
-    note(item)
+    record(item)
     return WORD
 
 
 def other(item):
-    note(item)
+    record(item)
     return "other"
 """
 
@@ -372,7 +372,7 @@ class Agent:
         self.lock = threading.Lock()
 
     def __call__(self, item):
-        note(item)
+        record(item)
         with self.lock:
             return "agent"
 

@@ -29,7 +29,7 @@ async def ask(url, item):
 
 
 async def answer(item):
-    note(item)
+    record(item)
     return await ask((HERE / "url").read_text(), item)
 
 
@@ -48,14 +48,14 @@ async def shares(output, item):
 
 
 async def hang(item):
-    note(item)
+    record(item)
     if item.id == "q1":
         await asyncio.sleep(600)
     return item.expected
 
 
 def hang_in_a_thread(item):
-    note(item)
+    record(item)
     if item.id == "q1":
         time.sleep(600 if os.environ.get("LIMPET_TEST_MARK") else 3)
     return item.expected
@@ -63,30 +63,30 @@ def hang_in_a_thread(item):
 
 async def busy(item):
     """Blocks its loop, as user code does: whoever waits behind it has not begun."""
-    note(item)
+    record(item)
     time.sleep(0.25)
     return item.expected
 
 
 def always_wrong(item):
-    note(item)
+    record(item)
     return {"error": "no"}["choices"]
 
 
 def out_of_quota(item):
-    note(item)
+    record(item)
     if item.id == "q3":
         raise limpet.errors.QuotaExhaustedError("the account is empty", hint="top it up")
     return item.expected
 
 
 def wrong_path(item):
-    note(item)
+    record(item)
     raise limpet.errors.SetupError("the path is wrong for every item", hint="mend it")
 
 
 def half(item):
-    note(item)
+    record(item)
     return item.expected if int(item.id[1:]) % 2 else "wrong"
 '''
 
@@ -363,7 +363,7 @@ RUNNING = []
 
 
 def answer(item):
-    note(item)
+    record(item)
     RUNNING.append(item.id)
     beside = len(RUNNING)
     until = time.thread_time() + 0.02

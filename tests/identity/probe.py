@@ -65,7 +65,7 @@ def looked_at(entry: str, inputs: list[Any]) -> dict[str, Any]:
         thing = thing()
     found = identity_of(thing)
     return {
-        "digest": found.digest,
+        "fingerprint": found.fingerprint,
         "parts": dict(found.parts),
         "left_out": dict(found.left_out),
         "outputs": [repr(thing(one)) for one in inputs],

@@ -38,7 +38,7 @@ def probe():
 @pytest.mark.parametrize("edit", each_third("RERUN"))
 def test_an_edit_that_may_change_an_answer_is_seen(tmp_path, probe, edit):
     before, after = probe.before_and_after(tmp_path, edit)
-    assert before["digest"] != after["digest"]
+    assert before["fingerprint"] != after["fingerprint"]
 
 
 @pytest.mark.quick(3)

@@ -64,12 +64,7 @@ def summary(run):
 
 def score(run, name="correct"):
     """Return what summary.json says of a score; `judge.tone` is one of several."""
-    name, _, part = name.partition(".")
-    found = summary(run)["evaluators"][name]
-    of_part = {"mean": "means", "interval": "intervals", "bounds": "bounds_by_score"}
-    if not part:
-        return found
-    return {ours: found[several][part] for ours, several in of_part.items() if several in found}
+    return summary(run)["scores"][name]
 
 
 def interval(found):

@@ -284,7 +284,7 @@ def test_a_running_run_is_compared_and_marked_as_interim(shelf, running):
 def test_numbers_of_a_running_run_are_marked_with_what_is_in_flight_as_bounds(running):
     text = limpet("status", running).out
     assert "so far" in text or "interim" in text
-    found = library.load_run(running).summary["evaluators"]["correct"]
+    found = library.load_run(running).summary["scores"]["correct"]
     assert found["bounds"]["low"] < found["interval"]["low"]
 
 

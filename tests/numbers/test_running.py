@@ -44,7 +44,7 @@ UNDER = {
 @pytest.mark.parametrize(("answers", "floor", "code", "mean"), UNDER.values(), ids=UNDER)
 def test_fail_under_looks_at_the_mean_with_failures_as_worst(tmp_path, answers, floor, code, mean):
     end = ended(Project(tmp_path, answers).run("--fail-under", floor, "--json"))
-    assert interval(end["summary"]["evaluators"]["correct"]) or "1" not in answers
+    assert interval(end["summary"]["scores"]["correct"]) or "1" not in answers
     assert end["exit_code"] == code
     if mean is not None:
         assert says(end["why"], mean) or f"{mean:g}" in end["why"]

@@ -150,7 +150,7 @@ def test_two_conditions_must_both_hold(tmp_path):
         show=False,
         version="1",
     )
-    found = summary(tmp_path / "run")["evaluators"]
+    found = summary(tmp_path / "run")["scores"]
     assert found["correct"]["completed"] < 300
     assert all((interval(one)[1] - interval(one)[0]) / 2 <= 0.1 for one in found.values())
 

@@ -341,7 +341,7 @@ def test_if_anything_failed_the_bounds_are_the_headline(shelf, command):
 
 def test_a_result_in_python_has_the_same_numbers(shelf):
     run = shelf("1" * 8 + "0" * 2 + "f" * 2)
-    loaded = library.load_run(run).summary["evaluators"]["correct"]
+    loaded = library.load_run(run).summary["scores"]["correct"]
     assert interval(loaded) == about(ref.wilson(8, 10))
     assert bounds(loaded) == bounds(score(run))
 
@@ -350,7 +350,7 @@ def test_a_finished_run_and_one_read_without_its_summary_say_the_same(tmp_path):
     result = make(tmp_path / "run", "1101f01")
     (tmp_path / "run/summary.json").unlink()
     ours, theirs = (
-        one.summary["evaluators"]["correct"] for one in (result, library.load_run(tmp_path / "run"))
+        one.summary["scores"]["correct"] for one in (result, library.load_run(tmp_path / "run"))
     )
     assert interval(ours) == interval(theirs)
     assert bounds(ours) == bounds(theirs)
@@ -366,7 +366,7 @@ def test_slices_have_intervals_and_a_corrected_p(shelf):
     groups = [library_json(line) for line in done.out.splitlines()]
     assert len(groups) == 4
     for group in groups:
-        assert interval(group["evaluators"]["correct"])
+        assert interval(group["scores"]["correct"])
         assert anywhere(group, "q", "p_bh", "p_adjusted") is not MISSING
     assert "benjamini" in limpet("show", run, "--by", "topic").out.lower()
 
@@ -374,10 +374,8 @@ def test_slices_have_intervals_and_a_corrected_p(shelf):
 def test_a_slice_with_failures_has_bounds(shelf):
     run = shelf("1f1f0101", dataset=rows(8, topic=lambda n: "ab"[n % 2]))
     one, other = library.load_run(run).by("topic")
-    assert bounds(other["evaluators"]["correct"]) == about(
-        (ref.wilson(2, 4)[0], ref.wilson(4, 4)[1])
-    )
-    assert interval(one["evaluators"]["correct"]) == about(ref.wilson(2, 4))
+    assert bounds(other["scores"]["correct"]) == about((ref.wilson(2, 4)[0], ref.wilson(4, 4)[1]))
+    assert interval(one["scores"]["correct"]) == about(ref.wilson(2, 4))
 
 
 def library_json(line):

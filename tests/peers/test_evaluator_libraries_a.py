@@ -87,11 +87,11 @@ def test_scores_are_kept_and_an_edited_prompt_runs_its_judge_again_and_nothing_e
     lines = judged.lines()
     assert sorted(line["id"] for line in lines) == ["0", "1", "2"]  # as they end
     values = {"phoenix": 1, "deepeval": 0.8, "ragas": None, "ragas_faithfulness": 0.5}
-    assert {line["score"] for line in lines} == {values.get(kind, 1)}
+    assert {line["value"] for line in lines} == {values.get(kind, 1)}
     if kind in ("phoenix", "ragas"):
         assert {line["label"] for line in lines} == {"good"}
     if not kind.startswith("ragas_"):
-        assert {line["reasoning"] for line in lines} == {"it fits"}
+        assert {line["explanation"] for line in lines} == {"it fits"}
     assert lines[0]["_limpet"]["usage"]["total_tokens"] == 15 * CALLS.get(kind, 1)
     assert judged.run(kind) == []
     assert len(judged.run(kind, PROMPT="Is it good?")) == calls

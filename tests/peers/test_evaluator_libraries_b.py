@@ -69,9 +69,9 @@ def test_scores_are_kept_and_an_edited_prompt_runs_its_judge_again_and_nothing_e
             shutil.copytree(tmp_path / "run", folder / "run")
             assert evaluate(server, folder, EDITED=judge) == {judge: 2}
     for judge in JUDGES:
-        assert all("it fits" in line["reasoning"] for line in scores(tmp_path, judge)), judge
-    assert {line["score"] for line in scores(tmp_path, "openevals")} == {True}
-    assert {line["score"] for line in scores(tmp_path, "openevals_choices")} == {0.5}
+        assert all("it fits" in line["explanation"] for line in scores(tmp_path, judge)), judge
+    assert {line["value"] for line in scores(tmp_path, "openevals")} == {True}
+    assert {line["value"] for line in scores(tmp_path, "openevals_choices")} == {0.5}
     labels = {"autoevals": "good", "autoevals_environment": "A", "inspect": "C"}
     for judge, label in labels.items():
         assert {line["label"] for line in scores(tmp_path, judge)} == {label}
@@ -141,7 +141,7 @@ def test_an_evaluator_of_the_toolkit_asks_once_and_its_zero_for_a_failure_is_a_f
         assert evaluate_again("Is it right?") == 4
         (score,) = scores(tmp_path, "judge")
         (failed,) = lines(tmp_path, "failures.jsonl")
-        assert (score["id"], score["score"]) == ("good", 0.75)
+        assert (score["id"], score["value"]) == ("good", 0.75)
         assert (failed["id"], failed["error"]["class"]) == ("bad", "invalid_reply")
         assert score["_limpet"]["attempts"] + len(failed["attempts"]) == 4
         assert evaluate_again("Is it right?") == 1, "only what failed runs again"

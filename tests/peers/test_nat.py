@@ -316,7 +316,7 @@ def test_a_second_run_asks_the_real_server_nothing(server, tmp_path):
 
 def test_the_real_servers_steps_are_parsed_with_their_usage(server, tmp_path):
     result = ask(server, tmp_path, rows("Repeat"))
-    trace = result.items[0].trace
+    trace = result.items[0].output.trace
     assert [event["type"] for event in trace] == [
         "WORKFLOW_START", "FUNCTION_START", "LLM_START", "LLM_END", "TOOL_START", "TOOL_END",
         "TOOL_START", "TOOL_END", "FUNCTION_END", "WORKFLOW_END",
@@ -342,7 +342,7 @@ def test_the_toolkit_reads_back_the_steps_that_its_own_server_sent(commands, ser
 def test_a_workflow_that_raises_is_a_failed_item_with_its_reason(server, tmp_path):
     result = ask(server, tmp_path, rows("Repeat", "Raise", "Repeat"))
     good, bad, _ = result.items
-    assert (good.status, good.output) == ("completed", "a0")
+    assert (good.status, good.output.value) == ("completed", "a0")
     assert (bad.status, bad.output) == ("failed", None)
     assert "RuntimeError" in bad.error["message"]
     assert "no answer to 'Raise a1'" in bad.error["message"]
@@ -357,7 +357,7 @@ def test_a_workflow_that_raises_is_a_failed_item_with_its_reason(server, tmp_pat
 )
 def test_every_path_of_the_real_server_gives_the_answer_and_the_failure(server, tmp_path, path):
     good, bad = ask(server, tmp_path, rows("Repeat", "Raise"), path=path).items
-    assert good.output == "a0"
+    assert good.output.value == "a0"
     assert bad.status == "failed"
     assert "the workflow failed" in bad.error["message"]
     assert "no answer to 'Raise a1'" in bad.error["message"]
@@ -377,13 +377,14 @@ def test_a_real_stream_that_raises_after_letters_is_no_answer(server, tmp_path):
 
 def test_the_trace_that_a_real_server_announces_is_no_part_of_the_answer(server, tmp_path):
     (item,) = ask(server, tmp_path, rows("Repeat"), path="/traced/full").items
-    assert item.output == "a0"
+    assert item.output.value == "a0"
 
 
 @pytest.mark.parametrize("path", ["/objects", "/objects/full"])
 def test_an_object_is_an_answer(server, tmp_path, path):
     (item,) = ask(server, tmp_path, rows("Repeat"), path=path).items
-    said = json.loads(item.output) if isinstance(item.output, str) else item.output
+    value = item.output.value
+    said = json.loads(value) if isinstance(value, str) else value
     assert said == {"word": "a0", "length": 2}
 
 

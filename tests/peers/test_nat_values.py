@@ -117,7 +117,7 @@ def test_what_the_toolkit_wrote_with_nan_is_imported(commands, server, tmp_path)
 
 def test_a_real_stream_without_a_part_is_an_empty_answer(server, tmp_path):
     (item,) = ask(server, tmp_path, rows("Silent"), path="/tokens/full").items
-    assert (item.status, item.output) == ("completed", "")
+    assert (item.status, item.output.value) == ("completed", "")
 
 
 # ---- a plug-in of one's own ---------------------------------------------------------------------

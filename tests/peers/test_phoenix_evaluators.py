@@ -59,9 +59,9 @@ def call(evaluator, output="4", **more):
 def test_a_judge_gives_score_label_explanation_and_usage(tmp_path):
     with model_server(GOOD) as server:
         result = run(tmp_path, judge(server))
-    assert scores(result)[0]["score"] == 1
-    assert scores(result)[0]["label"] == "good"
-    assert scores(result)[0]["reasoning"] == "it fits"
+    assert scores(result)[0].value == 1
+    assert scores(result)[0].label == "good"
+    assert scores(result)[0].explanation == "it fits"
     assert result.summary["evaluators"]["right"]["usage"]["total_tokens"] == 4 * 15
     assert len(server.requests) == 4
 

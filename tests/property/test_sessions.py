@@ -20,7 +20,7 @@ from limpet.run.reading import RunReader
 IDS = [f"q{n}" for n in range(5)]
 ROWS = [{"id": id_, "question": id_, "answer": ""} for id_ in IDS]
 COST = 0.3
-SERIAL = re.compile(rb'"(?:generated_answer|score)":"?(\d+)')
+SERIAL = re.compile(rb'"(?:output|value)":"?(\d+)')
 
 
 class World:
@@ -238,7 +238,7 @@ class World:
             if item.output is not None:
                 assert int(item.output) == answer[0]
                 score = self.scores.get((id_, answer[0]))
-                assert item.scores.get("correct", {}).get("score") == (score and score[0])
+                assert item.scores.get("correct", {}).get("value") == (score and score[0])
             else:  # nothing is there, or only of a version that is to be made anew
                 assert answer is None or (id_, self.ran[-1]) not in self.answers
 

@@ -85,22 +85,13 @@ def test_a_summary_read_from_columns_is_that_of_the_items_one_by_one(run):
         written = json.loads((path / "summary.json").read_text(), parse_constant=_refuse)
     assert totals == {name: written[name] for name in totals}
     assert totals == {name: result.summary[name] for name in totals}
-    for claimed in _claims(totals["evaluators"]["judged"]):
-        _check(claimed, scale)
+    for score in totals["scores"].values():
+        assert score["evaluator"] == "judged"
+        _check({name: score.get(name) for name in ("mean", "interval", "bounds")}, scale)
 
 
 def _refuse(constant):
     raise AssertionError(f"{constant} is not JSON")
-
-
-def _claims(numbers):
-    yield {name: numbers.get(name) for name in ("mean", "interval", "bounds")}
-    for part, mean in numbers.get("means", {}).items():
-        yield {
-            "mean": mean,
-            "interval": numbers.get("intervals", {}).get(part),
-            "bounds": numbers.get("bounds_by_score", {}).get(part),
-        }
 
 
 def _check(claimed, scale):

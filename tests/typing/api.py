@@ -8,28 +8,45 @@ from limpet import (
     Dataset,
     EvaluationResult,
     Evaluator,
+    FunctionChangedError,
     Item,
+    ItemResult,
+    LimpetError,
     Output,
     Pace,
+    PermanentError,
+    RateLimitError,
     Redo,
     Retry,
     Run,
     Score,
     SyncExecutor,
+    TransientError,
+    Usage,
     Workflow,
     aevaluate,
     amap,
     compare,
+    contains,
     embedding_similarity,
     evaluate,
     evaluator,
+    exact_match,
     get_executor_on_sync_context,
+    json_match,
     judge,
+    load_run,
     map,  # noqa: A004 - it is one
+    numeric,
+    one_of,
     pairwise,
     plan,
     rating,
+    regex,
     rubric,
+    similarity,
+    trajectory,
+    workflow,
 )
 from limpet.executors import (
     Backoff,
@@ -155,6 +172,52 @@ def check_protocols() -> None:
         embedding_similarity(reply),
     ]
     evaluate([{"question": "what?"}], workflow, judges)
+
+
+@workflow(version="2", depends_on={"files": ["prompt.txt"]}, name="bot")
+def versioned(question: str) -> str:
+    return question
+
+
+@workflow
+class Agent:
+    def __call__(self, question: str) -> str:
+        return question
+
+
+def check_declared() -> None:
+    assert_type(versioned("what?"), str)
+    assert_type(Agent()("what?"), str)
+
+
+def check_results(result: EvaluationResult) -> None:
+    assert_type(load_run("runs/base"), EvaluationResult)
+    assert_type(result.items, list[ItemResult])
+    assert_type(result.filter(failed=True, worst=3), list[ItemResult])
+    assert_type(result.run, str | None)
+    item = result.items[0]
+    assert_type(item.id, str)
+    assert_type(item.output, Output | None)
+    assert_type(item.scores, Mapping[str, Score])
+    assert_type(item.scores["judge"].value, float | bool | None)
+    assert_type(item.scores["judge"].explanation, str | None)
+    assert_type(item.usage, Usage | None)
+    assert_type(item.seconds, float)
+    result.refresh()
+
+
+def check_evaluators() -> None:
+    built_in: list[Evaluator] = [
+        contains(), exact_match(), json_match(), numeric(), one_of(), regex("a+"), similarity(),
+        trajectory(),
+    ]  # fmt: skip
+    evaluate(["a"], length, built_in)
+
+
+def check_errors(error: LimpetError) -> str | None:
+    kinds: tuple[type[LimpetError], ...]
+    kinds = (RateLimitError, PermanentError, TransientError, FunctionChangedError)
+    return error.hint if isinstance(error, kinds) else None
 
 
 def check_comparisons(base: EvaluationResult) -> None:

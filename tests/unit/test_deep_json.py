@@ -99,7 +99,7 @@ def test_an_output_that_is_too_deep_does_not_match_and_an_expected_value_is_a_mi
 @every_form
 def test_an_output_that_the_toolkit_would_parse_stays_a_string(form, levels):
     rows = AnswerRows(ToolkitNames(), bare=True, as_toolkit=True)
-    outputs = [{"generated_answer": output} for output in ('{"a": 1}', form(levels))]
+    outputs = [{"output": output} for output in ('{"a": 1}', form(levels))]
     assert [rows.of_answer(one, "a", 0) for one in outputs] == [{"a": 1}, form(levels)]
 
 

@@ -1,6 +1,7 @@
 """What the package hands out."""
 
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,22 +17,133 @@ from limpet.executors import ExecutionDetails, ExecutionStatus
 ROOT = Path(__file__).parents[2]
 
 
-def test_all_names_exactly_what_can_be_had():
-    rooms = (limpet.executors, limpet.journal, limpet.pacing)
-    for module in (limpet, *rooms):
-        assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
-        for name in module.__all__:
-            assert getattr(module, name) is not None
+PUBLIC = [
+    "evaluate",
+    "aevaluate",
+    "plan",
+    "map",
+    "amap",
+    "load_run",
+    "compare",
+    "workflow",
+    "evaluator",
+    "Dataset",
+    "Item",
+    "Output",
+    "Score",
+    "Usage",
+    "ItemResult",
+    "EvaluationResult",
+    "Workflow",
+    "Evaluator",
+    "Pace",
+    "Retry",
+    "Redo",
+    "Run",
+    "contains",
+    "embedding_similarity",
+    "exact_match",
+    "one_of",
+    "json_match",
+    "judge",
+    "numeric",
+    "pairwise",
+    "rating",
+    "regex",
+    "rubric",
+    "similarity",
+    "trajectory",
+    "AsyncExecutor",
+    "SyncExecutor",
+    "get_executor_on_sync_context",
+    "LimpetError",
+    "RateLimitError",
+    "PermanentError",
+    "TransientError",
+    "FunctionChangedError",
+]
 
 
-def test_every_executor_name_is_also_the_packages():
-    assert set(limpet.executors.__all__) <= set(limpet.__all__)
-    errors = {
-        name
-        for name, value in vars(limpet.errors).items()
-        if isinstance(value, type) and issubclass(value, Exception)
-    }
-    assert errors <= set(limpet.__all__)
+def test_these_are_all_public_names():
+    assert sorted(limpet.__all__) == sorted(PUBLIC)
+    assert len(PUBLIC) <= 48
+    for name in PUBLIC:
+        assert getattr(limpet, name) is not None
+
+
+@pytest.mark.parametrize("room", ["errors", "executors", "journal", "pacing", "stats", "types"])
+def test_a_room_hands_out_what_it_lists(room):
+    module = getattr(limpet, room)
+    listed = getattr(module, "__all__", None) or [
+        name for name, value in vars(module).items() if isinstance(value, type)
+    ]
+    assert listed
+    for name in listed:
+        assert getattr(module, name) is not None
+
+
+def test_the_modules_of_what_is_seldom_needed():
+    assert {"Pacer", "observe"} <= set(limpet.pacing.__all__)
+    assert {"Plan", "Comparison", "MapResult", "Watcher", "Scale"} <= set(limpet.types.__all__)
+    assert {"Backoff", "ExecutionDetails", "Finished", "UNSET"} <= set(limpet.executors.__all__)
+    assert limpet.errors.FailFastError
+    assert limpet.trace.Event
+
+
+def test_a_star_imports_the_public_names():
+    names: dict[str, object] = {}
+    exec("from limpet import *", names)  # noqa: S102 - that is what is tested
+    assert set(PUBLIC) <= set(names)
+
+
+@pytest.mark.parametrize("function", [limpet.evaluate, limpet.aevaluate, limpet.plan])
+def test_every_option_of_evaluate_is_a_parameter_with_type_and_default(function):
+    import inspect
+
+    from limpet.run.options import RunOptions
+
+    parameters = inspect.signature(function).parameters
+    assert {"save", *RunOptions.__annotations__} == set(list(parameters)[5:])
+    for name in list(parameters)[5:]:
+        one = parameters[name]
+        assert one.kind is inspect.Parameter.KEYWORD_ONLY
+        assert one.default is not inspect.Parameter.empty
+        assert one.annotation is not inspect.Parameter.empty
+
+
+@pytest.mark.parametrize("function", [limpet.map, limpet.amap])
+def test_every_option_of_map_is_a_parameter(function):
+    import inspect
+
+    from limpet.run.options import MapOptions
+
+    parameters = inspect.signature(function).parameters
+    own = ["fn", "inputs", "journal", "key", "watcher"]
+    assert list(parameters) == [*own, *MapOptions.__annotations__]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"early_stop": False},
+            "not an option of evaluate; did you mean 'fail_fast'?",
+        ),
+        ({"run": False}, "run=False: must be a path, a Run or None; to save nothing: save=False"),
+        ({"secrets": False}, "to mask nothing: mask=False"),
+        ({"concurrency": 3}, "did you mean 'pace'?"),
+        ({"trails": 2}, "'trails' is not an option of evaluate; did you mean 'trials'?"),
+        ({"pase": 2}, "did you mean 'pace'?"),
+    ],
+)
+def test_an_option_of_before_names_the_one_of_now(given, said):
+    with pytest.raises(TypeError, match=re.escape(said)):
+        limpet.evaluate([{"input": 1}], str, **given)
+
+
+def test_nothing_is_saved_where_nothing_can_be():
+    with pytest.raises(ValueError, match="save=False saves nothing"):
+        limpet.evaluate([{"input": 1}], str, run="runs/x", save=False)
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -121,9 +233,9 @@ def test_the_defaults_are_the_contracts():
         limpet.RateLimitError("slow", retry_after=3, hint="wait"),
         limpet.errors.RunLockedError("locked", hint="wait", holder={"pid": 7}),
         *(
-            getattr(limpet, name)("what", hint="do this")
-            for name in limpet.__all__
-            if name.endswith("Error")
+            error("what", hint="do this")
+            for error in vars(limpet.errors).values()
+            if isinstance(error, type) and issubclass(error, Exception)
         ),
     ],
     ids=lambda error: type(error).__name__,

@@ -117,9 +117,9 @@ def test_every_attempt_and_trial_gets_the_item_as_it_is(tmp_path, kind):
     told = lines(tmp_path / "run")
     assert len(told) == 9
     for line in told:
-        assert line["messages"] == [{"role": "user", "content": f"Say {line['id'][1]}"}]
-        assert line["answer"] == [line["id"][1]]
-        assert len(line["generated_answer"]) == 2
+        assert line["row"]["messages"] == [{"role": "user", "content": f"Say {line['id'][1]}"}]
+        assert line["row"]["answer"] == [line["id"][1]]
+        assert len(line["output"]) == 2
 
 
 def test_what_a_workflow_changes_after_it_returned_is_not_recorded_or_scored(tmp_path):
@@ -138,7 +138,7 @@ def test_what_a_workflow_changes_after_it_returned_is_not_recorded_or_scored(tmp
     result = limpet.evaluate(
         dataset(rows()), answer, [count], run=tmp_path / "run", version="1", pace=1
     )
-    told = sorted(len(one["generated_answer"]["answers"]) for one in lines(tmp_path / "run"))
+    told = sorted(len(one["output"]["answers"]) for one in lines(tmp_path / "run"))
     assert told == sorted(scored) == [1, 2, 3]
     assert sorted(len(one.output.value["answers"]) for one in result.items) == [1, 2, 3]
 
@@ -204,12 +204,12 @@ def test_no_evaluator_sees_what_another_changed_and_no_record_holds_it(tmp_path)
     options = {"run": tmp_path / "run", "version": "1", "retry": limpet.Retry(backoff=AT_ONCE)}
     given = rows()
     result = limpet.evaluate(dataset(given), flow, evaluators, trials=2, **options)
-    means = {name: one["mean"] for name, one in result.summary["evaluators"].items()}
+    means = {name: one["mean"] for name, one in result.summary["scores"].items()}
     assert means == {"greedy": 1.0, "greedy_async": 1.0, "of_all": 1.0, "own": 1.0}
     assert given == ROWS
     for line in lines(tmp_path / "run"):
-        assert line["generated_answer"] == {"said": ["x"]}
-        assert line["intermediate_steps"] == [{"name": "think"}]
+        assert line["output"] == {"said": ["x"]}
+        assert line["trace"] == [{"name": "think"}]
         assert "spoilt" not in json.dumps(line)
     again = limpet.evaluate(dataset(rows()), flow, evaluators, trials=2, **options)
     assert again.plan.calls == 0

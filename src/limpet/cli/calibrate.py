@@ -22,9 +22,10 @@ def sample(run: str | None, *, n: int, output: Path, seed: int | None, force: bo
     before = f", besides {drawn.before:,} drawn before" if drawn.before else ""
     say(f"wrote {shown}: {drawn.drawn:,} of {count(drawn.of, 'answer')}{before}, seed {drawn.seed}")
     if drawn.drawn < n:
-        say(f"no more to draw: {drawn.drawn:,} instead of {n:,}", "yellow")
-    if drawn.cut:
-        say(f"{count(drawn.cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
+        say(f"there are no more to draw: {drawn.drawn:,} instead of {n:,}", "yellow")
+    if drawn.shortened:
+        cells = count(drawn.shortened, "cell")
+        say(f"{cells} shortened to {MOST_LETTERS:,} characters: Excel holds no more")
     say("fill in the column label, from the top: the rows are in random order")
     say(f"then: limpet calibrate {where} EVALUATOR --labels {shown}", wrap=False)
     say(f"or label them in the browser: limpet view {where}", wrap=False)

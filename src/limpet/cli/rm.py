@@ -10,7 +10,7 @@ from limpet.errors import LimpetError
 from limpet.journal.layout import layout_at
 from limpet.report.terminal import say
 from limpet.run.housekeeping import (
-    Contents,
+    RunContents,
     add_tag,
     checked_tag,
     contents_of,
@@ -58,12 +58,12 @@ def command(run: str, *, yes: bool) -> int:
     return DONE
 
 
-def _together(every: list[Contents]) -> Contents:
+def _together(every: list[RunContents]) -> RunContents:
     ours = [path for contents in every for path in contents.ours]
-    return Contents(ours, [path for contents in every for path in contents.others])
+    return RunContents(ours, [path for contents in every for path in contents.others])
 
 
-def _ask(shown: str, found: Contents) -> None:
+def _ask(shown: str, found: RunContents) -> None:
     if not can_ask():
         raise LimpetError(
             f"{shown}: was not removed: there is no terminal to ask for confirmation",

@@ -243,8 +243,9 @@ def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     if near := _MEANT.get(key) if _MEANT.get(key) in known else nearest(key, known):
         return text, f"did you mean {quoted(near)}?  {here}"
     is_in_section = len(path) == 2 and path[0] in EvalFile.model_fields  # noqa: PLR2004
-    if is_in_section and key in EvalFile.model_fields:
-        return text, f"{quoted(key)} belongs at the top level of the file  {here}"
+    meant = _MEANT.get(key, key)
+    if is_in_section and meant in EvalFile.model_fields:
+        return text, f"{quoted(meant)} belongs at the top level of the file  {here}"
     return text, here.strip("()")
 
 

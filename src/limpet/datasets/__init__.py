@@ -13,7 +13,7 @@ _FILES = {"BadRow": "rows", "Dataset": "dataset", "LoadedDataset": "dataset"}
 
 
 def __getattr__(name: str) -> object:
-    # Those who only read a run need none of the readers of other files.
+    # Reading a run needs none of the file readers.
     if name not in _FILES:
         raise AttributeError(f"module 'limpet.datasets' has no attribute {name!r}")
     value = getattr(import_module(f"limpet.datasets.{_FILES[name]}"), name)

@@ -108,7 +108,7 @@ def read_xlsx(openpyxl: Any, path: Path, location: str, sheet: str | None) -> Ro
 
 
 def _calculates(path: Path) -> bool:
-    """Return whether there are formulas, whose values may not have been saved."""
+    """Return whether there are formulas: their values may not be saved."""
     with zipfile.ZipFile(path) as archive:
         sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
         contents = (archive.read(name) for name in sheets if name.endswith(".xml"))
@@ -141,7 +141,7 @@ def _sheet_of(workbook: Any, sheet: str | None, location: str) -> Any:
             hint=hint_near(sheet, sheets),
         )
     chosen = next(iter(sheets.values())) if sheet is None else sheets[sheet]
-    chosen.reset_dimensions()  # some programs write too small ones, which would hide rows
+    chosen.reset_dimensions()  # some programs write dimensions that are too small
     return chosen
 
 

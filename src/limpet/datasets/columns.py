@@ -1,4 +1,4 @@
-"""Which column is the id, which the input, which the expected answer?"""
+"""Which columns are the id, the input and the expected answer?"""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -12,11 +12,11 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
 
 
 class MissingColumnError(DatasetError):
-    """The dataset does not have a column that an argument names.
+    """The dataset lacks a column that an argument names.
 
     Attributes:
         argument: The argument: `("expected",)`, or `("filter", "allow", column)`.
-        flaw: What is wrong, without the location.
+        flaw: The problem, without the location.
     """
 
     argument: tuple[str, ...] = ()
@@ -24,10 +24,10 @@ class MissingColumnError(DatasetError):
 
 
 class Roles(NamedTuple):
-    """Which column holds what.
+    """The columns of id, input and expected answer.
 
     Attributes:
-        id: The column of the ids; None: ids are made from the content.
+        id: The column of the ids; None: ids are derived from the content.
         input: The column of the inputs.
         expected: The column of the expected answers; None: the dataset has none.
     """
@@ -45,7 +45,7 @@ def find_roles(
     input: str | None,  # noqa: A002
     expected: str | None,
 ) -> Roles:
-    """Return which column holds what: as given, or by the usual names.
+    """Return the columns' roles: as given, or by the usual names.
 
     Raises:
         MissingColumnError: A given column is missing, or no column is found for the input.
@@ -57,7 +57,7 @@ def find_roles(
     if chosen is None:
         raise _no_input(location, columns)
     if expected is None:
-        # The input column is never the expected answer too.
+        # The input column is never also the expected answer.
         expected = _usual("expected", [name for name in columns if name != chosen])
     return Roles(id if id is not None else _usual("id", columns), chosen, expected)
 
@@ -80,7 +80,7 @@ def check_column(
 
 
 def no_column(names: str, columns: Collection[str]) -> str:
-    """Return the message about a missing column."""
+    """Return the message for a missing column."""
     return f"there is no column {names}; the columns are {listed(columns)}"
 
 
@@ -127,6 +127,6 @@ def hint_of_separator(columns: Collection[str]) -> str | None:
         return None
     written = "\\t" if sign == "\t" else sign
     return (
-        f"its cells seem to be separated by {_SEPARATORS[sign]}: name them with "
+        f"its cells seem to be separated by {_SEPARATORS[sign]}: set "
         f'delimiter: "{written}" (in Python: delimiter="{written}")'
     )

@@ -20,12 +20,12 @@ from limpet.text import one_line
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _UNCLOSED = "unexpected end of data"
 _REASONS = {
-    "expected after": "after the closing quote of a cell there is more",
+    "expected after": "there is text after the closing quote of a cell",
     _UNCLOSED: "a quote is opened and never closed",
 }
 _HINT = "a quote inside a quoted cell is written twice"
 _ENCODING_HINT = (
-    "if it was saved in another encoding, name that: encoding: latin-1 "
+    "if it was saved in another encoding, name it: encoding: latin-1 "
     '(in Python: encoding="latin-1")'
 )
 
@@ -41,14 +41,14 @@ USUAL_FORM = CsvForm()
 
 
 def flaw_of_delimiter(text: str) -> str | None:
-    """Return what is wrong with a delimiter, if anything."""
+    """Return the problem with a delimiter, if any."""
     if len(text) == 1 and text not in '"\r\n\0':
         return None
     return 'must be one character, and not a quote or a line break; a tab is "\\t"'
 
 
 def flaw_of_encoding(name: str) -> str | None:
-    """Return what is wrong with the name of an encoding, if anything."""
+    """Return the problem with the name of an encoding, if any."""
     try:
         "".encode(name)
     except (LookupError, ValueError):
@@ -93,11 +93,11 @@ def _header_of(records: "_Records", location: str) -> list[str]:
 
 
 class _Records:
-    """The records of a file: where each begins, its cells, and what is wrong with it.
+    """The records of a file: the line of each, its cells, and its flaw, if any.
 
     Attributes:
         text: The latest record's text in the file.
-        hint: What to do about its bytes, if they are not of the encoding.
+        hint: What to do if its bytes do not match the encoding.
     """
 
     def __init__(self, lines: Iterator[NumberedLine], location: str, delimiter: str) -> None:
@@ -137,7 +137,7 @@ class _Records:
 
     def _reason(self, error: csv.Error, number: int) -> str:
         if _UNCLOSED in str(error):
-            # Cannot be skipped: every row from here on would be lost with it.
+            # Cannot be skipped: all following rows would be lost with it.
             raise DatasetError(
                 f"{self._location}, line {number}: {_REASONS[_UNCLOSED]}: {one_line(self.text)}",
                 hint=_HINT,

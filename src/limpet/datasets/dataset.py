@@ -31,7 +31,7 @@ class Dataset:
         source: A path to a .json, .jsonl, .ndjson, .csv, .tsv, .parquet or .xlsx file; an
             iterable of dicts; a DataFrame; or a function, or `"module:function"`, that returns
             one of these.
-        id: The column of the ids. None: `id`; without that column, ids are made from the content.
+        id: The column of the ids. None: `id`; without it, ids are derived from the content.
         input: The column of the inputs. None: `question` or `input`.
         expected: The column of the expected answers. None: `answer` or `expected`, if present.
         on_bad_row: What to do with an unusable row: "raise", or "skip" and list it.
@@ -91,7 +91,7 @@ class Dataset:
         """Read the dataset, with every value unchanged.
 
         Raises:
-            DatasetError: The source or a row cannot be used, or no row is left.
+            DatasetError: The source or a row cannot be used, or no rows are left.
         """
         table = table_of(self.source, self.sheet, CsvForm(self.delimiter, self.encoding))
         bad = BadRows(table, skip=self.on_bad_row == "skip")
@@ -106,7 +106,7 @@ class Dataset:
             kept = [entry for entry in rows if row_filter.keeps(unpack(entry[1]))]
         if not kept:
             raise DatasetError(
-                f"{table.location}: the filter leaves none of its {len(rows):,} rows"
+                f"{table.location}: the filter matches none of its {len(rows):,} rows"
             )
         if maker is None or maker.roles != roles or len(kept) < len(rows):
             maker = ItemMaker(roles, table)
@@ -175,8 +175,8 @@ def _read(
 ) -> tuple[list[_Numbered], list[str], ItemMaker | None]:
     """Return the rows, all their columns in order of appearance, and the items.
 
-    The items are right if the first row shows the roles of all columns. It mostly does, and then no
-    row has to be unpacked again.
+    The items are right if the first row shows the roles of all columns. It usually does, and then
+    no row is unpacked twice.
     """
     rows: list[_Numbered] = []
     columns: dict[str, None] = {}

@@ -1,7 +1,7 @@
-"""How does a row become an item with a stable id, and how do a million items fit in little memory?
+"""How does a row become an item with a stable id?
 
-Rows are kept as JSON: three hundred bytes where a dict of strings takes eight hundred. An item is
-created on each access, so the caller may change it.
+Rows are kept as JSON to save memory: three hundred bytes where a dict of strings takes eight
+hundred. An item is created on each access, so the caller may change it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,12 +32,12 @@ _HASH_DIGITS = 16
 def pack(values: dict[str, Any]) -> Packed:
     """Pack a row that was read from a file."""
     encoded = encode_plain(values) if plain_size(values) is not None else None
-    # A copy: the encoder's buffer has spare room, four kilobytes per row.
+    # A copy: the encoder's buffer has four kilobytes to spare per row.
     return values if encoded is None else bytes(memoryview(encoded))
 
 
 def unpack(packed: Packed) -> dict[str, Any]:
-    """Return the row of a packed one."""
+    """Unpack a row."""
     return orjson.loads(packed) if isinstance(packed, bytes) else packed
 
 
@@ -98,7 +98,7 @@ class PackedItems(Sequence[Item]):
 
 
 class _UnusableError(ValueError):
-    """A row cannot become an item. The message says why; `value` is shown with it."""
+    """A row cannot become an item; `value` is shown with the message."""
 
     def __init__(self, reason: str, value: object) -> None:
         super().__init__(reason)
@@ -123,7 +123,7 @@ class ItemMaker:
         self._flaws: list[Flaw] = []
 
     def take(self, number: int, values: dict[str, Any], packed: Packed) -> None:
-        """Add the row that begins at `number`."""
+        """Add the row that starts at `number`."""
         try:
             _check_input(values, self.roles.input)
             name = self._id_of(number, values)
@@ -176,7 +176,7 @@ def _canonical(name: str, row: Packed) -> bytes:
     try:
         return encode_canonical(row)
     except NotPlainError as error:
-        hint = "make it a string or a number first, or leave the column out"
+        hint = "convert it to a string or a number first, or remove the column"
         raise DatasetError(
             f"item {quoted(name)}: {_no_json_form(row, error)}", hint=hint
         ) from error
@@ -187,8 +187,8 @@ def _no_json_form(values: dict[str, Any], error: NotPlainError) -> str:
         try:
             encode_canonical([[value]])  # as deep as in its row
         except NotPlainError as its_error:
-            return f"{one_line(repr(column))} cannot be kept as JSON: {its_error}"
-    return f"it cannot be kept as JSON: {error}"
+            return f"{one_line(repr(column))} cannot be stored as JSON: {its_error}"
+    return f"it cannot be stored as JSON: {error}"
 
 
 def _text_of(value: Any, column: str, values: dict[str, Any]) -> str:

@@ -1,8 +1,7 @@
 """How are rows read exactly from a JSON array, or from one JSON object per line?
 
-The journal's fast decoder does not fit here: it turns wide integers into floats, silently takes the
-last of two equal keys, and rejects lone surrogates. It is used only where a line can have none of
-these.
+The journal's fast decoder is not exact: it turns wide integers into floats, silently takes the last
+of two equal keys, and rejects lone surrogates. It is used only for lines that have none of these.
 """
 
 import json
@@ -82,11 +81,11 @@ def _check_not_an_array(text: str, location: str, number: int) -> None:
 def read_json(path: Path, location: str, *, nan: bool = False) -> Rows:
     """Yield the rows of a JSON file; with `nan`, NaN and Infinity are numbers.
 
-    The file is read at once but decoded object by object, so that each has a line number, an
-    unusable one can be skipped, and there is no second copy of all of them.
+    The file is read at once but decoded object by object: each has a line number, an unusable one
+    can be skipped, and there is no second copy of all of them.
 
     Raises:
-        DatasetError: It is not an array or is truncated, so that rows cannot be located.
+        DatasetError: It is not an array or is truncated, so rows cannot be located.
     """
     text = _text_of(path, location)
     decode = _exact_decoder(nan=nan).raw_decode
@@ -135,7 +134,7 @@ def _element(
         raise _broken(text, error.pos, location, f"not JSON ({error.msg})") from error
     except RecursionError as error:
         raise _broken(text, at, location, _TOO_DEEP) from error
-    # Where its end is found depends on the version of Python. So it is not skipped as bad rows are.
+    # Where its end is found depends on Python's version, so it cannot be skipped like bad rows.
     if is_deep_text(text[at:end]):
         raise _broken(text, at, location, _TOO_DEEP)
     if isinstance(values, dict):
@@ -145,13 +144,13 @@ def _element(
 
 
 def _decoded(decode: _Decode, text: str, at: int) -> tuple[Any, int]:
-    """Return an element, or why it is ambiguous, and where it ends."""
+    """Return an element, or why it is ambiguous, and its end."""
     try:
         return decode(text, at)
     except json.JSONDecodeError:
         raise
     except ValueError as error:
-        # A lenient decoder finds where it ends.
+        # A lenient decoder finds its end.
         _, end = _LENIENT.raw_decode(text, at)
         return error, end
 
@@ -216,7 +215,7 @@ def _exact_decoder(*, nan: bool) -> json.JSONDecoder:
 
 
 def _plain_object(line: bytes) -> dict[str, Any] | None:
-    """Return a flat object by the fast decoder; None if that may be inexact.
+    """Return a flat object from the fast decoder; None if it may be inexact.
 
     If the line has as many names as the result, none appears twice; without a wide number, no float
     was rounded.

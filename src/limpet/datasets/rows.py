@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """Something that is not a usable row, why, and what to do if that is known."""
+    """An unusable row, why, and what to do, if known."""
 
     number: int
     value: object
@@ -60,7 +60,7 @@ class SourceTable:
         location: Its name in messages: the path.
         unit: How its rows are counted: "line" or "row".
         rows: The rows, to be read once.
-        is_file: Whether the rows are read from a file, so that no caller shares them.
+        is_file: Whether the rows come from a file: no caller shares them.
     """
 
     name: str
@@ -121,7 +121,7 @@ class BadRows:
 
 
 def flaw_of_columns(names: list[Any]) -> str | None:
-    """Return what is wrong with the column names; None if they are fine."""
+    """Return the problem with the column names; None if they are fine."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         if not isinstance(name, str):
@@ -168,14 +168,13 @@ def is_nan(value: object) -> bool:
 # ---- How is a text file split into numbered, unchanged lines? -----------------------------------
 #
 # A line ends at a line feed, never at U+2028 or U+0085, which may occur inside a value. Bytes that
-# are not UTF-8 are kept as lone surrogates, so that the row can be reported and the next ones
-# read.
+# are not UTF-8 are kept as lone surrogates, so the row can be reported and the next ones read.
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class NumberedLine(NamedTuple):
-    """One line with its line end, its number from 1, and what is wrong with its bytes, if any."""
+    """One line with its line end, its number from 1, and the flaw of its bytes, if any."""
 
     number: int
     text: str
@@ -188,7 +187,7 @@ def lines_of(
     """Yield the lines of a file as strings, without a byte order mark.
 
     Raises:
-        DatasetError: The file is UTF-16, or not in the encoding that was named.
+        DatasetError: The file is UTF-16, or not in the given encoding.
     """
     if encoding is not None and codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig"):
         with closing(_lines_in(path, location, encoding)) as lines:
@@ -207,11 +206,11 @@ def _lines_in(path: Path, location: str, encoding: str) -> Generator[NumberedLin
                     number, text.removeprefix("\ufeff") if number == 1 else text, None
                 )
     except UnicodeError as error:
-        # The rest cannot be skipped: where the next line begins is unknown.
+        # The rest cannot be skipped: the start of the next line is unknown.
         raise DatasetError(
             f"{location}, after line {number}: is not {encoding}: "
             f"{getattr(error, 'reason', error)}",
-            hint="name the encoding that the file was saved in",
+            hint="name the encoding of the file",
         ) from error
 
 

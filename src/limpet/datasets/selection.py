@@ -92,11 +92,11 @@ def _as_string(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which items of a dataset are selected.
+    """The selected items of a dataset.
 
     Attributes:
         sample: How many to sample by `seed`; None: all.
-        limit: How many of these to take, from the first; None: all.
+        limit: How many of these to take from the start; None: all.
         seed: The seed of the sample.
     """
 
@@ -113,7 +113,7 @@ class Selection:
 
 
 def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> PackedItems:
-    """Shuffle the items if asked, then return the selected ones."""
+    """Shuffle the items if requested, then return the selected ones."""
     if shuffle:
         items = items.at(_ranked(items, selection.seed))
     if selection.sample is None and selection.limit is None:

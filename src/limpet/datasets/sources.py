@@ -51,7 +51,7 @@ def table_of(source: object, sheet: str | None, form: CsvForm = USUAL_FORM) -> S
 def _table_of_data(
     source: object, maker: str | None, sheet: str | None, form: CsvForm
 ) -> SourceTable:
-    """Return the table of any source but a function. `maker`: the function that returned it."""
+    """Return the table of any source except a function. `maker`: the function that returned it."""
     if isinstance(source, (str, os.PathLike)):
         return table_of_file(source, sheet, form)
     if sheet is not None:
@@ -116,7 +116,7 @@ def expanded(path: Path) -> Path:
 
 
 def _check_file(path: Path, location: str) -> None:
-    """Raise `DatasetError` if it does not exist or is not a file: a pipe would be waited for."""
+    """Raise `DatasetError` if it does not exist or is not a file: reading a pipe would hang."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: has a NUL
@@ -197,7 +197,7 @@ def _table_of_rows(source: object, name: str) -> SourceTable:
 
 
 def _read_rows(source: Iterable[Any]) -> Rows:
-    """Yield copies of the rows of an iterable, so that later changes do not matter."""
+    """Yield copies of the rows of an iterable, so later changes have no effect."""
     for number, row in enumerate(source, 1):
         if not isinstance(row, Mapping):
             yield Flaw(number, row, f"a row must be a dict, not {type(row).__name__}")
@@ -249,7 +249,7 @@ def _table_of_function(
     try:
         source = function()
     except Exception as error:
-        error.add_note(f"while {location} was called for the rows of a dataset")
+        error.add_note(f"while calling {location} for the rows of a dataset")
         raise
     if inspect.isawaitable(source) or hasattr(source, "__aiter__"):
         if inspect.iscoroutine(source):
@@ -265,8 +265,7 @@ def _function_at(reference: str) -> Callable[[], Any]:
     except ImportError as error:
         raise DatasetError(
             f"{reference}: the module {module_name!r} cannot be imported: {error}",
-            hint="run from the folder it is in, or install it; a path needs one of "
-            + ", ".join(SUFFIXES),
+            hint="run from its folder, or install it; a path needs one of " + ", ".join(SUFFIXES),
         ) from error
     for name in path.split("."):
         if not hasattr(target, name):

@@ -32,7 +32,7 @@ def trajectory(
     mode: Mode = "exact",
     key: str = "name",
     kinds: tuple[str, ...] | list[str] | None = ("tool",),
-    expected_column: str = "expected_intermediate_steps",
+    expected_column: str = "expected_trace",
     name: str = "trajectory",
 ) -> Evaluator:
     """Compare the events of the trace with those that the item expects, by their names.

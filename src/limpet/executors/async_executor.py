@@ -11,7 +11,7 @@ end of a run and at each change. A producer that fills the queue to a mark and s
 full lets the queue run empty while it sleeps: nine calls a second.
 
 What we do. No workers, no producer, no polling. A call that ends starts the next one
-(`dispatch`); a failed call waits in a heap until it is due (`queue`); one timer watches the oldest
+(`dispatch`); a failed call waits in a heap until it is due (`gate`); one timer watches the oldest
 attempt in flight (`flight`); inputs are taken when there is room (`inputs`). Each attempt is its
 own task, in a copy of the caller's context, so the next attempt does not see what it set.
 

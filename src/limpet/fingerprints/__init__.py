@@ -1,1 +1,1 @@
-"""What a result depends on: code, values, files. Start at `identity.py`."""
+"""Everything a result depends on: code, values, files. Start at `identity.py`."""

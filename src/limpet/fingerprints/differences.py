@@ -1,7 +1,6 @@
 """Which lines differ between two versions of a function or class?
 
-Comments, docstrings, hints and names of locals do not count. Lines are compared without them, and
-shown as written.
+Lines are compared without comments, docstrings, hints and names of locals, and shown as written.
 """
 
 import ast
@@ -28,7 +27,7 @@ _SILENT |= {tokenize.ENDMARKER}
 
 
 def compared_lines(old: str, new: str) -> tuple[list[Line], list[Line]]:
-    """Return the lines that count, for two versions of some code."""
+    """Return the lines to compare, for two versions of some code."""
     a, b = _Version(old), _Version(new)
     gone = [name for name in a.locals if name not in b.names]
     came = [name for name in b.locals if name not in a.names]
@@ -38,7 +37,7 @@ def compared_lines(old: str, new: str) -> tuple[list[Line], list[Line]]:
 
 
 class _Version:
-    """Some code: its tokens, the spans that do not count, and its names."""
+    """Some code: its tokens, the spans to ignore, and its names."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
@@ -55,7 +54,7 @@ class _Version:
         self._read(tree)
 
     def compared(self, renamed: Mapping[str, str]) -> list[Line]:
-        """Return the lines that count.
+        """Return the lines to compare.
 
         Args:
             renamed: The old name of each renamed local.
@@ -137,7 +136,7 @@ def _stored(tree: ast.AST) -> Iterator[str]:
 
 # ---- What exactly differs between two identities of a step? -------------------------------------
 #
-# Only the lines of code that count are compared. A docstring that counts is a separate part.
+# A docstring that counts is a separate part.
 
 Known = Mapping[tuple[str, str], PartContent]
 """The content of parts, by name and digest."""
@@ -160,7 +159,7 @@ def differences(
     """
     names = [name for name in {*before, *now} if before.get(name) != now.get(name)]
     if len(names) > 1 and "function" in names:
-        names.remove("function")  # the other names say more
+        names.remove("function")  # the other names are clearer
     parts = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
     order = ("changed", "new", "no longer used")
     parts.sort(key=lambda part: (order.index(part.change), part.kind == "name"))
@@ -193,7 +192,7 @@ def _words(name: str, shown: PartContent | None, known: Known) -> str:
 
 
 def _why_none(old: PartContent, new: PartContent) -> str:
-    if old.cut or new.cut:
+    if old.is_shortened or new.is_shortened:
         return f"the first {MOST_TEXT:,} characters are the same"
     if MASK in (new.text or ""):
         return "a value that is not shown: it may be a secret"
@@ -203,7 +202,7 @@ def _why_none(old: PartContent, new: PartContent) -> str:
 
 
 def _all_of(sign: str, part: PartContent | None) -> tuple[str, ...]:
-    """Return the lines of a value that is new or gone; for code the name says enough."""
+    """Return the lines of a value that is new or gone; for code, the name is enough."""
     if part is None or part.text is None or part.kind not in ("value", "variable", "setting"):
         return ()
     return tuple(_signed(sign, part.text.splitlines()))
@@ -215,7 +214,7 @@ def _signed(sign: str, lines: Iterable[str]) -> list[str]:
 
 
 def _names(old: str, new: str) -> list[str]:
-    """Return the names that a folder lost and gained."""
+    """Return the names removed from and added to a folder."""
     was, is_ = {*old.splitlines()}, {*new.splitlines()}
     return _signed("-", sorted(was - is_)) + _signed("+", sorted(is_ - was))
 
@@ -243,7 +242,7 @@ def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
 
 
 def _pairs(old: list[str], new: list[str]) -> list[str]:
-    """Return removed and added lines; long lines begin near the difference."""
+    """Return removed and added lines; long lines start near the difference."""
     if len(old) == len(new):
         together = [_around_difference(*pair) for pair in zip(old, new, strict=True)]
         old, new = [before for before, _ in together], [now for _, now in together]

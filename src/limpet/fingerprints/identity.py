@@ -28,12 +28,12 @@ from limpet.secrets.known import certain_secrets
 
 # ---- What did the runs of this process leave behind, and in which objects? ----------------------
 #
-# A run leaves a counter at 4. The counter counts by its first value, but only this counter: a new
-# object under the same name is an edit, even with an equal value. So what a run left is recorded
-# with the objects that held it, not by name and value alone.
+# A run leaves a counter at 4. This counter counts by its first value, but a new object under the
+# same name is an edit, even with an equal value. So values that a run left are recorded with the
+# objects that hold them, not by name and value alone.
 #
-# An immutable global (a string, a number) has no such object. If you set it by hand to the value
-# that a run left there, it is taken for state.
+# An immutable global (a string, a number) has no such object. Set by hand to the value that a run
+# left there, it is taken for state.
 
 _MOST = 64
 """How many objects are remembered per name: those without weak references are kept alive."""
@@ -41,11 +41,11 @@ _MOST = 64
 
 @dataclass
 class _Left:
-    """What runs left in certain objects.
+    """The values that runs left in certain objects.
 
     Attributes:
         holders: References to the objects; each returns None once its object is gone.
-        first: The digest that counts instead, by the digest that was left; None if nothing counts.
+        first: The first digest, by the digest that was left; None if the part was new.
     """
 
     holders: tuple[Callable[[], Any], ...]
@@ -66,16 +66,16 @@ _left: dict[str, list[_Left]] = defaultdict(list)
 _removed: dict[tuple[str, str], dict[str, tuple[Callable[[], Any] | None, str]]] = defaultdict(dict)
 
 
-def first_value(part: str, now: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
+def first_value(part: str, digest: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
     """Return the digest that counts in place of one that a run left; None if no run left it."""
     for left in _left.get(part, ()):
-        if now in left.first and left.is_in(_real(holders)):
-            return (left.first[now],)
+        if digest in left.first and left.is_in(_real(holders)):
+            return (left.first[digest],)
     return None
 
 
-def record_left(part: str, now: str, first: str | None, holders: tuple[Any, ...]) -> None:
-    """Note what a run left, and the digest that counts instead."""
+def record_left(part: str, digest: str, first: str | None, holders: tuple[Any, ...]) -> None:
+    """Record the digest that a run left, and the first one, which counts instead."""
     real = _real(holders)
     known = [left for left in _left[part] if not left.is_gone]
     entry = next((left for left in known if left.is_in(real)), None)
@@ -83,12 +83,12 @@ def record_left(part: str, now: str, first: str | None, holders: tuple[Any, ...]
         entry = _Left(tuple(map(_reference, real)))
     else:
         known.remove(entry)
-    entry.first[now] = first
+    entry.first[digest] = first
     _left[part] = [*known, entry][-_MOST:]  # the latest is last
 
 
 def record_removed(step: tuple[str, str], name: str, first: str, holder: Any) -> None:
-    """Note a part that a run removed from an object."""
+    """Record a part that a run removed from an object."""
     _removed[step][name] = (None if holder is None else _reference(holder), first)
 
 
@@ -120,19 +120,19 @@ _CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a step's results depend on besides the item.
+    """Everything a step's results depend on besides the item.
 
     Attributes:
         parts: The digest of each part that counts, by name.
         left_out: Why a part does not count, by name.
         state: Names of parts that changed during a run: their first value counts.
         found: The digest of each part as it is now, including state.
-        holders: The object that each part is an attribute of; None if it belongs to a module.
+        holders: The object that has each part as an attribute; None if it belongs to a module.
         home: The module of the step. Names in it are written without the module.
         modules: The user's modules that contribute a part.
         code: The file and line of each of the user's functions that counts.
-        sources: The user's source files that count as a whole.
-        shown: The source or value of each part, to show to people.
+        sources: The user's source files that count in full.
+        shown: The source or value of each part, for people.
     """
 
     parts: Mapping[str, str]
@@ -147,8 +147,8 @@ class Identity:
     shown: PartContents = field(default_factory=PartContents, repr=False, compare=False)
 
     @property
-    def digest(self) -> str:
-        """32 hex digits that cover all parts."""
+    def fingerprint(self) -> str:
+        """32 hex digits over all parts."""
         return digest_of(sorted(self.parts.items()))
 
 
@@ -159,19 +159,19 @@ _counted: dict[str, set[str]] = defaultdict(set)
 
 
 def identity_of(thing: Any, *, secrets: Iterable[str] = ()) -> Identity:
-    """Return the identity of a step as it is now.
+    """Return the current identity of a step.
 
     Args:
         thing: A function, a class or an instance.
-        secrets: Secret values that do not count, in addition to those in the environment.
+        secrets: Secret values to ignore, in addition to those in the environment.
     """
     result, home = _inspect(thing, secrets), module_name(thing)
     parts, state = dict(result.parts), []
-    for name, now in result.parts.items():
+    for name, digest in result.parts.items():
         part = _absolute(name, home)
-        first_known = first_value(part, now, result.holders.get(name, ()))
+        first_known = first_value(part, digest, result.holders.get(name, ()))
         if first_known is None:
-            _counted[part].add(now)
+            _counted[part].add(digest)
         else:  # a run left this value
             state.append(name)
             (first,) = first_known
@@ -190,19 +190,19 @@ def identity_of(thing: Any, *, secrets: Iterable[str] = ()) -> Identity:
 
 
 def parts_for_worker(thing: Any) -> dict[str, str]:
-    """Return the parts that a worker must have, though it does not do what the script did."""
+    """Return the parts that a worker must have, even though it does not run the script."""
     return _inspect(thing, (), for_worker=True).parts
 
 
 def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, PartContent]:
     shown = shown_parts(result)
-    for name in state:  # the current value is not the one that counts
+    for name in state:  # the first value counts, not the current one
         shown[name] = PartContent(shown[name].kind if name in shown else "value")
     return shown
 
 
 def record_state(thing: Any, planned: Identity, *, secrets: Iterable[str] = ()) -> tuple[str, ...]:
-    """Inspect a step again after a run, and note what is state.
+    """Inspect a step again after a run, and record which parts are state.
 
     Args:
         thing: The same object as in `identity_of`.
@@ -215,16 +215,16 @@ def record_state(thing: Any, planned: Identity, *, secrets: Iterable[str] = ()) 
     result = _inspect(thing, secrets)
     state = set(planned.state)
     for name in result.parts.keys() | planned.found.keys():
-        now = result.parts.get(name)
-        if now == planned.found.get(name):
+        digest = result.parts.get(name)
+        if digest == planned.found.get(name):
             continue
         first, part = planned.parts.get(name), _absolute(name, planned.home)
-        if now in _counted[part]:  # another run was planned with it meanwhile
+        if digest in _counted[part]:  # another run was planned with it meanwhile
             continue
         state.add(name)
-        if now is not None:
+        if digest is not None:
             # By name, not by step: a workflow and its evaluators may share a counter.
-            record_left(part, now, first, result.holders.get(name, ()))
+            record_left(part, digest, first, result.holders.get(name, ()))
         elif first is not None:
             step, holder = (planned.home, result.parts["function"]), planned.holders.get(name)
             record_removed(step, name, first, holder)
@@ -248,7 +248,7 @@ def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -
 
 
 def own_name(name: str, parts: Iterable[str]) -> str:
-    """Return the name of a part, without the number that a function gets from its wrapper."""
+    """Return the name of a part, without the number that its wrapper adds."""
     base = name.removesuffix(" (2)")
     is_wrapped = base != name and any(part.endswith(f"{base}.__wrapped__") for part in parts)
     return base if is_wrapped else name
@@ -276,7 +276,7 @@ def _inspect(thing: Any, secrets: Iterable[str], *, for_worker: bool = False) ->
                 walk = Collector(hidden, for_worker=for_worker)
                 result = walk.collect(thing)
                 result.parts  # noqa: B018 - computed before the walk is cleared
-                vars(walk).clear()  # else the garbage collector traverses every syntax tree
+                vars(walk).clear()  # or the garbage collector traverses every syntax tree
         except RuntimeError:  # a thread changed a dict during iteration
             if not remaining:
                 raise

@@ -1,7 +1,7 @@
-"""What does a result depend on?
+"""What is the key of a cell?
 
-The key of a cell is a hash of exactly that: same key, same result. Concurrency, paths, timeouts and
-secrets change no result, so no key contains them.
+It is a hash of everything its result depends on: same key, same result. Concurrency, paths,
+timeouts and secrets change no result, so no key contains them.
 """
 
 import dataclasses
@@ -19,12 +19,12 @@ from limpet.json_values import MOST_LEVELS, NotPlainError, encode_canonical, to_
 from limpet.shapes import Item
 
 KEY_VERSION = 1
-"""Increased when keys are computed differently. Results on disk no longer match then."""
+"""Increased when keys are computed differently; results on disk then no longer match."""
 
 
 _PARTS = frozenset({"id", "input", "expected"})
 FIRST = bytes(8)
-"""The end of the identity of an item that is the first with its digest."""
+"""The end of the identity of the first item with its digest."""
 
 
 def digest(*values: Any) -> str:
@@ -37,7 +37,7 @@ def digest(*values: Any) -> str:
 
 
 def item_identity(seen: str, occurrence: int = 0) -> bytes:
-    """Return what distinguishes an item from all others of a dataset, regardless of its id.
+    """Return an item's identity in its dataset, independent of its id.
 
     Args:
         seen: The digest of the fields that the workflow reads.
@@ -67,12 +67,12 @@ class OutputKeys:
         return self.keys([item])[0]
 
     def keys(self, items: Iterable[bytes]) -> list[bytes]:
-        """Return the keys of many cells; a call for each takes twice the time."""
+        """Return the keys of many cells, twice as fast as one by one."""
         return _digests(self._prefix, items)
 
 
 def seen_digest(item: Item, reads: Collection[str]) -> str:
-    """Return the digest of what an evaluator reads of an item: names of parts, and their values."""
+    """Return the digest of the parts of an item that an evaluator reads: names and values."""
     return seen_bytes(item, sorted(reads)).hex()
 
 
@@ -104,7 +104,7 @@ class ScoreKeys:
         """Return the key of a cell.
 
         Args:
-            item: The item's identity: of items with equal fields, each has its own score.
+            item: The item's identity: items with equal fields have separate scores.
             seen: The digest of the fields that the evaluator reads.
             output: The digest of the output, with its trace if the evaluator reads traces. A score
                 never outlives its answer.
@@ -121,7 +121,7 @@ class ScoreKeys:
 
 @lru_cache(maxsize=64)
 def _prefix_hash(kind: str, fingerprint: str, trial: int) -> "blake2b":
-    """Return the hash of what the keys of a step have in common, to be copied for each key."""
+    """Return the hash of the common part of a step's keys, to copy for each key."""
     person = f"limpet {kind} {KEY_VERSION}".encode()
     return blake2b(f"{trial} {fingerprint}\0".encode(), digest_size=16, person=person)
 
@@ -129,9 +129,9 @@ def _prefix_hash(kind: str, fingerprint: str, trial: int) -> "blake2b":
 def _digests(prefix: "blake2b", texts: Iterable[bytes]) -> list[bytes]:
     copy, digests = prefix.copy, list[bytes]()
     for text in texts:
-        whole = copy()
-        whole.update(text)
-        digests.append(whole.digest())
+        hasher = copy()
+        hasher.update(text)
+        digests.append(hasher.digest())
     return digests
 
 
@@ -159,7 +159,7 @@ class Occurrences:
 
 
 def with_types(value: Any, level: int = 0) -> Any:
-    """Return plain data that differs whenever values differ, even if only by type.
+    """Return plain data that differs whenever values differ, even only by type.
 
     In JSON a tuple equals a list, a string equals a path, and two dataclasses with the same fields
     are equal. Here they are not.
@@ -181,7 +181,7 @@ def with_types(value: Any, level: int = 0) -> Any:
 
 
 def _own_key(key: str) -> str:
-    """Return the key of a dict, distinct from those that are added here."""
+    """Return the key of a dict, distinct from the keys added here."""
     return f"~{key}" if key.startswith("~") else key
 
 

@@ -1,7 +1,7 @@
-"""How is the form of a value shown to people?
+"""How is a part of an identity shown to people?
 
-As Python would write it: `Settings(model="gpt", stop=["end"])`. Long values get one element per
-line, so that each difference is a line. Rendering stops at a maximum length.
+A value as Python would write it: `Settings(model="gpt", stop=["end"])`. Long values get one element
+per line, so each difference is a line. Rendering stops at a maximum length.
 """
 
 import json
@@ -34,7 +34,7 @@ class OutOfRoomError(Exception):
 
 
 def rendered(form: Any, name: str, room: int) -> tuple[str, bool]:
-    """Return the text of a form, and whether it was cut.
+    """Return the text of a form, and whether it was shortened.
 
     Args:
         form: The form of a value, from the walk.
@@ -43,10 +43,10 @@ def rendered(form: Any, name: str, room: int) -> tuple[str, bool]:
     """
     writer = _Writer(room)
     try:
-        text, is_cut = writer.text(form, name, 0), False
+        text, is_shortened = writer.text(form, name, 0), False
     except OutOfRoomError:
-        text, is_cut = writer.longest, True
-    return (text[:room], True) if len(text) > room else (text, is_cut)
+        text, is_shortened = writer.longest, True
+    return (text[:room], True) if len(text) > room else (text, is_shortened)
 
 
 class _Writer:
@@ -149,7 +149,7 @@ class _Writer:
             yield f"{self.text(key, '', deep + 1)}: {self.text(value, name, deep + 1)}"
 
     def _rest(self, more: list[Any], name: str, deep: int) -> Iterator[str]:
-        """Yield what an object holds besides its elements: forms, and named attributes."""
+        """Yield the rest of an object besides its elements: forms, and named attributes."""
         for part in more:
             is_pair = isinstance(part, list) and len(part) == 2 and isinstance(part[0], str)  # noqa: PLR2004 - a pair
             if is_pair and (part[1] is None or isinstance(part[1], list)):
@@ -163,7 +163,7 @@ class _Writer:
         return self._laid_out(f"{what}(", given, ")", deep)
 
     def _laid_out(self, begin: str, elements: Iterable[str], end: str, deep: int) -> str:
-        """Write elements on one line if they fit, else one per line."""
+        """Write elements on one line if they fit, otherwise one per line."""
         written: list[str] = []
         try:
             for element in elements:
@@ -206,10 +206,10 @@ def _as_json(form: Any) -> str:
     return dumps(form, ensure_ascii=False, default=str)
 
 
-# ---- What is the source or value of each part, so that a later difference can be shown? ---------
+# ---- What is the source or value of each part? --------------------------------------------------
 #
-# Code is shown as written in the file, values as Python writes them. Both are limited in length
-# and without secrets.
+# It is stored to show a later difference: code as in the file, values as Python writes them. Both
+# are limited in length and without secrets.
 
 MOST_TEXT = 20_000
 """The maximum number of characters per part."""
@@ -230,13 +230,13 @@ class PartContent:
         kind: function, class, value, file, variable, package, module, docstring, library (a name
             from an installed package), name (an alias) or setting.
         text: Its source or value; None if unknown or over the limit.
-        cut: Whether the text is only the beginning.
+        is_shortened: Whether the text is only the start.
         called: A name for people, if the part's own name is unclear.
     """
 
     kind: str
     text: str | None = None
-    cut: bool = False
+    is_shortened: bool = False
     called: str = ""
 
 
@@ -268,9 +268,9 @@ def shown_parts(result: WalkResult) -> dict[str, PartContent]:
     shown, room = {}, MOST_IN_ALL
     for name, form in result.forms.items():
         kind = _kind(name, form)
-        text, is_cut = _text(result, name, form, kind) if room > 0 else (None, True)
+        text, is_shortened = _text(result, name, form, kind) if room > 0 else (None, True)
         room -= len(text or "")
-        shown[name] = PartContent(kind, text, is_cut, _called(result, name))
+        shown[name] = PartContent(kind, text, is_shortened, _called(result, name))
     return shown
 
 
@@ -287,8 +287,8 @@ def shown_data(data: Mapping[str, Any]) -> dict[str, PartContent]:
     """Return the content of settings, given as plain data by name."""
     shown = {}
     for name, value in data.items():
-        text, is_cut = rendered(_form(value), name, MOST_TEXT)
-        shown[name] = PartContent("setting", without_keys(text), is_cut)
+        text, is_shortened = rendered(_form(value), name, MOST_TEXT)
+        shown[name] = PartContent("setting", without_keys(text), is_shortened)
     return shown
 
 
@@ -302,24 +302,24 @@ def shown_text(kind: str, text: str | None) -> PartContent:
     return PartContent(kind, *_bounded(text if text is None else without_keys(text)))
 
 
-def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> PartContent:
-    """Return the content of a file, if it is text and does not hold secrets by its name.
+def shown_file(path: Path, begin: bytes, *, is_complete: bool) -> PartContent:
+    """Return the content of a file, if it is text and not secret by its name.
 
     Args:
         path: The file.
-        begin: The beginning of its content.
-        is_whole: Whether that is the whole content.
+        begin: The start of its content.
+        is_complete: Whether that is all of it.
     """
     if is_secret_file(path) or b"\0" in begin:
         return PartContent("file")
     try:
         text = begin.decode()
     except UnicodeDecodeError as error:
-        if is_whole or error.start < len(begin) - 4:
+        if is_complete or error.start < len(begin) - 4:
             return PartContent("file")
         text = begin[: error.start].decode()
-    kept, is_cut = _bounded(without_settings(text))
-    return PartContent("file", kept, is_cut or not is_whole)
+    kept, is_shortened = _bounded(without_settings(text))
+    return PartContent("file", kept, is_shortened or not is_complete)
 
 
 def _kind(name: str, form: Any) -> str:
@@ -346,8 +346,9 @@ def _text(result: WalkResult, name: str, form: Any, kind: str) -> tuple[str | No
             return _bounded(without_keys("\n".join(documented)))
         case "variable", _:
             return _bounded(_value_of(name.removeprefix("variable "), form))
-    text, is_cut = rendered(form, name.rpartition(".")[2].rstrip(")").rpartition("(")[2], MOST_TEXT)
-    return without_keys(text), is_cut
+    last = name.rpartition(".")[2].rstrip(")").rpartition("(")[2]
+    text, is_shortened = rendered(form, last, MOST_TEXT)
+    return without_keys(text), is_shortened
 
 
 def _value_of(name: str, value: str | None) -> str:

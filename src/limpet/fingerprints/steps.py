@@ -1,7 +1,7 @@
-"""Which steps of a run contain the user's code, and what is that code?
+"""Which steps of a run contain the user's code, and which code?
 
-Every step has a fingerprint: what its results depend on. A step that contains the user's code also
-names the code, which is inspected when a run is planned and when it ends.
+Every step has a fingerprint of everything its results depend on. A step with the user's code also
+names that code, which is inspected when a run is planned and when it ends.
 """
 
 import logging
@@ -30,7 +30,7 @@ from limpet.fingerprints.walk.result import digest_of
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line, quoted
 
-# ---- What does a step depend on that its code does not show? `depends_on` declares it. ----------
+# ---- Which dependencies does a step's code not show? `depends_on` declares them. ----------------
 
 KINDS = ("files", "env", "packages")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -46,7 +46,7 @@ class DependsOn:
         files: Paths, and patterns with `*` and `**`. A file counts by its content.
         env: Environment variables. A variable counts by its value.
         packages: Distribution names. A package counts by its version.
-        folder: Where relative paths start; the working directory if None.
+        folder: The base of relative paths; the working directory if None.
     """
 
     files: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ def _files(pattern: str, folder: Path) -> list[Path]:
     if path.exists():
         raise LimpetError(
             f"depends_on: {one_line(pattern)} is not a file: a pipe or a device cannot be compared",
-            hint="name a file, or give what it stands for as `version`",
+            hint="name a file, or declare a `version` instead",
         )
     found: list[Path] = []
     if any(sign in pattern for sign in "*?["):
@@ -158,7 +158,7 @@ def _content(path: Path) -> tuple[str, PartContent]:
                 begin = begin or piece[: 4 * MOST_TEXT]
     except OSError as error:
         raise LimpetError(f"depends_on: {one_line(str(path))}: {error.strerror}") from error
-    return hashed.hexdigest(), shown_file(path, begin, is_whole=len(begin) == size)
+    return hashed.hexdigest(), shown_file(path, begin, is_complete=len(begin) == size)
 
 
 def _version(package: str) -> str:
@@ -167,11 +167,11 @@ def _version(package: str) -> str:
     except (metadata.PackageNotFoundError, ValueError) as error:
         raise LimpetError(
             f"depends_on: the package {one_line(package)} is not installed",
-            hint="use the name that pip installs it by",
+            hint="use its name for pip",
         ) from error
 
 
-# ---- Which steps of a run contain the user's code, and what is that code? -----------------------
+# ---- Which steps of a run contain the user's code, and which code? ------------------------------
 
 logger = logging.getLogger("limpet.fingerprints")
 
@@ -186,7 +186,7 @@ class CodeStep(ABC):
 
     @property
     def stated(self) -> Mapping[str, str]:
-        """What else its results depend on: a digest for each part."""
+        """Its other dependencies: a digest for each part."""
         return {}
 
     @property
@@ -205,12 +205,12 @@ class CodeStep(ABC):
 
         @property
         def fingerprint(self) -> Mapping[str, str]:
-            """What its results depend on now, part by part."""
+            """The current parts that its results depend on, each with its digest."""
             return Inspection(self).identity.parts
 
 
 class OwnCode(CodeStep):
-    """A step that is a single function, class or object of the user.
+    """A step that is one function, class or object of the user.
 
     Args:
         thing: The function, class or object.
@@ -269,10 +269,10 @@ class Inspection:
     Args:
         step: A workflow or an evaluator.
         depends_on: Dependencies declared outside the step.
-        secrets: Values that do not count.
+        secrets: Values to ignore.
 
     Attributes:
-        identity: What its results depend on.
+        identity: Everything its results depend on.
     """
 
     def __init__(
@@ -317,11 +317,11 @@ class Inspection:
 
     @property
     def is_class(self) -> bool:
-        """Whether a run makes an object of it, which is not inspected."""
+        """Whether it is a class: its instances in a run are not inspected."""
         return any(issubclass(type(thing), type) for _, thing, _ in self._inspected)
 
     def forget(self) -> None:
-        """Free what is only needed to show the parts."""
+        """Free the memory that is only needed to show the parts."""
         for _, _, identity in self._inspected:
             identity.shown.forget()
         self.identity.shown.forget()
@@ -332,8 +332,8 @@ class Inspection:
         for prefix, thing, planned in self._inspected:
             try:
                 names = record_state(thing, planned, secrets=self._secrets)
-            except Exception:  # all results are on disk: at worst they run again
-                logger.exception("changes of state during the run could not be read")
+            except Exception:  # all results are on disk: at worst, cells run again
+                logger.exception("state changes during the run could not be read")
             else:
                 state += [prefix + name for name in names]
         return tuple(state)

@@ -182,6 +182,10 @@ def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: _Targe
         write_items(journal.layout, items, contents, {})
 
 
+_OWN = {"_limpet", ROW, ANSWER, TRACE}
+"""Fields of a line of our own column: it has the dataset's row in a field of its own."""
+
+
 def _matched(
     rows: Iterable[Mapping[str, Any]], target: _Target, report: ImportReport
 ) -> Iterable[tuple[WorkItem, Mapping[str, Any]]]:
@@ -193,10 +197,10 @@ def _matched(
     by_number = {_as_number(id_): work_item for id_, work_item in by_id.items()}
     by_number.pop(None, None)
     answer = target.names.answer
+    theirs = (answer, TOOLKIT_ANSWER)
     for given in rows:
-        # A line of our own column has the row in a separate field.
         row = given
-        if "_limpet" in given and ROW in given:
+        if given.keys() >= _OWN and given.keys().isdisjoint(theirs):
             row = {**target.names.row(given), "_limpet": given["_limpet"]}
         written = _first(row, target.names.id, "id")
         if written is None:
@@ -209,7 +213,7 @@ def _matched(
             report.skip(NO_ITEM, id_)
         elif known.item.input != row.get(target.dataset.roles.input):
             report.skip(OTHER_INPUT, id_)
-        elif not is_answer(_first(row, answer, TOOLKIT_ANSWER)):
+        elif not is_answer(_first(row, *theirs)):
             report.skip(NO_ANSWER, id_)
         else:
             yield known, row

@@ -1,4 +1,4 @@
-"""What is on disk stays on disk: columns, the writer, recovery, the lock."""
+"""Durable storage: columns, the writer, recovery, the lock."""
 
 from limpet.journal.column import Column, ColumnReader
 from limpet.journal.journal import Journal

@@ -1,4 +1,4 @@
-"""An append-only file as its writer sees it: where it ends, and how much of it is on disk."""
+"""An append-only file: where does it end, and how much of it is on disk?"""
 
 import errno
 import logging
@@ -39,14 +39,14 @@ class Job:
         file: The file it goes to.
         label: Its name in messages.
         line: Its bytes; empty before it is encoded, and again once it is written.
-        result: What `then` gets once the line is durable.
+        result: Passed to `then` once the line is durable.
         then: Called on `loop` when the line is durable or has failed, with `result` and `failure`;
             None: nobody waits.
-        loop: The event loop of whoever waits.
+        loop: The waiter's event loop.
         encode: Sets `line`, on the writer's thread; None: it is already set.
         begin: Its offset in the file.
         length: Its length in bytes.
-        failure: Why it is not durable; None: it is, or was not written yet.
+        failure: Why it is not durable; None: it is, or it is not written yet.
     """
 
     file: "AppendFile"
@@ -63,13 +63,13 @@ class Job:
 
 def running_loop() -> "asyncio.AbstractEventLoop":
     """Return the running loop."""
-    from asyncio import get_running_loop  # noqa: PLC0415 - readers never need it, and it is slow
+    from asyncio import get_running_loop  # noqa: PLC0415 - slow, and readers never need it
 
     return get_running_loop()
 
 
 def settle(future: "asyncio.Future[Any]", result: Any, failure: Exception | None) -> None:
-    """End a future that waits for a line. A cancelled one is left alone: its line is written."""
+    """Complete a future that waits for a line, unless it is cancelled."""
     if future.done():
         return
     if failure is None:
@@ -86,9 +86,9 @@ class AppendFile:
     Attributes:
         path: The file.
         end: Where the next line goes. Invariant: every byte before it belongs to a whole line.
-        synced_end: Where the part that is surely on disk ends.
-        is_event_log: Whether its lines are events: never synced, and no result is lost with them.
-        on_durable: Called with lines that are durable.
+        synced_end: The end of the part known to be on disk.
+        is_event_log: Whether its lines are events: never synced, and no result depends on them.
+        on_durable: Called with lines once they are durable.
     """
 
     def __init__(self, path: Path, fd: int, *, is_event_log: bool = False) -> None:
@@ -105,7 +105,7 @@ class AppendFile:
         self.end = self.synced_end = os.lseek(self.fd, 0, os.SEEK_END)
 
     def append(self, jobs: Sequence[Job]) -> None:
-        """Append all lines or none, and note where each begins.
+        """Append all lines or none, and set each job's offset.
 
         Raises:
             OSError: They could not be written; the file is unchanged.
@@ -113,26 +113,26 @@ class AppendFile:
         if self._broken is not None:
             raise OSError(self._broken.errno, f"an earlier failure: {self._broken.strerror}")
         # Checked each time: another program may have added a line, and truncating to the old end
-        # would cut into what we acknowledged.
+        # would damage acknowledged lines.
         self.end = self._own.size()
         try:
             write_all(self.fd, [job.line for job in jobs])
         except OSError:
-            self._cut_back()
+            self._truncate()
             raise
         for job in jobs:
             job.begin, job.length = self.end, len(job.line)
             self.end += job.length
             job.line = b""  # large lines need not stay in memory until the sync
 
-    def _cut_back(self) -> None:
-        """Remove the bytes of a failed write, so that the next line begins where a line ends."""
+    def _truncate(self) -> None:
+        """Truncate the bytes of a failed write, so the next line starts after a complete one."""
         try:
             self._own.size()
             os.ftruncate(self.fd, self.end)
         except OSError as error:
             self._broken = error
-            message = "%s: it ends with half a line; recovery will cut it: %s"
+            message = "%s: it ends with half a line; recovery will remove it: %s"
             logger.error(message, self.path, error.strerror)  # noqa: TRY400 - it is the disk's fault
 
     def sync(self, jobs: Sequence[Job]) -> None:
@@ -142,21 +142,21 @@ class AppendFile:
             jobs: The lines written since the last sync.
 
         Raises:
-            JournalError: They may not be on disk. They were removed from the file, so that their
-                cells run again.
+            JournalError: They may not be on disk. They were removed from the file, so their cells
+                run again.
         """
         try:
             self._own.size()
             sync_file(self.fd)
         except OSError as error:
-            # There is no way to know which pages reached the disk.
+            # Which pages reached the disk is unknown.
             self._broken = error
             self.end = self.synced_end
-            self._cut_back()
+            self._truncate()
             raise JournalError(
-                f"{self.path}: the disk failed to store what was written ({error.strerror}); "
+                f"{self.path}: the disk failed to store the last writes ({error.strerror}); "
                 f"in doubt, will run again: {_listed(jobs)}",
-                hint="check the disk (dmesg, smartctl), then run again, if necessary on another",
+                hint="check the disk (dmesg, smartctl), then run again, on another one if needed",
             ) from error
         self.synced_end = self.end
 
@@ -179,19 +179,19 @@ def _listed(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} records: {names}" + (", …" if len(jobs) > len(jobs[:10]) else "")
 
 
-# ---- A file for other programs that gets a line the moment there is one. ------------------------
+# ---- A live file for other programs: each line is appended as soon as it exists. ----------------
 #
-# It mirrors a column in another form. No result depends on it and nothing is read from it: a line
-# that cannot be written is logged, and harms no other.
+# It mirrors a column in another form. Nothing is read from it: a line that cannot be written is
+# logged, and the others are still written.
 
 
 class LiveFile:
-    """Replaces a file whole, and then appends to it, on a thread of its own.
+    """Replaces a file, then appends to it, on its own thread.
 
     Args:
         path: The file.
-        encode: Returns the line of a value, without its end.
-        begin: The values that the file begins with.
+        encode: Returns the line of a value, without a line end.
+        begin: The file's first values.
 
     Attributes:
         path: The file.
@@ -214,11 +214,11 @@ class LiveFile:
             try:
                 yield self._line(value)
             except Exception:
-                logger.exception("%s: a line could not be made", self.path)
+                logger.exception("%s: a line could not be encoded", self.path)
 
     def _line(self, value: Any) -> bytes:
         line = self._encode(value) + b"\n"
-        # The file must not be taken for a column, whatever a model has answered.
+        # The file must not look like a column, whatever a model answered.
         return b" " + line[:-1] + b" \n" if looks_like_record(line) else line
 
     def add(self, value: Any) -> None:
@@ -241,7 +241,7 @@ class LiveFile:
         try:
             write_all(fd, [line])
         except OSError:
-            with suppress(OSError):  # or the next line would continue this one
+            with suppress(OSError):  # end the line, or the next one would continue it
                 os.ftruncate(fd, end)
             raise
 

@@ -1,4 +1,4 @@
-"""The column of one step: which keys have a record, how to read one, how to append one."""
+"""The column of one step: which keys have a record, and how records are read and appended."""
 
 import contextlib
 import functools
@@ -41,9 +41,9 @@ Masks = Callable[[str], tuple[str, int]]
 
 
 def not_encoded(outcome: Outcome, error: NotPlainError, mask: Masks) -> Outcome:
-    """Return the failure that replaces an outcome that cannot be encoded. It shows the result."""
-    message, count = mask(f"the result cannot be kept as JSON: {error}")
-    shown, more = mask(_repr(outcome.record))  # before it is cut: half a secret is one too
+    """Return the failure that replaces an outcome that cannot be encoded; it shows the result."""
+    message, count = mask(f"the result cannot be stored as JSON: {error}")
+    shown, more = mask(_repr(outcome.record))  # before shortening: half a secret is one too
     failure = Failure("encoding", message, "NotPlainError")
     facts = {**(outcome.facts or {}), **({"masked": count + more} if count + more else {})}
     return outcome._replace(
@@ -96,20 +96,20 @@ def read_failures(path: Path) -> dict[tuple[str, str], Entry]:
     return failures
 
 
-# ---- The column of one step: which keys have a record, how to read one, how to append one. ------
+# ---- Which keys have a record, and how are records read and appended? ---------------------------
 
 logger = logging.getLogger("limpet.journal")
 LARGE_BYTES = 50_000
-"""Records from this size on are encoded on the writer's thread, not on the event loop."""
+"""Records of this size or more are encoded on the writer's thread, not on the event loop."""
 
 
 class ColumnReader:
-    """A column as a reader sees it: changes nothing, and ignores an incomplete last line.
+    """A column opened for reading; ignores an incomplete last line.
 
     Args:
         path: The column.
         index_path: Its index; None: check every line.
-        opened: The same column, open already; its offsets, which take much memory, are shared.
+        opened: The same column, already open; shares its offsets, which take much memory.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ColumnReader:
     def read_many(self, keys: Iterable[str]) -> Iterator[tuple[str, Entry]]:
         """Yield the records of the keys that have one, in file order.
 
-        A line that does not match its CRC is logged and skipped. Its key has no record then.
+        A line that does not match its CRC is logged and skipped; its key then has no record.
         """
         by_key = self._offsets.by_key
         found = ((by_key.get(bytes.fromhex(key)), key) for key in keys)
@@ -247,7 +247,7 @@ class Column(ColumnReader):
     def append_then(
         self, outcome: Outcome, then: Callable[[Outcome, Exception | None], None]
     ) -> None:
-        """Append an outcome as `append` does, without a future: for thousands a second.
+        """Append an outcome like `append`, without a future: for thousands per second.
 
         Args:
             outcome: The outcome.
@@ -255,7 +255,7 @@ class Column(ColumnReader):
                 if it is not durable.
 
         Raises:
-            Exception: As `append` does; `then` is not called then.
+            Exception: As `append` does; then `then` is not called.
         """
         _check(outcome)
         job = Job(self._file, outcome.cell.id, result=outcome, then=then, loop=running_loop())

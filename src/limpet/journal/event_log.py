@@ -1,4 +1,4 @@
-"""What does the event log say about a session: which calls started or failed, at what pace?
+"""Which attempts of a session started or failed, and at what pace?
 
 No result depends on it: a line that cannot be read is skipped.
 """
@@ -41,18 +41,17 @@ class EventLog:
 
     Args:
         events: The file.
-        start: Where the session begins in it.
-        calls: Whether to read the starts of calls, which are most of the events.
-        has_ended: Returns whether an attempt has a record: then it is forgotten, so that a million
-            of them take no memory.
+        start: The offset of the session's first event.
+        calls: Whether to read the starts of attempts, which are most of the events.
+        has_ended: Returns whether an attempt has a record; it is then forgotten, to save memory.
 
     Attributes:
-        end: Where the events that were read end.
+        end: The offset after the last event that was read.
         begun: Attempts that started and did not fail, by step and key. Those without a record are
             in flight, or were when the session was interrupted.
         retries: How many attempts failed and were retried, by step.
         pace: The latest pace event of each step.
-        is_stopping: Whether the session takes no more work.
+        is_stopping: Whether the session has stopped taking work.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ def _is_key(value: Any) -> TypeGuard[str]:
 
 
 def unfinished(events: Path, start: int) -> list[StartedAttempt]:
-    """Return the attempts from `start` on that started and did not fail.
+    """Return the attempts from offset `start` that started and did not fail.
 
     Those without a record were in flight when the session ended: they may have been paid for.
     """
@@ -133,11 +132,11 @@ def unfinished(events: Path, start: int) -> list[StartedAttempt]:
 
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the events of failed attempts at some items, oldest first."""
-    # Most lines belong to other items and are not parsed, unless there are many to look for.
+    # Most lines belong to other items; they are not parsed unless `ids` is large.
     needles = [encode(id_)[0] for id_ in ids] if len(ids) <= _MOST_NEEDLES else [b""]
     with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
-        for text in _whole_lines(file):
-            # Most texts have no such line, and are not split.
+        for text in _line_chunks(file):
+            # Most chunks have no such line, and are not split.
             if _FAILED not in text or not any(needle in text for needle in needles):
                 continue
             for line in text.split(b"\n"):
@@ -147,8 +146,8 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
                         yield event
 
 
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file in texts of many lines."""
+def _line_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the file in chunks of complete lines."""
     rest = b""
     while text := file.read(_GROUP_BYTES):
         text = rest + text
@@ -158,7 +157,7 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def last_event_at(events: Path) -> str:
-    """Return when the last event happened, from the last lines alone; "": there is none."""
+    """Return the time of the last event, from the last lines alone; "" if there is none."""
     with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))

@@ -26,7 +26,7 @@ def open_for_append(path: Path) -> int:
     """Open or create a file for appending and reading, and sync its name to disk."""
     fd = open_own(path, os.O_APPEND)
     try:
-        # Also if it existed: the process that created it may have been killed before this.
+        # Even if it existed: the process that created it may have been killed before this.
         sync_directory(path.parent)
     except BaseException:
         os.close(fd)
@@ -35,13 +35,13 @@ def open_for_append(path: Path) -> int:
 
 
 def open_own(path: Path, more: int = 0) -> int:
-    """Open or create one of our files for writing: a regular file without other names.
+    """Open or create one of our files for writing: a regular file without other links.
 
-    Through a link we would change a file that is not ours, and two journals would share one. A
-    parent directory may be a link.
+    Through a link we could change somebody else's file, or two journals could share one. A parent
+    directory may be a link.
 
     Raises:
-        JournalError: It is not such a file.
+        JournalError: It is not a regular file, or has other links.
         OSError: It cannot be opened.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more
@@ -60,13 +60,13 @@ def open_own(path: Path, more: int = 0) -> int:
 
 
 def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
-    """Open one of our files for reading. A pipe is refused, not waited for.
+    """Open one of our files for reading. A pipe is refused at once.
 
     Raises:
-        JournalError: It is a directory, a pipe, a device, or a link that leads to itself.
+        JournalError: It is a directory, a pipe, a device, or a link to itself.
         OSError: It cannot be opened.
     """
-    # By name: Windows, where a journal is only read, lacks some and needs another.
+    # By name: Windows, where a journal is only read, lacks some flags and needs another.
     flags = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
     with _refusing_loops(path):
         fd = os.open(path, sum(getattr(os, name, 0) for name in flags) | os.O_RDONLY)
@@ -81,8 +81,8 @@ def size_of(path: Path) -> int:
     """Return the size of one of our files.
 
     Raises:
-        JournalError: It is a link that leads to itself.
-        OSError: It does not exist, or cannot be seen.
+        JournalError: It is a link to itself.
+        OSError: It does not exist, or is not accessible.
     """
     with _refusing_loops(path):
         return path.stat().st_size
@@ -94,7 +94,7 @@ def _refusing_loops(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise _not_regular(path, "a symbolic link that leads to itself") from error
+            raise _not_regular(path, "a symbolic link to itself") from error
         raise
 
 
@@ -110,7 +110,7 @@ class OwnFile(NamedTuple):
 
     @classmethod
     def of(cls, fd: int) -> "OwnFile":
-        """Remember which file the descriptor is."""
+        """Remember the descriptor's file."""
         status = os.fstat(fd)
         return cls(fd, status.st_dev, status.st_ino)
 
@@ -152,7 +152,7 @@ _KINDS = {
 
 
 def _other_kind(file: Path | int) -> str | None:
-    """Return what it is, if not a regular file with one name; None if it is, or does not exist."""
+    """Return the kind of a path; None for a regular file with one link, or a missing one."""
     try:
         status = os.fstat(file) if isinstance(file, int) else file.lstat()
     except OSError:
@@ -225,7 +225,7 @@ def _rest(parts: Parts, written: int) -> Parts:
 
 
 def sync_file(fd: int) -> None:
-    """Return when the file's bytes and size are on the disk itself.
+    """Return once the file's bytes and size are on disk.
 
     Raises:
         OSError: They may not be. Never retry: the system has marked the pages clean.
@@ -243,7 +243,7 @@ def sync_file(fd: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Return when the names in a directory are on disk."""
+    """Return once the names in a directory are on disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -260,7 +260,7 @@ def replace_file(path: Path, content: Iterable[bytes], *, sync: bool = True) -> 
     Args:
         path: The file.
         content: Its new bytes, in pieces of any size.
-        sync: Return when it is on disk; else a power cut may damage it.
+        sync: Return once it is on disk; otherwise a power failure may damage it.
 
     Raises:
         OSError: It could not be written; the old file is unchanged.
@@ -293,18 +293,18 @@ def file_chunks(path: Path) -> Iterator[bytes]:
 _MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
 _NETWORK |= {"9p", "beegfs", "gpfs", "vboxsf", "prl_fs", "virtiofs", "ncpfs"}
-# These are local disks; any other FUSE may be anything.
+# These are local disks; any other FUSE is unknown.
 _LOCAL_FUSE = {"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.bindfs", "fuse.lxcfs"}
 
 
 def file_system_risk(path: Path, mounts: str | None = None) -> str | None:
-    """Return why locks or appends may be unreliable at `path`; None: no reason is known.
+    """Return why locks or appends may be unreliable at `path`; None: no known reason.
 
     Known on Linux only.
 
     Args:
         path: A file or directory that exists.
-        mounts: The content of `mountinfo`; None: that of this process.
+        mounts: The content of `mountinfo`; None: this process's.
     """
     if mounts is None:
         try:

@@ -1,9 +1,9 @@
-"""Where in a column is each record, without reading the column?
+"""Where in a column is each record?
 
-A column's index is a hint of 32 bytes per line: key, offset, length, kind and generation, and a
-checksum of all entries before it. It may be deleted or out of date. It is used only as far as it
-is proven right: its lines lie within the file, the checksum fits, and the last line has its key and
-its CRC. The rest is read from the column itself.
+A column's index saves reading the column. It has 32 bytes per line: key, offset, length, kind and
+generation, and a checksum of all entries before it. It may be deleted or out of date. It is used
+only as far as it is verified: its lines lie within the file, the checksum matches, and the last
+line has its key and its CRC. The rest is read from the column.
 
 Entries are written in groups, and all entries of a group have the same checksum. So no checksum
 covers the last group, and its lines are read from the column too.
@@ -24,7 +24,7 @@ from limpet.journal.lines import KEY, KEY_BYTES, LineKind, crc32, is_whole, kind
 _ENTRY = struct.Struct("<16sQIHH")
 ENTRY_BYTES = _ENTRY.size
 assert ENTRY_BYTES == 32  # noqa: PLR2004 - as documented
-_PLACE, _TAG_AT = struct.Struct("<16sQ8x"), 28
+_KEY_AND_OFFSET, _TAG_AT = struct.Struct("<16sQ8x"), 28
 NO_KEY = bytes(KEY_BYTES)
 MOST_GENERATIONS = 2**14 - 1
 _KINDS = (*LineKind, LineKind.BAD)  # by two bits of an entry; the last is never written
@@ -49,7 +49,7 @@ class Mark(NamedTuple):
 
 
 class RecordOffsets:
-    """Where each key's record is: the first of the highest generation wins.
+    """The offset of each key's record: the first of the highest generation wins.
 
     Attributes:
         by_key: The offset of each key's record.
@@ -65,7 +65,7 @@ class RecordOffsets:
         self._generations: dict[bytes, int] = {}
 
     def add(self, marks: Iterable[tuple[bytes, int, int, LineKind, int]], first: int = 1) -> None:
-        """Add lines; the first has the number `first` in its file, from 1."""
+        """Add lines; `first` is the number of the first in its file, from 1."""
         offsets, generations = self.by_key, self._generations
         for number, (key, offset, _, kind, generation) in enumerate(marks, first):
             if kind is LineKind.RECORD:
@@ -78,7 +78,7 @@ class RecordOffsets:
                 self.bad_lines.append(number)
 
     def add_plain(self, new: dict[bytes, int]) -> bool:
-        """Add records of generation 0; return False, and add none, if any key is not new."""
+        """Add records of generation 0; if any key is known, add none and return False."""
         if not self.by_key:
             self.by_key = new
         elif self.by_key.keys().isdisjoint(new):
@@ -117,7 +117,7 @@ class RecordOffsets:
 
 
 class IndexFile:
-    """An index that grows with its column. It is only a hint: after a failed write it ends."""
+    """An index that grows with its column. After a failed write it is abandoned."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -132,7 +132,7 @@ class IndexFile:
             self._give_up(error.strerror)
 
     def clear(self) -> None:
-        """Empty it, to write it again."""
+        """Empty it, to rewrite it."""
         if self._own is not None:
             os.ftruncate(self._own.fd, 0)
         self._crc = 0
@@ -170,13 +170,13 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The part of an index file that fits its column.
+    """The part of an index file that matches its column.
 
     Attributes:
-        offsets: Where the proven lines are.
-        lines: How many lines are proven.
-        end: Where the proven lines end in the column.
-        reach: Where the last line it describes ends.
+        offsets: The offsets of the verified lines.
+        lines: How many lines are verified.
+        end: The offset after the verified lines.
+        reach: The offset after the last line it describes.
     """
 
     offsets: RecordOffsets
@@ -186,7 +186,7 @@ class Index:
 
 
 def load_index(path: Path, column: BinaryIO) -> Index | None:
-    """Return as much of the index as is proven; None if it is missing or wrong."""
+    """Return the verified part of the index; None if it is missing or wrong."""
     try:
         with open_to_read(path) as file:
             known = os.fstat(file.fileno()).st_size // ENTRY_BYTES
@@ -220,7 +220,7 @@ def _load(file: BinaryIO, known: int, size: int, column: BinaryIO) -> Index | No
 def _add_entries(offsets: RecordOffsets, entries: bytes, first: int) -> None:
     if not any(memoryview(entries).cast("H")[_TAG_AT // 2 :: ENTRY_BYTES // 2].tolist()):
         # All are records of generation 0: a third of the time of adding them one by one.
-        new: dict[bytes, int] = dict(_PLACE.iter_unpack(entries))
+        new: dict[bytes, int] = dict(_KEY_AND_OFFSET.iter_unpack(entries))
         if len(new) == len(entries) // ENTRY_BYTES and offsets.add_plain(new):
             return
     marks = (
@@ -240,12 +240,12 @@ def _read(file: BinaryIO, first: int, count: int) -> bytes:
     file.seek(first * ENTRY_BYTES)
     entries = file.read(count * ENTRY_BYTES)
     if len(entries) != count * ENTRY_BYTES:
-        raise ValueError("the index was cut while it was read")
+        raise ValueError("the index was truncated while it was read")
     return entries
 
 
 def _is_there(mark: Mark, column: BinaryIO) -> bool:
-    """Return whether the column has this line where the index says."""
+    """Return whether the column has this line at its offset."""
     column.seek(mark.offset)
     line = column.read(mark.length)
     if not line.endswith(b"\n") or line.count(b"\n") != 1:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from limpet.errors import DiskFullError, JournalError, LimpetError
+from limpet.errors import DiskFullError, JournalError, LimpetError, OtherFormatError
 from limpet.fingerprints.keys import digest
 from limpet.journal.append_file import AppendFile, Job, running_loop, settle
 from limpet.journal.column import Column
@@ -55,14 +55,14 @@ class Journal:
     Args:
         path: A directory, or a `.jsonl` file that is the only column, with the other files in
             `<name>.d/` beside it.
-        durability: When a record counts: "sync" (on disk) or "flush" (handed to the system:
-            survives a killed process only).
+        durability: When a record is acknowledged: "sync" (on disk) or "flush" (passed to the
+            system: survives only a killed process).
         patience_s: How long records wait for space on a full disk.
 
     Attributes:
         layout: The paths of its files.
         states: The state of each file when it was opened.
-        listeners: Called on the writer's thread: with an error when the disk is full or failed,
+        listeners: Called on the writer's thread: with an error when the disk is full or has failed,
             with None when there is space again.
 
     Raises:
@@ -153,24 +153,24 @@ class Journal:
         return file, offsets, state
 
     def log_event(self, event: str, *, at_once: bool = False, **facts: Any) -> None:
-        """Add a line to the event log. It is not waited for, and no result depends on it.
+        """Add a line to the event log, without waiting for it. No result depends on it.
 
         Args:
             event: What happened.
-            at_once: Write it at once; else it may wait a moment for a record to be written with.
-            **facts: What to know about it.
+            at_once: Write it at once; otherwise it may wait briefly for a record.
+            **facts: Its details.
         """
         if self._writer is None or not self._writer.is_open:
-            return  # those who append a record see the error
+            return  # appending a record reports the error
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, event, line))
         if at_once:
             self._writer.hasten()
 
-    def note_file(
+    def record_file(
         self, facts: dict[str, Any], record: dict[str, Any], *, wait: bool
     ) -> "asyncio.Future[None] | None":
-        """Add a line to `files.jsonl`. With `wait`, return a future: done when it is durable.
+        """Add a line to `files.jsonl`. With `wait`, return a future that completes once durable.
 
         Raises:
             JournalError: It cannot be opened, or the journal is closed or broken.
@@ -195,12 +195,12 @@ class Journal:
         return self._writer is not None and self._writer.full_disk.is_full
 
     def hurry(self, within_s: float = 0.0) -> None:
-        """Wait at most this long for space on a full disk. What cannot be written runs again."""
+        """Wait at most this long for space on a full disk. Unwritten cells run again."""
         if self._writer is not None:
             self._writer.full_disk.hurry(within_s)
 
     def write_run_json(self, known: dict[str, Any]) -> None:
-        """Write `run.json`, which says what the run was asked to do.
+        """Write `run.json`: the run's request, fingerprints and sessions.
 
         Raises:
             JournalError: It cannot be written, or the lock is lost.
@@ -208,7 +208,7 @@ class Journal:
         self._write_whole(known, self.layout.run_json, self.layout.run_json_copy)
 
     def write_identity(self, known: dict[str, Any]) -> None:
-        """Write `identity.json`, which says what each step's identity consists of.
+        """Write `identity.json`: the parts of each step's identity.
 
         Raises:
             JournalError: As for `write_run_json`.
@@ -232,14 +232,14 @@ class Journal:
     def set_aside_bad_lines(self) -> None:
         """Move the bad lines to `torn/`.
 
-        Call it only when no result is missing: until then they show which cells were lost.
+        Call it only when no result is missing: until then they show the lost cells.
         """
         for state in self.states:
             if not state.bad_lines:
                 continue
             try:
                 to = set_aside_bad_lines(self.layout, state.path, state.bad_lines)
-            except OSError as error:  # they stay, and do not count
+            except OSError as error:  # they stay, and are ignored
                 logger.warning("%s: %s left in it: %s", state.path, state.bad_words, error.strerror)
             else:
                 logger.warning("%s: %s set aside in %s", state.path, state.bad_words, to)
@@ -248,8 +248,8 @@ class Journal:
     def close(self) -> None:
         """Write what is queued, and release the lock."""
         if self._writer is not None:
-            # The writer releases the files and the lock, so that an interrupt here cannot let
-            # another process in while it still writes.
+            # The writer releases the files and the lock: an interrupt here cannot let another
+            # process in while it still writes.
             self._writer.close()
         else:
             self._release()
@@ -264,7 +264,7 @@ class Journal:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the path in errors of the system."""
+    """Add the path to system errors."""
     try:
         yield
     except OSError as error:
@@ -279,7 +279,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _refuse_foreign_files(layout: Layout) -> None:
-    """Raise if the path was given by mistake, like that of the dataset, and is not a journal."""
+    """Raise if the path is not a journal but, say, the dataset."""
     path = layout.single
     if path is None:
         # Listed once: another process may be creating it, beginning with the lock. Directories may
@@ -307,10 +307,11 @@ def read_run_json(layout: Layout, warn: Callable[[str], None] = logger.warning) 
 
     Args:
         layout: Where it is.
-        warn: Hears that it cannot be read and that its copy counts.
+        warn: Called with a message if its copy is used instead.
 
     Raises:
-        JournalError: It cannot be read, or has another format.
+        JournalError: It cannot be read.
+        OtherFormatError: Another version of Limpet wrote it.
     """
     try:
         known = json.loads(read_whole(layout.run_json))
@@ -331,7 +332,7 @@ def read_run_json(layout: Layout, warn: Callable[[str], None] = logger.warning) 
         raise JournalError(f"{layout.run_json}: `format` is missing or no number", hint=RESTORE)
     if theirs != FORMAT:
         which = "an earlier" if theirs < FORMAT else "a later"
-        raise JournalError(
+        raise OtherFormatError(
             f"{layout.run_json}: the run was written by {which} version of Limpet "
             f"(format {theirs}; this one has {FORMAT})",
             hint="nothing was changed: use that version of Limpet, or another directory",

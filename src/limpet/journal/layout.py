@@ -35,11 +35,11 @@ class Layout:
         return elsewhere if elsewhere.exists() else self.live(step)
 
     def live(self, step: str) -> Path:
-        """Return where a step's column usually is, and in runs of the toolkit its live file."""
+        """Return the usual path of a step's column; in toolkit runs, of its live file."""
         return self.home / f"{step}{_COLUMN}"
 
     def column_elsewhere(self, step: str) -> Path:
-        """Return where a step's column is if the usual name is given to a live file."""
+        """Return the path of a step's column if a live file has the usual name."""
         return self.home / f"{step}{_ELSEWHERE}"
 
     def columns(self) -> list[Path]:
@@ -69,7 +69,7 @@ class Layout:
 
     @property
     def numbers(self) -> Path:
-        """A note of the numbers at the end of the last session."""
+        """The numbers saved at the end of the last session."""
         return self.home / "index" / "numbers"
 
     @property
@@ -99,7 +99,7 @@ class Layout:
 
     @property
     def people(self) -> Path:
-        """What people were asked to label, and what they said."""
+        """The items people were asked to label, and their labels."""
         return self.home / "people.json"
 
     @property
@@ -109,7 +109,7 @@ class Layout:
 
     @property
     def labels(self) -> Path:
-        """What people said of items, by the live page."""
+        """The labels people gave on the live page."""
         return self.home / "labels.jsonl"
 
     @property
@@ -119,12 +119,12 @@ class Layout:
 
     @property
     def redone(self) -> Path:
-        """A note of which records were replaced."""
+        """The records that were replaced."""
         return self.home / "index" / "redone"
 
     @property
     def outdated(self) -> Path:
-        """A note of which records must be replaced because a file changed."""
+        """The records to replace because a file changed."""
         return self.home / "index" / "outdated"
 
     @property
@@ -139,7 +139,7 @@ class Layout:
 
     @property
     def identity(self) -> Path:
-        """What the last identity of each step consists of."""
+        """The parts of each step's last identity."""
         return self.home / "identity.json"
 
 
@@ -147,13 +147,13 @@ def directory_at(path: str | Path) -> Layout:
     """Return the layout of a journal that is a directory, whatever its name.
 
     Raises:
-        JournalError: It is a file, or not a path at all.
+        JournalError: It is a file, or not a valid path.
     """
     real = _real(path)
     existing = next(above for above in (real, *real.parents) if above.exists())
     if not existing.is_dir():
         raise JournalError(
-            f"{one_line(str(existing))}: this is a file, and a run is a directory",
+            f"{one_line(str(existing))}: this is a file, but a run is a directory",
             hint="choose another directory for the run",
         )
     return Layout(real)
@@ -183,10 +183,10 @@ def layout_at(path: str | Path) -> Layout:
 
 
 def _real(path: str | Path) -> Path:
-    """Return the path without links: two names of a file must not become two journals."""
+    """Return the path without links: one file must not become two journals."""
     try:
         real = Path(os.path.realpath(Path(path).expanduser()))
-        real.exists()  # raises where the system cannot tell
+        real.exists()  # raises if the system cannot tell
     except (OSError, ValueError, RuntimeError) as error:
         raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
     return real

@@ -1,10 +1,10 @@
-"""What does a line of a column look like, and when does it count?
+"""What does a line of a column look like, and when is it valid?
 
     {"_limpet":{"key":"<32 hex>","id":…,"trial":…,"status":…,…},<the record>,"_crc":"9f0c11aa"}
 
-Our facts come first and the key has a fixed place, so that a scan reads a few bytes of each line.
-The CRC32 covers every byte before `,"_crc"`: a line counts when it is whole and matches its CRC. A
-line without `_limpet`, written by another program, counts if it parses.
+Our facts come first and the key has a fixed position, so a scan reads a few bytes of each line.
+The CRC32 covers every byte before `,"_crc"`: a line is valid if it is complete and matches its CRC.
+A line without `_limpet`, written by another program, is valid if it parses.
 """
 
 import json
@@ -41,11 +41,11 @@ _ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 # JSON escapes quotes inside strings, so the first match is our fact and nothing else.
 _GENERATION = re.compile(rb'"status":"\w+"(?:,"generation":(\d+),)?')
 _WRAP = "value"
-"""The name for a record that is not an object, or that uses one of our names."""
+"""The field of a record that is not an object, or that uses one of our names."""
 
 
 class LineKind(IntEnum):
-    """What a line of a column is: our record, JSON of another program, or damage."""
+    """The kind of a line: our record, another program's JSON, or damage."""
 
     RECORD = 0
     FOREIGN = 1
@@ -68,7 +68,7 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
         more: Additional facts.
 
     Raises:
-        NotPlainError: Its record cannot be kept as JSON.
+        NotPlainError: Its record cannot be stored as JSON.
     """
     cell = outcome.cell
     facts = {"key": cell.key, "id": cell.id, "trial": cell.trial, "status": outcome.status.value}
@@ -90,7 +90,7 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
 
 
 def _fields_of(record: Any) -> tuple[bool, dict[str, Any]]:
-    """Return a record's fields, and whether they are its own: else it is wrapped."""
+    """Return a record's fields, and whether they are its own or a wrapper."""
     if isinstance(record, Mapping):
         fields = dict(record)
         if all(isinstance(name, str) for name in fields) and _OURS.isdisjoint(fields):
@@ -105,10 +105,10 @@ def seal(encoded: bytes) -> bytes:
 
 
 def is_column(path: Path) -> bool:
-    """Return whether a file is a column: it holds a record, damage, or nothing yet.
+    """Return whether a file is a column: it has a record, damage, or nothing yet.
 
-    A file with a column's name may hold something else, like the live file of a toolkit's run: JSON
-    with neither the beginning nor the end of a record.
+    A file with a column's name may be something else, like the live file of a toolkit run: JSON
+    with neither the start nor the end of a record.
     """
     is_first = True
     try:
@@ -122,13 +122,13 @@ def is_column(path: Path) -> bool:
                 is_first &= not line.strip()
     except FileNotFoundError:
         return False
-    except JournalError:  # a directory or a pipe: whoever opens it says so
+    except JournalError:  # a directory or a pipe: opening it reports that
         return True
     return is_first
 
 
 def looks_like_record(line: bytes) -> bool:
-    """Return whether a line has the beginning or the end of a record."""
+    """Return whether a line has the start or the end of a record."""
     return (
         line.startswith(PREFIX)
         or PREFIX.startswith(line)
@@ -152,7 +152,7 @@ def checksum(path: Path, size: int | None = None, start: tuple[int, int] = (0, 0
     Args:
         path: The file.
         size: How many of its bytes count; None: all.
-        start: How many of them are known already, and their CRC32.
+        start: How many of them are already known, and their CRC32.
 
     Raises:
         JournalError: It is not a regular file.
@@ -169,11 +169,11 @@ def checksum(path: Path, size: int | None = None, start: tuple[int, int] = (0, 0
 
 
 def size_and_crc(path: Path, start: tuple[int, int] = (0, 0)) -> list[int]:
-    """Return the size of a file and the CRC32 of its beginning: 256 MiB take a twentieth second.
+    """Return the size of a file and the CRC32 of its start: 256 MiB take 50 ms.
 
     Args:
         path: The file.
-        start: The same of an earlier time, if it has only grown since.
+        start: An earlier result, if the file has only grown since.
 
     Raises:
         JournalError: It is not a regular file.
@@ -190,7 +190,7 @@ def is_whole(line: bytes) -> bool:
 
 
 def are_whole(lines: Sequence[bytes]) -> bool:
-    """Return whether all lines are whole, in a third of the time that `is_whole` takes for each."""
+    """Return whether all lines are whole, three times as fast as `is_whole` for each."""
     crcs = tuple(map(crc32, [line[:-TAIL_BYTES] for line in lines]))
     tails = b"".join([line[-TAIL_BYTES:] for line in lines])
     heads = b"".join([line[: len(PREFIX)] for line in lines])
@@ -198,7 +198,7 @@ def are_whole(lines: Sequence[bytes]) -> bool:
 
 
 def key_of(line: bytes) -> bytes | None:
-    """Return the key of a line of ours; None if it has none in the right place."""
+    """Return the key of a line of ours; None if it is not in its position."""
     try:
         return unhexlify(line[KEY])
     except ValueError:
@@ -206,7 +206,7 @@ def key_of(line: bytes) -> bytes | None:
 
 
 def keys_in(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the keys of lines of ours; empty if one has none in the right place."""
+    """Return the keys of lines of ours; empty if one is not in its position."""
     try:
         keys = unhexlify(b"".join([line[KEY] for line in lines]))
     except ValueError:
@@ -227,7 +227,7 @@ def generation_of(line: bytes) -> int:
 
 
 def kind_of(line: bytes) -> LineKind:
-    """Return what a line is. Without its line end it is damaged."""
+    """Return the kind of a line. Without its line end it is damaged."""
     if not line.endswith(b"\n"):
         return LineKind.BAD
     if line.startswith(PREFIX):

@@ -1,7 +1,7 @@
 """Which process may write?
 
-The one that holds `flock` on the file LOCK. The lock ends with its process, however that ends, so
-there is no stale lock to clean up. The file stays, and its content names the last holder.
+The one that holds `flock` on the file LOCK. The lock ends with its process, so there is no stale
+lock to clean up. The file stays; its content names the last holder.
 """
 
 import errno
@@ -26,7 +26,7 @@ except ImportError:  # pragma: no cover - Windows, where no journal is written
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
-_PATIENCE_S = 0.05  # `is_held` of another process takes it for a moment
+_PATIENCE_S = 0.05  # another process's `is_held` takes the lock for a moment
 _started_at = time.time()
 _held: WeakSet["Lock"] = WeakSet()
 
@@ -45,7 +45,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         if fcntl is None:
             raise JournalError(
-                f"{path}: a journal cannot be written on this system, which has no flock",
+                f"{path}: this system has no flock, so no journal can be written",
                 hint="use Linux or macOS; on Windows, WSL 2",
             )
         self._fd: OwnFile | None = None
@@ -137,7 +137,7 @@ def _locked(path: Path, who: dict[str, Any]) -> RunLockedError:
     elif pid == os.getpid():
         by, hint = "this process", "close the other journal first"
     elif not is_alive(pid):
-        # It has ended, and the next holder has not written its name yet.
+        # It has ended, and the next holder has not yet written its name.
         by, hint = "another process", "wait for it to end"
     else:
         hint = f"wait for it to end, or stop it: kill -INT {pid}"
@@ -145,7 +145,7 @@ def _locked(path: Path, who: dict[str, Any]) -> RunLockedError:
 
 
 def holder(path: Path) -> dict[str, Any]:
-    """Return what the lock file says about its last holder; empty if nothing."""
+    """Return the last holder from the lock file; empty if unknown."""
     try:
         who = json.loads(read_whole(path))
     except (OSError, ValueError, JournalError):
@@ -161,9 +161,9 @@ def is_of_this_system(who: dict[str, Any]) -> bool:
 
 
 def shares_our_numbers(who: dict[str, Any]) -> bool:
-    """Return whether process ids mean the same to the holder as to us.
+    """Return whether the holder's process ids are ours: it runs in the same container.
 
-    A process in another container may be number 1 there, and our number 1 is another process.
+    Process 1 in another container is not our process 1.
     """
     return who.get("pid_namespace") == _pid_namespace()
 
@@ -171,7 +171,7 @@ def shares_our_numbers(who: dict[str, Any]) -> bool:
 def is_held(path: Path) -> bool | None:
     """Return whether a process on this machine holds the lock; None: unknown.
 
-    To find out, we take it shared for a moment. A process that wants it meanwhile tries again.
+    We take it shared for a moment; a process that wants it meanwhile tries again.
     """
     try:
         with open_to_read(path) as file:
@@ -201,7 +201,7 @@ def is_alive(pid: int) -> bool:
     """Return whether this system has a process with this number."""
     try:
         os.kill(pid, 0)
-    except PermissionError:  # of another user
+    except PermissionError:  # another user's
         return True
     except (OSError, OverflowError):
         return False
@@ -223,11 +223,11 @@ def _pid_namespace() -> str | None:
 
 
 def _begin_after_fork() -> None:
-    # To readers, a process that is younger than its lock says is another one, with its pid.
-    global _started_at  # noqa: PLW0603 - of this process, as the locks it holds
+    # A process that started after the time in its lock is another one with the same pid.
+    global _started_at  # noqa: PLW0603 - belongs to this process, like its locks
     _started_at = time.time()
-    # A forked child shares the lock, and would hold it after we have ended. Closing its copy does
-    # not unlock ours.
+    # A forked child shares the lock, and would hold it after we end. Closing its copy does not
+    # unlock ours.
     for lock in list(_held):
         lock.release()
         lock.on_lost()

@@ -1,12 +1,11 @@
-"""What is valid in a column, and what happens to the rest before anything is appended?
+"""What is valid in a column, and what happens to the rest before appending?
 
 - A last line that lost only its line end gets it back.
-- Bytes after the last valid line are a torn tail: copied to `torn/`, synced, then cut off.
+- Bytes after the last valid line are a torn tail: copied to `torn/`, synced, then truncated.
 - An invalid line before a valid one is damage: its bytes stay, it is logged, its cell is not done.
-  When no result is missing any more, `set_aside_bad_lines` moves it away.
+  Once no result is missing, `set_aside_bad_lines` moves it away.
 
-Recovery reads every line, whatever the index says: a flipped bit changes neither size nor time, so
-nothing else would find it.
+Recovery reads every line and ignores the index: a flipped bit changes neither size nor time.
 """
 
 import logging
@@ -33,7 +32,7 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import LineKind, generation_of, is_column, is_whole, key_of, kind_of
 from limpet.text import count
 
-# ---- Which lines of a column count, and where does its torn tail begin? -------------------------
+# ---- Which lines of a column are valid, and where does its torn tail start? ---------------------
 
 _GROUP_BYTES = 2**18
 _MOST_NAMED = 10
@@ -42,18 +41,18 @@ IndexState = Literal["good", "behind", "missing", "wrong", "rebuilt"]
 
 @dataclass(slots=True)
 class ColumnState:
-    """The state of a column, and what recovery did about it.
+    """The state of a column, and what recovery did.
 
     Attributes:
         path: The column.
         records: How many records it has.
         lines: How many lines it has, up to the last valid one.
-        end: Where the last valid line ends; what follows is a torn tail.
+        end: The offset after the last valid line; the rest is a torn tail.
         bad_lines: The numbers of the invalid lines before a valid one, from 1.
         torn_bytes: How many bytes follow the last valid line.
-        torn_to: Where they were set aside; None if there were none, or nothing was changed.
-        lacked_line_end: Whether the last line lacked its line end, and nothing else.
-        index: Whether the index fits; None: it was not checked.
+        torn_to: The file they were set aside in; None if there were none, or nothing was changed.
+        lacked_line_end: Whether the last line lacked only its line end.
+        index: Whether the index matches; None: it was not checked.
     """
 
     path: Path
@@ -98,12 +97,12 @@ def scan(
 ) -> None:
     """Read a column from `state.end` to the end of the file, and check every line.
 
-    A last line without its line end does not count: it may just be written.
+    A last line without its line end is skipped: it may still be being written.
 
     Args:
         column: The open file.
         offsets: Each line is added to it, except those of the torn tail.
-        state: The state so far, which is updated.
+        state: The state so far, to update.
         index: The same lines are added to it.
     """
     pending: list[Mark] = []  # bad lines: the torn tail, unless a valid line follows
@@ -134,7 +133,7 @@ def _mark_of(line: bytes, offset: int) -> Mark:
     return Mark(key, offset, len(line), LineKind.RECORD, generation_of(line))
 
 
-# ---- What is valid in a column, and what happens to the rest before anything is appended? -------
+# ---- What is valid in a column, and what happens to the rest before appending? ------------------
 
 logger = logging.getLogger("limpet.journal")
 BUFFER_BYTES = 2**20
@@ -143,12 +142,12 @@ BUFFER_BYTES = 2**20
 def read_column(
     path: Path, index_path: Path | None, *, rebuild: IndexFile | None = None
 ) -> tuple[RecordOffsets, ColumnState]:
-    """Find where each record is, from the index as far as it fits, then from the column.
+    """Return the offset of each record, from the verified part of the index, then from the column.
 
     Args:
         path: The column.
         index_path: Its index; None: read and check every line.
-        rebuild: The index to write again; None: change nothing.
+        rebuild: The index to rewrite; None: change nothing.
     """
     offsets, state = RecordOffsets(), ColumnState(path)
     with open_to_read(path, BUFFER_BYTES) as column:
@@ -179,7 +178,7 @@ def lacks_line_end(path: Path) -> bool:
     if not line or line.endswith(b"\n"):
         return False
     kind = kind_of(line + b"\n")
-    # In lines of other programs, only an object is surely whole: a number may be cut.
+    # In other programs' lines, only an object is certainly complete: a number may be truncated.
     return kind is not LineKind.BAD and (kind is not LineKind.FOREIGN or line.startswith(b"{"))
 
 
@@ -192,9 +191,9 @@ def _last_bytes(path: Path) -> bytes:
             start = max(0, at - BUFFER_BYTES)
             file.seek(start)
             tail = file.read(at - start) + tail
-            cut = tail.rfind(b"\n", 0, len(tail) - 1)
-            if cut >= 0:
-                return tail[cut + 1 :]
+            line_end = tail.rfind(b"\n", 0, len(tail) - 1)
+            if line_end >= 0:
+                return tail[line_end + 1 :]
             at = start
         return tail
 
@@ -213,8 +212,8 @@ def recover(
         layout: The journal's paths.
         path: The column.
         fd: The same file, open for appending.
-        index: Its index, to write again; None: it has none.
-        durable: Return only when all valid lines are on disk.
+        index: Its index, to rewrite; None: it has none.
+        durable: Return once all valid lines are on disk.
     """
     lacked = lacks_line_end(path)
     if lacked:
@@ -249,7 +248,7 @@ def recover_event_log(layout: Layout, path: Path, fd: int) -> ColumnState:
 
 
 def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
-    """Copy a file's bytes from `start` on to `torn/`, and return when they are on disk."""
+    """Copy a file's bytes from `start` to `torn/`; return once they are on disk."""
     copy, to = _new_in_torn(layout, path)
     with path.open("rb") as source, os.fdopen(to, "wb") as target:
         source.seek(start)
@@ -261,7 +260,7 @@ def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
 
 
 def move_column(layout: Layout, step: str) -> None:
-    """Give a step's column its other name, and leave the usual one to a live file.
+    """Give a step's column its other name, to free the usual one for a live file.
 
     Call it under the lock, before the column is opened.
     """
@@ -279,7 +278,7 @@ def move_column(layout: Layout, step: str) -> None:
 
 
 def set_aside_bad_lines(layout: Layout, path: Path, numbers: Sequence[int]) -> Path:
-    """Move lines to `torn/`, and overwrite them with blanks, so that no other line moves.
+    """Move lines to `torn/` and overwrite them with blanks, so all other offsets stay.
 
     Args:
         layout: The journal's paths.

@@ -35,7 +35,7 @@ class Report:
 
 
 def verify(path: str | Path) -> Report:
-    """Check every line of a journal, and change nothing.
+    """Check every line of a journal without changing it.
 
     Raises:
         JournalError: There is no journal at `path`.
@@ -52,7 +52,7 @@ def verify(path: str | Path) -> Report:
 
 
 def repair(path: str | Path, say: Callable[[str], None] = print) -> Report:
-    """Do what opening a journal for writing does, with a backup of each file that changes.
+    """Recover a journal as opening it does, with a backup of each file that changes.
 
     Args:
         path: The journal.
@@ -85,7 +85,7 @@ def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnSta
             index.close()
     if index is not None:
         state.index = "rebuilt"
-    elif state.bad_lines:  # these are not results: no cell has to run again first
+    elif state.bad_lines:  # not results: no cell needs to run again first
         state.torn_to = set_aside_bad_lines(layout, path, state.bad_lines)
         say(f"{path}: {state.bad_words} set aside in {state.torn_to}")
         state.bad_lines.clear()

@@ -1,26 +1,26 @@
 """How does a finished record get to disk before it counts?
 
-The problem. A record counts when it is on disk, and a disk takes as long to sync one record as a
+The problem. A record counts once it is on disk, and a disk takes as long to sync one record as a
 thousand. Calls end at any moment, thousands per second, and their event loop must never wait for a
 disk. Disks get full, fail, and lie; a process may be killed between any two bytes.
 
 What does not work. Opening, writing and closing the file in a thread for each record costs a
-hundred microseconds and survives no power cut. A sync for each record is a thousand times slower
-than the calls. A second sync after a failed one succeeds, and the data is gone: the system marks
-the pages clean when it gives up on them. A bounded queue saves no memory: a caller that waits for
-a place in it holds the same record.
+hundred microseconds and does not survive a power failure. A sync for each record is a thousand
+times slower than the calls. A second sync after a failed one succeeds, and the data is gone: the
+system marks the pages clean when it gives up on them. A bounded queue saves no memory: a caller
+that waits for space in it holds the same record.
 
 What we do. One thread. In each round it takes everything queued, writes each file's lines with few
 system calls, syncs each file once, and wakes all waiters with one call into their event loop: the
-more there is to do, the larger the rounds. Events, which nobody waits for, make no round of their
-own while records come. Each waiter is called for itself, so that one that gave up, or raises,
-affects no other, and its record is still written.
+more work, the larger the rounds. Events, which nobody waits for, get no round of their own while
+records arrive. Each waiter is called separately, so one that gave up, or raises, does not affect
+the others, and its record is still written.
 
-- Disk full: a partial write is cut off, and the records wait as full_disk.py describes. When its
-  patience ends, the waiters get a DiskFullError; later records may still try.
+- Disk full: a partial write is truncated, and the records wait (see `FullDisk`). When the wait
+  ends, the waiters get a DiskFullError; later records may still try.
 - A failed sync ends the journal: the records in doubt are named and removed from the file, and no
   more are accepted.
-- After any other failed write, each record is tried alone, so that one cannot harm another.
+- After any other failed write, each record is tried alone, so one cannot harm another.
 
 Still open. A disk that acknowledges a sync and lies cannot be detected from here.
 """
@@ -51,8 +51,8 @@ logger = logging.getLogger("limpet.journal")
 # ---- What happens to finished records while the disk is full? -----------------------------------
 #
 # They wait in memory, and the write is retried each second until `patience_s` or `hurry` ends the
-# wait. Listeners hear when the disk gets full, so that no new work starts, and when there is space
-# again.
+# wait. Listeners are notified when the disk gets full, so no new work starts, and when there is
+# space again.
 
 RETRY_S = 1.0
 _STEP_S = 0.1
@@ -62,7 +62,7 @@ class FullDisk:
     """The wait for space. Other threads may use only `hurry` and `is_full`.
 
     Args:
-        patience_s: How long to wait after the disk got full.
+        patience_s: How long to wait once the disk is full.
         closing: Ends every wait.
         notify: Called with a DiskFullError when the disk gets full, and with None when there is
             space again.
@@ -108,7 +108,7 @@ class FullDisk:
         return True
 
     def end(self, file: AppendFile) -> None:
-        """Note that a write succeeded."""
+        """End the wait: a write succeeded."""
         if self._since is not None:
             self._since = None
             logger.warning("%s: there is space again; continuing", file.path)
@@ -121,7 +121,7 @@ def disk_full(file: AppendFile, jobs: Sequence[Job], error: OSError) -> DiskFull
     space = "" if free is None else f", {size(free)} free"
     full = DiskFullError(
         f"{file.path}: {error.strerror}: {size(needed)} needed{space}",
-        hint="free some space on that disk and it continues by itself; "
+        hint="free some space on that disk and the run continues by itself; "
         "if it has stopped, run it again: no finished result is lost",
     )
     full.__cause__ = error
@@ -133,7 +133,7 @@ def disk_full(file: AppendFile, jobs: Sequence[Job], error: OSError) -> DiskFull
 Durability = Literal["sync", "flush"]
 PATIENCE_S = 600.0
 _PORTION_BYTES = 2**18
-_EVENTS_S = 0.02  # how long events wait for a record to be written with
+_EVENTS_S = 0.02  # how long events wait to be written with a record
 
 
 class Writer:
@@ -141,7 +141,7 @@ class Writer:
 
     Args:
         lock: Checked before each round: it must still be held.
-        durability: When a record counts as durable: see docs/explanation/durability.md.
+        durability: When a record is durable: see docs/explanation/durability.md.
         on_problem: Called on the writer's thread: with an error when the disk is full or the
             journal is broken, with None when there is space again.
         patience_s: How long waiters wait for space.
@@ -170,7 +170,7 @@ class Writer:
         self._closing = threading.Event()
         self.full_disk = FullDisk(patience_s, self._closing, self._notify)
         self._ended = False
-        # Not join(): if interrupted by an exception, it takes a running thread for ended.
+        # Not join(): after an interrupt, it takes a running thread for ended.
         self._exited = threading.Event()
         self._pid = os.getpid()
         lock.on_lost = self._disown
@@ -187,7 +187,7 @@ class Writer:
         if not self.is_open:
             raise self._refusal()
         self._queue.put(job)
-        if self._ended:  # meanwhile: the thread may not have seen the job
+        if self._ended:  # just now: the thread may not have seen the job
             job.then = None
             raise self._refusal()
 
@@ -209,7 +209,7 @@ class Writer:
         )
 
     def hasten(self) -> None:
-        """Write what is queued so far without waiting for more, as it is news for readers."""
+        """Write everything queued without waiting for more: readers want it now."""
         self._queue.put(threading.Event())
 
     def drain(self) -> None:
@@ -218,7 +218,7 @@ class Writer:
             return
         reached = threading.Event()
         self._queue.put(reached)
-        # Once the thread has left its loop, it may not see the event any more.
+        # Once the thread has left its loop, it may not see the event.
         (self._exited if self._ended else reached).wait()
 
     def close(self) -> None:
@@ -269,7 +269,7 @@ class Writer:
                 else:
                     drains.append(item)
                     is_waited_for = True
-                # Events alone wait a moment for a record: a round of their own costs as much.
+                # Events alone wait briefly for a record: a round of their own costs as much.
                 wait_s = 0.0 if is_waited_for else max(0.0, until - time.monotonic())
                 item = self._queue.get(timeout=wait_s)
         return jobs, drains, item is None
@@ -303,7 +303,7 @@ class Writer:
             self._append_with_patience(file, jobs)
         except OSError as error:
             if file.is_event_log:
-                self._note_gap(file, jobs, error)
+                self._record_gap(file, jobs, error)
             elif len(jobs) == 1:
                 jobs[0].failure = _not_written(jobs[0], error)
             else:
@@ -326,8 +326,8 @@ class Writer:
                     self.full_disk.end(file)
                 return
 
-    def _note_gap(self, file: AppendFile, jobs: Sequence[Job], error: OSError) -> None:
-        """Log once that events are lost. No result is."""
+    def _record_gap(self, file: AppendFile, jobs: Sequence[Job], error: OSError) -> None:
+        """Log once that events are lost; results are not."""
         for job in jobs:
             job.failure = error
         if not self._event_log_has_gap:
@@ -370,7 +370,7 @@ def _by_file(jobs: Iterable[Job]) -> dict[AppendFile, list[Job]]:
 
 
 def _is_encoded(job: Job) -> bool:
-    """Encode a job's line, if that was left to this thread. Return whether it has one."""
+    """Encode a job's line if it has none yet; return whether it has one."""
     if job.encode is None:
         return True
     try:
@@ -414,8 +414,8 @@ def _tell(loop: "asyncio.AbstractEventLoop", jobs: Iterable[Job]) -> None:
 def _lock_lost() -> JournalError:
     return JournalError(
         "the journal's lock is lost: other code in this process closed its file",
-        hint="find what closes file descriptors that it did not open (os.closerange, os.close); "
-        "what was acknowledged is safe",
+        hint="find the code that closes descriptors it did not open (os.closerange, os.close); "
+        "acknowledged results are safe",
     )
 
 
@@ -425,7 +425,7 @@ def _not_written(job: Job, error: OSError) -> LimpetError:
     kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
     failure = kind(
         f"{job.file.path}: {one_line(job.label)} could not be written: {error.strerror}",
-        hint="what was acknowledged is safe; this one will run again",
+        hint="acknowledged results are safe; this one will run again",
     )
     failure.__cause__ = error
     logger.error("%s", failure)

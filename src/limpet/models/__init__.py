@@ -1,4 +1,4 @@
-"""Models that workflows and judges ask."""
+"""Models for workflows and judges."""
 
 import inspect
 from importlib import import_module
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 __all__ = ["Message", "Model", "Reply", "as_model", "openai_api"]
 _MEMBERS = {
     "ask": "asks it",
-    "endpoint": "what its calls are paced with",
+    "endpoint": "the pacer of its calls",
     "fingerprint": "what its replies depend on",
 }
 _PAIR = 2
 
 
 def __getattr__(name: str) -> object:
-    # It imports an HTTP client, which a run of plain functions does not need.
+    # It imports an HTTP client, which plain functions do not need.
     if name != "openai_api":
         raise AttributeError(f"module 'limpet.models' has no attribute {name!r}")
     value = import_module("limpet.models.openai_model").openai_api
@@ -34,7 +34,7 @@ def __dir__() -> list[str]:
 
 
 def as_model(thing: Any, *, model: str | None = None, name: str | None = None) -> Model:
-    """Return a model for what a user has.
+    """Return a model for a user's client, function or model.
 
     Args:
         thing: A model; an `AsyncOpenAI` client, or any object with `chat.completions.create`, as
@@ -75,7 +75,7 @@ def as_model(thing: Any, *, model: str | None = None, name: str | None = None) -
 def _is_client(thing: Any) -> bool:
     """Return whether an object has `chat.completions.create`.
 
-    `chat` is not read before it is known to be there: a property may run code.
+    `chat` is read only once it is known to exist: a property may run code.
     """
     if isinstance(thing, type) or inspect.getattr_static(thing, "chat", None) is None:
         return False

@@ -1,4 +1,4 @@
-"""How is a chat model asked for a reply, whatever carries the request?"""
+"""How is a reply requested from a chat model, over any transport?"""
 
 import logging
 from abc import abstractmethod
@@ -9,14 +9,14 @@ from limpet.errors import InvalidReplyError, LimpetError
 from limpet.models.completion import MisfitError, Reading
 from limpet.models.failures import BadRequestError
 from limpet.models.protocol import Message, Model, Reply
-from limpet.models.schema import AUTO, FORMS, TEXT, Schema, asked_in, check_schema
+from limpet.models.schema import AUTO, FORMS, TEXT, Schema, check_schema, request_fields
 from limpet.pacing.registry import endpoint
 
 logger = logging.getLogger("limpet.models")
 _working_form: dict[str, str] = {}
-"""What `auto` has found for each endpoint: the form it accepts, for the rest of the process."""
+"""The form that `auto` found for each endpoint, for the rest of the process."""
 _fitted: set[tuple[str, str]] = set()
-"""Endpoints and forms in which a reply has fitted its schema."""
+"""Endpoints and forms that have produced a reply that fits its schema."""
 
 
 class Response(NamedTuple):
@@ -34,10 +34,10 @@ class Response(NamedTuple):
 
 
 class ChatModel(Model):
-    """A model behind chat completions. A subclass has `_send` and sets `_reading`.
+    """A chat completions model. A subclass defines `_send` and sets `_reading`.
 
     Attributes:
-        form: How a reply that fits a schema is asked for: "auto", "schema", "tool" or "text".
+        form: How a reply that fits a schema is requested: "auto", "schema", "tool" or "text".
     """
 
     form: str = AUTO
@@ -53,12 +53,12 @@ class ChatModel(Model):
     ) -> Reply:
         if schema is None:
             return await self._ask({**params, "messages": messages}, None)
-        if schema is not self._checked:  # a judge asks with the same one each time
+        if schema is not self._checked:  # a judge uses the same one each time
             check_schema(schema)
             self._checked = schema
         first: LimpetError | None = None
         for form in self._forms():
-            request = {**params, **asked_in(form, schema, messages)}
+            request = {**params, **request_fields(form, schema, messages)}
             try:
                 return await self._ask(request, schema, form)
             except BadRequestError as error:
@@ -71,7 +71,7 @@ class ChatModel(Model):
     def _forms(self) -> tuple[str, ...]:
         if self.form != AUTO:
             return (self.form,)
-        # Once a form has worked, a 400 is about what was asked: it is not tried in other forms.
+        # Once a form has worked, a 400 is about the request itself: no other form is tried.
         working = _working_form.get(self.endpoint)
         return FORMS if working is None else (working,)
 
@@ -95,13 +95,13 @@ class ChatModel(Model):
 
 
 def fall_back(model: Model, error: InvalidReplyError) -> bool:
-    """Ask for text from now on, as no reply has fitted the form that the server accepted.
+    """Request text from now on, since no reply fits the schema that the server accepted.
 
-    For a server that accepts a schema and ignores it. Call it when a model that was told what is
-    wrong with its reply has replied with this error again.
+    For a server that accepts a schema and ignores it. Call it when a model was told the error in
+    its reply and made it again.
 
     Returns:
-        Whether the question may now be asked in another form than this reply was.
+        Whether the question may now be asked in another form.
     """
     if not isinstance(model, ChatModel) or model.form != AUTO or not isinstance(error, MisfitError):
         return False
@@ -110,7 +110,7 @@ def fall_back(model: Model, error: InvalidReplyError) -> bool:
     if _working_form.get(model.endpoint) != TEXT:
         _working_form[model.endpoint] = TEXT
         logger.warning(
-            "%s: no reply fits the schema that its server accepted (reply: %s): from now on the "
+            "%s: no reply fits the schema that its server accepted (reply: %s); from now on the "
             "schema is in the prompt, as with reply: text",
             model.name,
             error.form,

@@ -11,7 +11,7 @@ from limpet.executors.threads import is_awaitable
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import OwnCode
 from limpet.models.chat import ChatModel, Response
-from limpet.models.completion import Reading, note_usage
+from limpet.models.completion import Reading, record_usage
 from limpet.models.failures import refusal
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import Schema, check_schema, with_instruction
@@ -23,7 +23,7 @@ from limpet.transport.address import Address
 from limpet.transport.parsing import parse_json
 from limpet.usage import usage_of
 
-# ---- A user's own client as a model: an `AsyncOpenAI`, or anything of its shape. ----------------
+# ---- A user's own client as a model: an `AsyncOpenAI`, or any similar object. -------------------
 
 _OWN_STATUSES = frozenset({400, 401, 403, 404, 422, 501})
 _NOT_ASYNC = object()
@@ -33,11 +33,11 @@ _HINT = "check the key of the client, and run again"
 class ClientModel(ChatModel):
     """A client with `chat.completions.create`, and the name of a model. See `as_model`.
 
-    The client's own retries are switched off, so that the pacer sees every refusal.
+    The client's own retries are switched off, so the pacer sees every refusal.
     """
 
     def __init__(self, client: Any, model: str, name: str | None = None) -> None:
-        self._model = self.asked_name = model
+        self._model = self.requested_name = model
         self.name = model if name is None else name
         kind = type(client).__name__
         address = _address_of(client)
@@ -126,7 +126,7 @@ def _address_of(client: Any) -> Address | None:
 
 
 class FunctionModel(OwnCode, Model):
-    """An async function that replies to messages; its code counts. See `as_model`."""
+    """An async function that replies to messages, with its code's fingerprint. See `as_model`."""
 
     def __init__(self, function: Any, name: str | None = None) -> None:
         super().__init__(function)
@@ -154,9 +154,9 @@ class FunctionModel(OwnCode, Model):
 
     def _reply(self, returned: Any, schema: Schema | None) -> Reply:
         if isinstance(returned, Reply):
-            # As a client reports it, it may be a dict or an object of the client's own.
+            # It may be a dict or the client's own object.
             usage, _ = usage_of(returned.usage)
-            note_usage(usage, returned.model or self.name)
+            record_usage(usage, returned.model or self.name)
             return self._checked(replace(returned, usage=usage), schema)
         if isinstance(returned, str):
             return self._checked(Reply(returned), schema)
@@ -165,8 +165,8 @@ class FunctionModel(OwnCode, Model):
         if isinstance(returned, dict):
             return self._checked(Reply(_as_json(returned), returned), schema)
         raise PermanentError(
-            f"{self.name}: returned a {type(returned).__name__}: it must be a string, a dict or a "
-            "Reply"
+            f"{self.name}: returned a {type(returned).__name__}; it must return a string, "
+            "a dict or a Reply"
         )
 
     def _checked(self, reply: Reply, schema: Schema | None) -> Reply:

@@ -1,6 +1,6 @@
-"""What is in a chat completion: which text, which value, or why can it not be used?
+"""Which text or value is in a chat completion, or why is it unusable?
 
-Nothing of the response is trusted: each field may be missing or of another type.
+The response is untrusted: each field may be missing or have another type.
 """
 
 import json
@@ -22,10 +22,10 @@ _MORE_TOKENS = "allow more tokens, with params={'max_tokens': …}"
 
 
 class MisfitError(InvalidReplyError):
-    """The reply does not fit the schema that was asked for.
+    """The reply does not fit the requested schema.
 
     Attributes:
-        form: How it was asked for.
+        form: How it was requested.
     """
 
     form: str = ""
@@ -36,7 +36,7 @@ class Reading:
 
     Args:
         where: The model's name and address, for messages.
-        show: Formats text of the server.
+        show: Formats the server's text.
         model: The model's name in requests.
     """
 
@@ -95,9 +95,9 @@ class Reading:
         )
 
     def usage(self, body: Any) -> Usage | None:
-        """Return what a response used, and note it: it is paid for, whatever it says."""
+        """Return a response's usage, and record it: even an unusable reply is paid for."""
         usage = usage_of_body(body, self._model)
-        note_usage(usage)
+        record_usage(usage)
         return usage
 
     def _choice(
@@ -105,7 +105,7 @@ class Reading:
     ) -> Mapping[str, Any]:
         choices = body.get("choices") if isinstance(body, Mapping) else None
         choice = choices[0] if isinstance(choices, list) and choices else None
-        # Gateways put the error of their provider into the response, or into the choice.
+        # Gateways put their provider's error into the response, or into the choice.
         for holder in (body, choice):
             if (error := self.error_in(holder, headers)) is not None:
                 raise error
@@ -116,7 +116,7 @@ class Reading:
         raise self.invalid(f"the response has no choices: {self._show(body)}", "", usage)
 
     def error_in(self, body: Any, headers: Mapping[str, str]) -> LimpetError | None:
-        """Return the error that a response reports though its status is 200: gateways do that."""
+        """Return the error in a response with status 200, as gateways send it."""
         error = said_error(body)
         if error is None:
             return None
@@ -135,7 +135,7 @@ class Reading:
         """
         if finish == "length":
             raise self.invalid(
-                f"the reply is cut off (finish_reason: length): {self._show(text)}",
+                f"the reply is truncated (finish_reason: length): {self._show(text)}",
                 text,
                 usage,
                 hint=_MORE_TOKENS,
@@ -150,7 +150,7 @@ class Reading:
     def check(self, value: Any, schema: Schema, text: str, usage: Usage | None) -> None:
         """Check a value against the schema. Raises as `parsed` does."""
         if why := misfit(value, schema):
-            message = f"the reply is not as asked: {self._show(why)}: {self._show(text)}"
+            message = f"the reply is not as requested: {self._show(why)}: {self._show(text)}"
             raise self._misfit(message, text, usage)
 
     def invalid(
@@ -167,12 +167,12 @@ class Reading:
         return error
 
 
-def note_usage(usage: Usage | None, model: str | None = None) -> None:
-    """Tell the pacer how many tokens the current call used, and the cell that it pays for them.
+def record_usage(usage: Usage | None, model: str | None = None) -> None:
+    """Report the current call's tokens to the pacer, and add them to its cell's cost.
 
     Args:
         usage: What it used.
-        model: The name of the model that was called, if the usage does not tell.
+        model: The name of the model, if the usage does not name it.
     """
     if usage is not None and usage.total_tokens:
         observe(usage={"total_tokens": usage.total_tokens})

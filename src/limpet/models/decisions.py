@@ -1,9 +1,9 @@
-"""How is a decision endpoint asked, which answers with probabilities instead of text?
+"""How is a decision endpoint called, which returns probabilities instead of text?
 
 OpenAI's is `POST …/decisions`; `transformers serve`, llama.cpp and Ollama have `POST …/systemone`.
 Each property of the schema with a closed set of values becomes a question, also in nested objects.
-A decision contains no other text, so properties that are free text, like a reason, are left out of
-the reply.
+A decision contains no other text, so free-text properties, like a reason, are missing from the
+reply.
 """
 
 import math
@@ -23,16 +23,16 @@ _OPENAI, _SYSTEM_ONE = "/decisions", "/systemone"
 _PARTS = {"text": "input_text", "image_url": "input_image"}
 _SUM_TOLERANCE = 0.01
 _working_path: dict[str, str] = {}
-"""The path at which each endpoint has decided, for the rest of the process."""
+"""The path that worked for each endpoint, for the rest of the process."""
 
 
 class ClosedQuestion(NamedTuple):
     """A question with a closed set of answers.
 
     Attributes:
-        path: The property of the schema, with the objects that it is in.
+        path: The property of the schema, with its parent objects.
         name: The same in one word.
-        instructions: What is asked.
+        instructions: The question.
         values: The value of each option.
     """
 
@@ -53,13 +53,13 @@ async def decide(
 
     Args:
         server: The server.
-        pace: The endpoint that each request is paced with.
+        pace: The endpoint that paces each request.
         constant: The model and other parameters of the request.
         messages: The conversation to decide about.
         schema: An object; each property with an `enum`, or of type boolean, is a question.
 
     Raises:
-        InvalidReplyError: A question has no answer, or one that was not an option.
+        InvalidReplyError: A question has no answer, or one that is not an option.
         SetupError: The schema has no question, or the server no decision endpoint.
     """
     questions = questions_in(schema)
@@ -97,7 +97,7 @@ def questions_in(schema: Schema | None) -> list[ClosedQuestion]:
     if not questions:
         raise SetupError(
             'reply="decision": there is nothing to decide',
-            hint="a decision endpoint chooses from a closed set, as judge and rating ask for",
+            hint="a decision endpoint chooses from a closed set, as judge and rating do",
         )
     return questions
 
@@ -142,7 +142,7 @@ def _for_openai(messages: Sequence[Message], questions: Sequence[ClosedQuestion]
 
 
 def _content(content: Any) -> Any:
-    """Return a message's content with the names of parts that this endpoint has."""
+    """Return a message's content with this endpoint's names of parts."""
     if not isinstance(content, list):
         return content
     parts = []
@@ -223,10 +223,10 @@ def _answers_by_name(body: Any) -> Mapping[str, Any]:
 
 
 def _decision(answer: Any, question: ClosedQuestion) -> tuple[str, dict[str, float]]:
-    """Return the option that was chosen, and the probability of each.
+    """Return the chosen option, and the probability of each.
 
     Raises:
-        ValueError: The answer does not have them; the message says why.
+        ValueError: The answer lacks them; the message says why.
     """
     answer = answer if isinstance(answer, Mapping) else {}
     if answer.get("type") == "refusal":
@@ -242,6 +242,6 @@ def _decision(answer: Any, question: ClosedQuestion) -> tuple[str, dict[str, flo
     if not math.isclose(sum(given.values()), 1, abs_tol=_SUM_TOLERANCE):
         raise ValueError("its probabilities do not add up to 1")
     chosen = _option(answer.get("choice"))
-    if given.get(chosen) != max(given.values()):  # of several, any may be chosen
+    if given.get(chosen) != max(given.values()):  # ties are allowed
         raise ValueError("its choice is not the most probable option")
     return chosen, dict(given)

@@ -1,4 +1,4 @@
-"""What does it mean that a model's server refuses a call: the key, the model, or this request?"""
+"""Why does a model's server refuse a call: the key, the model, or this request?"""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from limpet.errors import LimpetError, PermanentError, SetupError
 from limpet.transport.failures import NOT_FOUND, WRONG_METHOD, Show, said_error, status_error
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN = 400, 401, 403
-_REFUSES_REQUEST = (BAD_REQUEST, 422, 501)  # which of them is a matter of the server
+_REFUSES_REQUEST = (BAD_REQUEST, 422, 501)  # servers differ
 _OF_ONE_REQUEST = frozenset(
     {"context_length_exceeded", "content_filter", "string_above_max_length", "invalid_prompt"}
 )
@@ -18,7 +18,7 @@ _ABOUT_KEY = re.compile(r"(?i)key|token|credential|permission|auth|access|denied
 _ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
 
 
-_PATH_HINT = "check the address; that of most servers ends with /v1"
+_PATH_HINT = "check the address; most servers' addresses end with /v1"
 
 
 class ModelMissingError(SetupError):
@@ -30,7 +30,7 @@ class PathMissingError(SetupError):
 
 
 class BadRequestError(PermanentError):
-    """The server refuses what was sent: a parameter that it does not know, or this prompt.
+    """The server refuses the request: an unknown parameter, or this prompt.
 
     Attributes:
         form: Another form of the reply may be accepted.
@@ -51,8 +51,8 @@ def refusal(
 ) -> LimpetError:
     """Return the error for an error status of a model's server.
 
-    The text may repeat the prompt, so it is only read for what is wrong with the model while there
-    has been no answer.
+    The text may repeat the prompt, so it is searched for problems with the model only until the
+    first answer.
 
     Args:
         where: The model's name and address.
@@ -61,7 +61,7 @@ def refusal(
         body: The response's JSON; None if it is not JSON.
         said: The response's text, safe to show.
         key: What to do about the key.
-        answered: The model has answered before.
+        answered: Whether the model has answered before.
     """
     error = status_error(where, status, headers, body, said)
     message, code = str(error), _code_in(body)
@@ -83,7 +83,7 @@ def refusal(
 
 
 def said_in(body: Any, text: str, show: Show) -> str:
-    """Return what the server says of a failure: its message alone, if it has one."""
+    """Return the server's message for a failure, or else its text."""
     error = said_error(body)
     message = error.get("message") if isinstance(error, dict) else error
     return show(message if isinstance(message, str) and message else text)

@@ -32,7 +32,7 @@ class Vectors(list[list[float]]):
     """A vector for each text.
 
     Attributes:
-        usage: What the request used; None if the server does not tell.
+        usage: The request's usage; None if the server does not report it.
     """
 
     usage: Usage | None = None
@@ -45,12 +45,12 @@ async def embedded(
 
     Args:
         server: The server.
-        pace: The endpoint that the request is paced with.
+        pace: The endpoint that paces the request.
         constant: The model, and parameters of every request.
         texts: The texts.
 
     Raises:
-        InvalidReplyError: The response does not have one vector for each text.
+        InvalidReplyError: The response lacks one vector for each text.
     """
     if not texts:
         return Vectors()
@@ -99,7 +99,7 @@ def _vector(value: Any) -> list[float]:
 _CHAT = "/chat/completions"
 _DECISION = "decision"
 NOT_PARAMS = frozenset({"model", "messages", "stream"})
-"""What a call has besides its parameters."""
+"""Fields of a call besides its parameters."""
 _REPLIES = (AUTO, *FORMS, _DECISION)
 _STREAMED = {"stream_options": {"include_usage": True}}
 
@@ -121,12 +121,12 @@ def openai_api(
 
     Args:
         base_url: The server's address: `https://api.openai.com/v1`, `http://localhost:11434/v1`,
-            or at Azure that of a deployment:
+            or an Azure deployment's:
             `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT`.
         model: The model's name at the server.
-        key: The environment variable that holds its key: `${NAME}`, read when the model is opened;
-            None: no key is sent. A literal key is accepted too.
-        reply: How a reply that fits a schema is asked for: "schema" (the server's structured
+        key: The environment variable with its key: `${NAME}`, read when the model is opened; None:
+            no key is sent. A literal key is accepted too.
+        reply: How a reply that fits a schema is requested: "schema" (the server's structured
             outputs), "tool" (a forced tool call), "text" (parsed strictly), "decision" (a decision
             endpoint: a probability for each option, and no text), or "auto": the first of schema,
             tool and text that the server neither refuses nor ignores. Replies are always checked.
@@ -176,7 +176,7 @@ def _checked_params(params: Any) -> dict[str, Any]:
     if params is not None and not isinstance(params, Mapping):
         raise wrong_argument("params", "must be a mapping of names to values")
     for name in NOT_PARAMS.intersection(params or {}):
-        raise wrong_argument("params", f"{name!r} is not one of them: it is an argument of its own")
+        raise wrong_argument("params", f"{name!r} is not a parameter but a separate argument")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(params or {}), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -197,7 +197,7 @@ class OpenAIModel(ChatModel):
         name: str | None,
     ) -> None:
         self.name = model if name is None else name
-        self.asked_name = model
+        self.requested_name = model
         self.form = counted["reply"]
         self.endpoint = endpoint
         self._server = server
@@ -213,7 +213,7 @@ class OpenAIModel(ChatModel):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a model cannot be pickled: it may hold a key. Make it where it is used, with "
+            "a model cannot be pickled: it may hold a key. Create it where it is used, with "
             "limpet.models.openai_api"
         )
 
@@ -256,9 +256,9 @@ class OpenAIModel(ChatModel):
         """Return the vector of each text, from one paced request to the embeddings endpoint.
 
         Raises:
-            InvalidReplyError: The response does not have one vector for each text.
-            SetupError: No call can succeed: the key is refused, the model is not there.
-            RateLimitError: The provider refused the call: also any other error with its status.
+            InvalidReplyError: The response lacks one vector for each text.
+            SetupError: No call can succeed: the key is refused, the model does not exist.
+            RateLimitError: The provider refused the call; any error with its status means the same.
         """
         return await embedded(self._server, self.endpoint, self._constant, texts)
 

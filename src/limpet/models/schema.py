@@ -1,8 +1,7 @@
-"""Does a reply fit the schema that was asked for?
+"""Does a reply fit the requested schema?
 
-A model may ignore the schema, and many servers do, so every reply is checked. Only the keywords
-that our own schemas use are known: any other is an error before the first call, never a check that
-is left out.
+Models and many servers ignore the schema, so every reply is checked. Only the keywords of our own
+schemas are known: any other is an error before the first call, not a skipped check.
 """
 
 import json
@@ -18,7 +17,7 @@ from limpet.text import one_line
 from limpet.transport.parsing import finite, integer, refuse
 
 Schema = Mapping[str, Any]
-_NOTES = frozenset({"title", "description"})
+_REMARKS = frozenset({"title", "description"})
 _LIMITS = frozenset({"minimum", "maximum"})
 _KEYWORDS: Mapping[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
@@ -31,7 +30,7 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
 _MOST_LEVELS = 20
 _MOST_NAMED = 10
 _THOUGHTS = re.compile(r"(?:<think>|[^{\[`\"]).*?</think>\s*", re.DOTALL)
-"""What a model thought aloud; the tag that begins it may be in the prompt."""
+"""A model's thoughts; their opening tag may be in the prompt."""
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 
@@ -39,17 +38,17 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 
 def check_schema(schema: Any, at: str = "schema", level: int = 0) -> None:
-    """Check that a schema can be held to.
+    """Check that a schema is supported.
 
     Raises:
-        SetupError: It has a type or a keyword that is not known here.
+        SetupError: It has an unknown type or keyword.
     """
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     known = _KEYWORDS.get(kind) if isinstance(kind, str) else None
     if known is None or level > _MOST_LEVELS:
         raise _flaw(at, f"must have a type: {', '.join(_KEYWORDS)}")
     for keyword in schema:
-        if keyword not in known and keyword not in _NOTES and keyword != "type":
+        if keyword not in known and keyword not in _REMARKS and keyword != "type":
             raise _flaw(at, f"{keyword!r} is not supported for type {kind!r}")
     if kind == "object":
         properties, required = schema.get("properties", {}), schema.get("required", ())
@@ -76,10 +75,10 @@ def _flaw(at: str, flaw: str) -> SetupError:
 
 
 def parse_reply(text: str) -> Any:
-    """Parse a reply that must be JSON and nothing else; thoughts before it and a fence are allowed.
+    """Parse a reply that must be JSON only; thoughts before it and a fence are allowed.
 
     Raises:
-        ValueError: It is not JSON, names a key twice, or has a number that is too large.
+        ValueError: It is not JSON, has a duplicate key, or has a number that is too large.
     """
     text = text.strip().removeprefix("\ufeff")
     if (thoughts := _THOUGHTS.match(text)) is not None:
@@ -87,7 +86,7 @@ def parse_reply(text: str) -> Any:
     if (fenced := _FENCE.fullmatch(text)) is not None:
         text = fenced[1]
     if is_deep_text(text):
-        raise ValueError("not JSON that can be read: it is nested too deep")
+        raise ValueError("JSON nested too deep to read")
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -127,7 +126,7 @@ def _misfit_object(value: Mapping[str, Any], schema: Schema, at: str) -> str | N
             if why := misfit(part, properties[name], f"{prefix}{name}"):
                 return why
         elif not schema.get("additionalProperties", True):
-            return f"{one_line(prefix + name)} was not asked for"
+            return f"{one_line(prefix + name)} was not requested"
     return None
 
 
@@ -165,29 +164,29 @@ def _listed(options: Any) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("not JSON with one value for each key: a key appears twice")
+        raise ValueError("JSON with a duplicate key")
     return value
 
 
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_constant=refuse, parse_float=finite, parse_int=integer
-)  # made once: making it takes longer than most replies
+)  # created once: that takes longer than parsing most replies
 
 
-# ---- How is a reply that fits a schema asked for, and where in the reply is it? -----------------
+# ---- How is a reply that fits a schema requested, and where in the reply is it? -----------------
 #
-# `auto` tries the forms in order: the server holds the model to a schema; a tool that the model
-# must call; or text, with the schema in the prompt.
+# `auto` tries the forms in order: the server's structured outputs; a tool that the model must call;
+# or text, with the schema in the prompt.
 
 AUTO, TEXT = "auto", "text"
 FORMS = ("schema", "tool", TEXT)
-"""What `auto` tries, best first."""
+"""The forms that `auto` tries, best first."""
 TOOL = "reply"
 _INSTRUCTION = "Reply with JSON only, no other text, that fits this JSON schema:\n"
 
 
-def asked_in(form: str, schema: Schema, messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the fields of a request that ask for a reply in this form."""
+def request_fields(form: str, schema: Schema, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the fields that request a reply in this form."""
     if form == "schema":
         wanted = {"name": TOOL, "strict": True, "schema": schema}
         return {

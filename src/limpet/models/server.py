@@ -38,7 +38,7 @@ class Key:
         key: `${NAME}`, a literal key, or None: no key is sent.
 
     Raises:
-        LimpetError: It is none of these.
+        LimpetError: It is something else.
     """
 
     def __init__(self, key: str | None) -> None:
@@ -67,13 +67,12 @@ class Key:
         """Return the key to send; None: none is needed.
 
         Raises:
-            SetupError: Its variable is not set, or what it holds cannot be sent.
+            SetupError: Its variable is not set, or its value cannot be sent.
         """
         value = self.value
         if value is None and self._variable is not None:
             raise SetupError(
-                f"the environment variable {self._variable}, which holds the model's key, is not "
-                "set",
+                f"the environment variable {self._variable} with the model's key is not set",
                 hint=f"set {self._variable}, or use key=None for a server without keys",
             )
         if value is not None:
@@ -83,7 +82,7 @@ class Key:
     def _checked(self, value: str) -> None:
         flaw = flaw_of_header(value.strip())
         if flaw is None and not value.strip().isascii():
-            flaw = "contains characters that a header cannot hold"
+            flaw = "contains characters that are not allowed in a header"
         if flaw is not None:
             name = "key" if self._variable is None else f"the environment variable {self._variable}"
             raise SetupError(f"{name}: the key {flaw}")
@@ -95,7 +94,7 @@ class Key:
             return f"check the key in the environment variable {self._variable}, and run again"
         if self._literal is not None:
             return "check the key, and run again"
-        return 'the server wants a key: set key="${NAME}", with the name of a variable that has it'
+        return 'the server requires a key: set key="${NAME}", with the name of its variable'
 
 
 # ---- Which models share connections? ------------------------------------------------------------
@@ -108,12 +107,12 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = WeakKeyDictio
 
 
 class SharedClient:
-    """An open client, and how many have opened it.
+    """An open client, and its number of users.
 
     Attributes:
         client: The client.
-        models: The names of the server's models, once they have been asked for.
-        listing: Held by the call that asks for them.
+        models: The names of the server's models, once listed.
+        listing: Held by the call that lists them.
     """
 
     def __init__(self, client: Client, forget: Callable[[], object]) -> None:
@@ -132,7 +131,7 @@ class SharedClient:
             self._uses += 1
 
     async def close(self) -> None:
-        """Give it back. The last user closes it."""
+        """Return it. The last user closes it."""
         async with self._lock:
             self._uses -= 1
             if not self._uses:
@@ -254,7 +253,7 @@ class OpenAIServer:
         self._clients.setdefault(asyncio.get_running_loop(), []).append(shared)
 
     async def close(self) -> None:
-        """Give the connections back, once for each `open`."""
+        """Release the connections, once for each `open`."""
         opened_here = self._clients.get(asyncio.get_running_loop())
         if opened_here:
             await opened_here.pop().close()
@@ -275,22 +274,22 @@ class OpenAIServer:
         return opened_here[-1]
 
     def show(self, value: object) -> str:
-        """Return text of the server for a message: on one line, shortened, without secrets."""
+        """Return a server's text for a message: on one line, shortened, without secrets."""
         return self._shared.client.show(value)
 
     # ---- a request ------------------------------------------------------------------------------
 
     async def post(self, url: URL, body: Mapping[str, Any], read: Read | None = None) -> Response:
-        """Send JSON; return the JSON that comes back.
+        """Send JSON; return the JSON of the response.
 
         Args:
-            url: Where to.
-            body: What is sent.
-            read: Reads a response that is a success; None: as JSON.
+            url: The URL.
+            body: The JSON to send.
+            read: Reads a successful response; None: as JSON.
 
         Raises:
             BadRequestError: The server refuses this request.
-            SetupError: It refuses the key, or has neither the model nor the path.
+            SetupError: It refuses the key, or lacks the model or the path.
             LimpetError: The call failed in another way; the type says how.
         """
         try:
@@ -320,7 +319,7 @@ class OpenAIServer:
 
     async def json(self, reply: HttpReply) -> Response:
         """Read a response that is a JSON document."""
-        raw = await reply.whole()
+        raw = await reply.read_all()
         try:
             body = parse_json(raw)
         except ValueError as error:
@@ -330,17 +329,17 @@ class OpenAIServer:
                 what = f"{self.where}: the response is {kind}, not JSON: {shown}"
                 if self._answered:  # a proxy's page, perhaps
                     raise TransientError(what) from None
-                hint = "check the address; that of most servers ends with /v1"
+                hint = "check the address; most servers' addresses end with /v1"
                 raise PermanentError(what, hint=hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
         return Response(body, lower_cased(reply.headers))
 
-    # ---- which models there are -----------------------------------------------------------------
+    # ---- which models exist ---------------------------------------------------------------------
 
     async def _with_near_names(self, shared: SharedClient, error: SetupError) -> SetupError:
-        """Return the error with the models that the server has.
+        """Return the error with the server's models.
 
-        A 404 that does not say what is missing is about the model, if the server lists others.
+        An unspecific 404 means the model is missing, if the server lists others.
         """
         async with shared.listing:  # many calls fail at once, and one list is enough
             if shared.models is None:
@@ -355,7 +354,7 @@ class OpenAIServer:
 
     async def _list(self, client: Client) -> list[str]:
         async def read(reply: HttpReply) -> list[str]:
-            body = parse_json(await reply.whole()) if reply.status in SUCCESSES else None
+            body = parse_json(await reply.read_all()) if reply.status in SUCCESSES else None
             data = body.get("data") if isinstance(body, dict) else None
             entries = data if isinstance(data, list) else []
             names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
@@ -364,7 +363,7 @@ class OpenAIServer:
         try:
             return await client.ask("GET", self.url("/models"), None, read, self.where)
         except (LimpetError, ValueError):
-            return []  # only a help: the error says what matters
+            return []  # optional: the error is what matters
 
 
 def lower_cased(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What is in a streamed chat completion?
 
 It is a stream of events, each a piece of the reply as JSON after `data:`; `[DONE]` is the last. The
-pieces become one completion, like that of a call that is not streamed.
+pieces are joined into one completion, as if it had not been streamed.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ async def read_stream(server: OpenAIServer, started: float, reply: HttpReply) ->
         await reply.pour(stream.feed)
         return stream.response()
     except BaseException:
-        server.reading.usage(stream.facts)  # its last event may have told
+        server.reading.usage(stream.facts)  # its last event may have reported it
         raise
 
 
@@ -58,7 +58,7 @@ class _Stream:
 
     def feed(self, chunk: bytes) -> None:
         """Read the next bytes, which may end anywhere."""
-        # The open line stays in pieces: joining it for each piece would take quadratic time.
+        # The open line stays in pieces: joining it each time would take quadratic time.
         first, *more = chunk.split(b"\n")
         self._open_line.append(first)
         for line in more:
@@ -140,7 +140,7 @@ class _Stream:
         self._end_line()
         if not self._done and self._finish is None:
             raise TransientError(
-                f"{self._server.where}: the stream ended before the reply did (it has neither "
+                f"{self._server.where}: the stream ended before the reply (it has neither "
                 "[DONE] nor a finish_reason)"
             )
         calls = [

@@ -12,15 +12,15 @@ but not a bucket.
 What we do. We measure. Between two moments at which the provider's bucket was empty (two first
 refusals), the accepted cost divided by the time *is* its refill rate, whatever the bucket's size.
 So a refusal is a measurement, and dipping 2% below it replaces halving a guess. There are three
-limits of one shape (`ceiling`): cost per second, calls in flight, and cost per minute.
+limits of one shape (`Ceiling`): cost per second, calls in flight, and cost per minute.
 `known_limits` decides which one a refusal is about, and lowers it.
 
 Some refusals are random and say nothing about a limit (`chance`). Then only the refused call waits.
-An isolated refusal at a measured rate is tested by calling faster for a moment (`speed_test`).
+An isolated refusal at a measured rate is tested by calling faster for a moment (`SpeedTest`).
 
-Around these: slow start while more concurrency increases throughput (`rounds`); one decrease per
+Around these: slow start while more concurrency increases throughput (`Rounds`); one decrease per
 episode, since calls sent before it bring no news; a breaker that sends one probe at a time when no
-calls succeed (`breaker`); and a copy of the provider's buckets if its headers describe them
+calls succeed (`Breaker`); and a copy of the provider's buckets if its headers describe them
 (`mirrors`), which also learns what a call costs.
 
 Still open. Two pacers on one limit are unfair to the later one: use one per endpoint. With a cap

@@ -9,8 +9,8 @@ from limpet.arguments import number_from, positive_number, share, whole_number_f
 
 # ---- What time is it? ---------------------------------------------------------------------------
 #
-# Inside an event loop it is the loop's time, so that a loop on virtual time controls every wait.
-# Outside a loop it is the monotonic clock, which a real loop uses too.
+# Inside an event loop, the loop's: a loop on virtual time then controls every wait. Outside a loop,
+# the monotonic clock, which a real loop uses too.
 
 
 def clock() -> Callable[[], float]:
@@ -102,8 +102,7 @@ class ConcurrencyController:
     def start(self) -> None:
         """Start a new feedback window, keeping the current target.
 
-        A run calls this first: the time since construction, perhaps by another clock, does not
-        count.
+        A run calls this first, to ignore the time since construction, perhaps by another clock.
         """
         self._clock = clock()
         self._window_started_at = self._clock()

@@ -23,7 +23,7 @@ If a limit far below was mistaken for chance, most calls are refused as soon as 
 the first dozen calls are a probation that shows this.
 
 Refusals rarer than one in forty calls do not come soon after a decrease. For isolated ones, a short
-burst at a higher speed shows what they are (`speed_test`).
+burst at a higher speed shows what they are (`SpeedTest`).
 
 While no limit is known, a single refusal proves nothing.
 

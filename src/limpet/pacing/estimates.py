@@ -75,8 +75,8 @@ class Ceiling:
 # ---- How fast does the provider's bucket refill? ------------------------------------------------
 #
 # Between two moments at which it was empty, the accepted cost divided by the time *is* its refill
-# rate, whatever its size. This module records when the bucket was last empty, and whether it may
-# have overflowed since.
+# rate, whatever its size. So we record when the bucket was last empty, and whether it may have
+# overflowed since.
 
 TRUST = 10
 """Accepted requests needed for a measurement."""
@@ -163,7 +163,7 @@ PAYS_IN_FULL = 0.75
 QUEUES = 1.25
 """Growth in latency below which there is no queue, whatever the throughput looks like."""
 SHORTEST_ROUND_S = 1.0
-"""With short calls, the window would double so fast that a whole burst hits the limit."""
+"""With short calls, the window would otherwise double so fast that a burst hits the limit."""
 SAME, GROWN = 1.05, 1.5
 """Growth up to which a window counts as unchanged; growth from which it can be compared."""
 LONG_CALL_S = 4.0

@@ -5,7 +5,7 @@ A refusal may be about any of three limits. Which one:
 - refused repeatedly above a number in flight, with nothing accepted above it: that number is a cap;
 - blocked for longer than a few seconds, after many calls or for the second time, or near the known
   quota of a minute: a quota per minute;
-- otherwise: the rate (`bucket`).
+- otherwise: the rate (`Bucket`).
 
 A refusal among the first calls measures nothing: few calls were sent, and another client may be the
 cause. Taking the calls sent so far for the limit led to crawls of an hour. So it is only a guess,
@@ -62,7 +62,7 @@ PAUSE_S = 1.0
 BELIEVED_QUOTA = 100
 """Accepted requests in a minute from which a quota is believed at once."""
 NEAR = (0.7, 2.0)
-"""Range, relative to a quota, that counts as the same quota."""
+"""Range, relative to a quota, taken for the same quota."""
 
 
 class Suspicion:

@@ -117,7 +117,7 @@ class Mirror:
     def wait_s(self, cost: float, now: float) -> float:
         """Return the seconds until there is enough for a request of this cost."""
         self._refill(now)
-        # Never wait for more than the whole bucket: the provider may refuse the call then.
+        # Never wait for more than a full bucket: then the provider may refuse the call.
         needed = min(cost + self._reserve, self.limit)
         self._level = max(self._level, needed - LONGEST_MIRRORED_WAIT_S * self._rate)
         return max(0.0, needed - self._level) / self._rate
@@ -236,7 +236,7 @@ class Mirrors(dict[str, Mirror]):
         """Correct the mirrors by the response to a request; add those of new buckets.
 
         Args:
-            limits: What the response says.
+            limits: The limits in the response.
             number: The request's number.
             predictions: What `take` returned for it.
             now: The time.

@@ -174,7 +174,7 @@ class Ticket:
         return None if self._sent is None else self._sent.owner
 
     def ok(self, *, headers: object = None, usage: object = None) -> None:
-        """The call was answered; pass on what its response said, unless `observe` did."""
+        """The call was answered; pass its headers and usage, unless `observe` did."""
         sent, observed = self._take(), self.observation
         if self._is_current():
             headers = observed.headers if headers is None else headers

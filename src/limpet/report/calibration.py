@@ -50,7 +50,7 @@ def _agreement(agreement: Agreement) -> Iterator[str]:
     yield f"agreement {_share(agreement)}"
     kappa = agreement.kappa
     if kappa is None:
-        yield "kappa is not defined: both gave every answer the same label"
+        yield "kappa is undefined: both gave every answer the same label"
     else:
         yield f"kappa {with_ends(kappa.value, asdict(kappa))}"
 

@@ -12,13 +12,13 @@ from limpet.report.words import json_line, latency, p_value, shown
 from limpet.run.comparing.results import (
     AmountDifference,
     Comparison,
-    Difference,
     Flip,
     GateResult,
     LabelComparison,
     RunAbout,
     RunComparison,
     ScoreComparison,
+    ScoreDifference,
 )
 from limpet.text import count, money, one_line
 
@@ -75,7 +75,7 @@ def score_row(name: str, score: ScoreComparison, *, several: bool) -> list[str]:
     return [name, *difference_cells(score, p)]
 
 
-def difference_cells(found: Difference, p: float) -> list[str]:
+def difference_cells(found: ScoreDifference, p: float) -> list[str]:
     """Return both means, the change, its interval, p and the verdict."""
     ends = found.headline
     return [
@@ -357,5 +357,5 @@ def flip_words(flip: Flip) -> str:
     """Return how a score changed: `1 → 0`, `kind → rude`."""
     return " → ".join(
         one_line(score) if isinstance(score, str) else f"{score:g}"
-        for score in (flip.base.score, flip.new.score)
+        for score in (flip.base.value, flip.new.value)
     )

@@ -8,7 +8,6 @@ from typing import Any
 from limpet.run.comparing.results import (
     AmountDifference,
     Comparison,
-    Difference,
     Flip,
     GateResult,
     LabelComparison,
@@ -16,6 +15,7 @@ from limpet.run.comparing.results import (
     RunAbout,
     RunComparison,
     ScoreComparison,
+    ScoreDifference,
 )
 
 
@@ -78,8 +78,8 @@ def _score(score: ScoreComparison | LabelComparison) -> dict[str, Any]:
     return data
 
 
-def _difference(found: Difference) -> dict[str, Any]:
-    data = {field.name: _number(getattr(found, field.name)) for field in fields(Difference)}
+def _difference(found: ScoreDifference) -> dict[str, Any]:
+    data = {field.name: _number(getattr(found, field.name)) for field in fields(ScoreDifference)}
     if found.bounds is not None:
         bounds = found.bounds._asdict()
         data["bounds"] = {name: _number(end) for name, end in bounds.items()}
@@ -101,8 +101,8 @@ def _flip(flip: Flip) -> dict[str, Any]:
         "trial": flip.trial,
         "delta": flip.delta,
         "worse": flip.is_worse,
-        "base": {"score": flip.base.score, "output": flip.base.output},
-        "new": {"score": flip.new.score, "output": flip.new.output},
+        "base": {"value": flip.base.value, "output": flip.base.output},
+        "new": {"value": flip.new.value, "output": flip.new.output},
     }
 
 

@@ -97,7 +97,7 @@ class RunsTable:
         table = plain_table(*names, "active", fixed=["run", "state"], numbers=["done", *failed])
         for line in self._lines:
             means = ", ".join(" ".join(pair) for pair in _in_words(line).items())
-            cells = [one_line(line.run), line.state, f"{line.done:,}/{line.asked:,}"]
+            cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
             cells += [f"{line.failed:,}" if line.failed else ""] if failed else []
             cells += [f"{means} {_note(line)}".strip()] if with_means else []
             cells += [_tags(line)] if tags else []
@@ -110,7 +110,7 @@ _UNLIMITED = 1_000_000
 
 def _facts(line: Description) -> Iterator[str]:
     yield line.state
-    yield f"{line.done:,}/{line.asked:,}"
+    yield f"{line.done:,}/{line.total:,}"
     yield f"{line.failed:,} failed" if line.failed else ""
     yield ago(line.last_at or "")
     yield _tags(line)
@@ -133,7 +133,7 @@ def line_data(run: Description) -> dict[str, Any]:
         "run": run.run,
         "state": run.state,
         "done": run.done,
-        "total": run.asked,
+        "total": run.total,
         "failed": run.failed,
         "scores": claims_of(run.scores),
         "by_current_version": run.by_current_version and run.by_current_version[0],

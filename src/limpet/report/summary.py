@@ -105,8 +105,8 @@ def _notes(numbers: Mapping[str, Any], lost: int, score: Mapping[str, Any]) -> I
         yield from _about_scale(score)
     if "by_current_version" in numbers:
         yield by_current(numbers["by_current_version"], numbers["completed"])
-    if cut_off := numbers.get("cut_off"):
-        yield f"{cut_off:,} cut off"
+    if truncated := numbers.get("truncated"):
+        yield f"{truncated:,} truncated"
     if left := sum(numbers.get("redo", {}).values()):
         yield f"{left:,} to run again, earlier results kept"
     if (agreement := numbers.get("agreement")) is not None:

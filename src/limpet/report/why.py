@@ -70,7 +70,7 @@ def _in_short(step: StepWhy) -> str:
         return f"changed since its results were made, {many}; you were asked what to do"
     if step.compared == "before":
         return f"unchanged since it last ran; its last change: {many}"
-    return "unchanged; no earlier version recorded" if step.covers.version else "never run"
+    return "unchanged; no earlier version recorded" if step.covers.fingerprint else "never run"
 
 
 def _differences(differences: Sequence[Difference]) -> Iterator[Text]:
@@ -129,7 +129,7 @@ def _covers(step: StepWhy) -> Iterator[Text]:
     if step.state:
         yield Text("  state: changes while it runs; only its first value is compared", "cyan")
         yield from _listed("", list(step.state))
-    if step.covers.cut:
+    if step.covers.shortened:
         yield Text("  long values were shortened when recorded", "dim")
 
 
@@ -190,7 +190,7 @@ def why_data(why: Why, shown: str) -> dict[str, Any]:
 def _step_data(step: StepWhy) -> dict[str, Any]:
     covers = step.covers
     return {
-        "version": covers.version,
+        "fingerprint": covers.fingerprint,
         "compared": step.compared,
         "differences": [asdict(difference) for difference in step.differences],
         "parts": {
@@ -200,5 +200,5 @@ def _step_data(step: StepWhy) -> dict[str, Any]:
         "left_out": dict(covers.left_out),
         "state": list(step.state),
         "files_read": list(step.files),
-        "cut": covers.cut,
+        "shortened": covers.shortened,
     }

@@ -34,7 +34,7 @@ from limpet.text import count, one_line, size, text_of
 
 if TYPE_CHECKING:
     from limpet.run.calibrating.calibration import Calibration
-    from limpet.run.calibrating.sampling import Sample
+    from limpet.run.calibrating.sampling import DrawnSample
 
 # ---- The file that `EvaluationResult.report` has made. ------------------------------------------
 
@@ -62,9 +62,9 @@ class ReportFile:
 
     def _repr_html_(self) -> str:
         # A notebook's page resolves a link from the notebook's directory, as its kernel does.
-        place, here = self.path.resolve(), Path.cwd()
-        inside = place.is_relative_to(here)
-        address = quote(place.relative_to(here).as_posix()) if inside else place.as_uri()
+        path, here = self.path.resolve(), Path.cwd()
+        inside = path.is_relative_to(here)
+        address = quote(path.relative_to(here).as_posix()) if inside else path.as_uri()
         link = f'<a href="{escape(address)}" target="_blank">{escape(one_line(str(self.path)))}</a>'
         more = f"<p>{escape(self.left_out)}</p>" if self.left_out else ""
         return f"<p>{link} ({size(self.bytes)})</p>{more}"
@@ -271,7 +271,7 @@ class EvaluationResult:
         *,
         seed: int | None = None,
         force: bool = False,
-    ) -> "Sample":
+    ) -> "DrawnSample":
         """Draw answers at random for people to label, like `limpet sample`.
 
         Args:
@@ -351,17 +351,17 @@ class EvaluationResult:
         return by_environment().certain.text(reason)
 
     def __repr__(self) -> str:
-        done, asked = self.summary["workflow"]["completed"], self.summary["n"]
+        done, total = self.summary["workflow"]["completed"], self.summary["n"]
         scores = ", ".join(
             f"{one_line(name)} {score_words(score)}"
             for name, score in self.summary["scores"].items()
         )
         if "by_current_version" in self.summary["workflow"]:
             current = self.summary["workflow"]["by_current_version"]
-            scores += f" ({current:,} of {done:,} from the current version)"
+            scores = f"{scores} ({current:,} of {done:,} from the current version)".lstrip()
         trials = self.plan.trials
-        of = f" ({count(asked // trials, 'item')} × {trials:,} trials)" if trials > 1 else ""
-        parts = filter(None, [f"{done:,} of {asked:,} completed{of}", scores])
+        of = f" ({count(total // trials, 'item')} × {trials:,} trials)" if trials > 1 else ""
+        parts = filter(None, [f"{done:,} of {total:,} completed{of}", scores])
         return f"<EvaluationResult: {'; '.join(parts)}>"
 
 

@@ -102,7 +102,7 @@ _FILES = (
 )
 
 
-class Contents(NamedTuple):
+class RunContents(NamedTuple):
     """What is in a run's directory.
 
     Attributes:
@@ -120,7 +120,7 @@ class Contents(NamedTuple):
         return sum(file.lstat().st_size for file in files)
 
 
-def contents_of(layout: Layout) -> Contents:
+def contents_of(layout: Layout) -> RunContents:
     """Return what is in a run.
 
     Raises:
@@ -143,10 +143,10 @@ def contents_of(layout: Layout) -> Contents:
         is_directory = path.is_dir() and not path.is_symlink()
         known = path.name in (_DIRECTORIES if is_directory else names)
         (ours if known else others).append(path)
-    return Contents(sorted(ours, key=lambda path: path == layout.lock), others)
+    return RunContents(sorted(ours, key=lambda path: path == layout.lock), others)
 
 
-def remove_run(layout: Layout) -> Contents:
+def remove_run(layout: Layout) -> RunContents:
     """Remove a run; return what there was.
 
     Raises:

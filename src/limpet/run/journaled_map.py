@@ -33,7 +33,7 @@ from limpet.run.planning.changes import Explainer, StaleRecords, settle_change
 from limpet.run.planning.counting import Counting
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.plan import Plan, StepPlan, named
-from limpet.run.planning.versions import Fingerprint, StepIdentities
+from limpet.run.planning.versions import StepIdentities, Version
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
@@ -158,12 +158,12 @@ class MapRun:
         """Prepare the executor. May read and write files."""
         own = self._options.get("on_complete")
 
-        def note(finished: Finished[Any, Any]) -> Awaitable[None] | None:
+        def record(finished: Finished[Any, Any]) -> Awaitable[None] | None:
             if finished.error is not None:
                 self._failures[finished.index] = finished
             return None if own is None else own(finished)
 
-        options: ExecutorOptions = {**self._options, "on_complete": note}
+        options: ExecutorOptions = {**self._options, "on_complete": record}
         self.executor = AsyncExecutor(self._as_cell(), **options)
         self.executor.mask = self._masking.ours
 
@@ -298,10 +298,10 @@ class JournaledMap(MapRun):
         stale = StaleRecords(read, project, {STEP: column}, STEP, run_file, self._on_change)
         self._keys = list(map(self._key, self._inputs, self._settle(run_file, stale)))
         say_unfinished(journal, run_file, [column])
-        places = {key: index for index, key in enumerate(self._keys)}
+        indexes = {key: index for index, key in enumerate(self._keys)}
         rules, generation = Counting(outdated=stale.needed()), column.generation_of
         kept = (key for key in self._keys if rules.verdict(STEP, key, generation(key)).is_done)
-        self._kept = {places[key]: entry for key, entry in column.read_many(kept)}
+        self._kept = {indexes[key]: entry for key, entry in column.read_many(kept)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         missing = len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
@@ -330,7 +330,7 @@ class JournaledMap(MapRun):
         def keys_under(whole: str) -> list[str]:
             return [self._key(identity, whole) for identity in self._inputs]
 
-        now = Fingerprint(self._identities.version(STEP), self._identities.parts(STEP))
+        now = Version(self._identities.fingerprint(STEP), self._identities.parts(STEP))
         try:
             return settle_change(
                 run_file, now, keys_under, self._column, stale, self._on_change
@@ -385,15 +385,15 @@ class JournaledMap(MapRun):
             _restore(result, index, entry)
         fresh = {self._keys[index]: index for index in self._missing}
         read = {fresh[key]: entry for key, entry in self._column.read_many(fresh)}
-        for place, index in enumerate(self._missing):
-            result.details[index] = details[place]
+        for at, index in enumerate(self._missing):
+            result.details[index] = details[at]
             if index in read:
                 result.outputs[index] = read[index].record["output"]
             else:
-                self._note_failure(result, index)
+                self._add_failure(result, index)
         return result
 
-    def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:
+    def _add_failure(self, result: MapResult[Any, Any], index: int) -> None:
         details = result.details[index]
         lost = self._recorder.lost.get(index)
         if lost is not None and details.status is not ExecutionStatus.FAILED:

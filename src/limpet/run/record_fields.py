@@ -1,4 +1,4 @@
-"""What is in the record of an answer or a score, and by which digests do they find each other?"""
+"""What do the records of answers and scores contain, and which digests link them?"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ from limpet.shapes import Score
 ROW, ANSWER, TRACE, METADATA = "row", "output", "trace", "metadata"
 """The fields of an answer's record, beside its `id`."""
 RETURNED = (ANSWER, TRACE, METADATA)
-"""Those that the workflow returned."""
+"""The fields that the workflow returned."""
 SCORED = ("value", "label", "explanation", "metadata", "scores")
 """The fields of a score's record that come from the evaluator."""
 ONLY = "score"
-"""What `Scores` call the only score of an evaluator."""
-OF, BY, SAW = "of", "by", "saw"
-"""Facts about a score: the digests of the output, of the evaluator, and of what it read of the
-item. Readers find the score of an answer by them."""
+"""The name in `Scores` of an evaluator's only score."""
+OF, FINGERPRINT, SAW = "of", "fingerprint", "saw"
+"""Facts about a score: the output's digest, the evaluator's fingerprint, and the digest of what it
+read of the item. Readers find an answer's score by them."""
 BALLOTS = ".ballots"
-"""How the name of the column of an evaluator's ballots ends. No evaluator's name has a dot."""
+"""The suffix of an evaluator's column of ballots. No evaluator's name has a dot."""
 MADE_OF = "made_of"
 """Fact about a score: the keys of its ballots, if there are several."""
 SAW_MASKED = "saw_masked"
 """Fact about a score: the evaluator saw the answer with its secrets masked."""
-CUT_OFF = "cut_off"
-"""Fact about an answer: the model stopped because it reached its limit of tokens."""
+TRUNCATED = "truncated"
+"""Fact about an answer: the model reached its token limit."""
 MASKED = "masked"
 """Fact about a line: how many secrets were masked in it."""
 OUTPUT = "output"
 """Fact about an answer: its digests before masking, alone and with its trace. Readers find its
-scores by them without reading the answer."""
+scores by them, without reading the answer."""
 
 
 def output_digest(entry: Entry, reads: Collection[str]) -> str:
@@ -39,7 +39,7 @@ def output_digest(entry: Entry, reads: Collection[str]) -> str:
 
     Args:
         entry: The answer's line.
-        reads: What the evaluator reads: the trace counts only if it is among them.
+        reads: What the evaluator reads. The digest covers the trace only if it is among them.
     """
     known = entry.facts.get(OUTPUT) or digests_of(*answer_and_trace(entry))[OUTPUT]
     return str(known["trace" in reads])
@@ -84,21 +84,22 @@ def score_of(record: Mapping[str, Any]) -> Score:
     return Score(*(record.get(name) for name in ("value", "label", "explanation", "metadata")))
 
 
-# ---- The same in the files of the NeMo Agent Toolkit, which has its own names. ------------------
+# ---- The same fields under the names of the NeMo Agent Toolkit. ---------------------------------
 
 TOOLKIT_ANSWER, TOOLKIT_TRACE = "generated_answer", "intermediate_steps"
-_TOOLKIT_METADATA = "output_metadata"
+TOOLKIT_METADATA = "output_metadata"
+"""Where the metadata of an answer are in a row: the toolkit itself has no field for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolkitNames:
-    """Which fields of a row in the toolkit's files hold what.
+    """The names of the fields in the toolkit's files.
 
     Attributes:
-        id: The dataset's column of ids; if it has none, `id` is added.
+        id: The dataset's field of ids; if it has none, `id` is added.
         answer: The answer.
         trace: The trace.
-        expected_trace: Added to the rows of `workflow_output.json` that lack it; None: it is not.
+        expected_trace: Added to rows of `workflow_output.json` that lack it; None: not added.
     """
 
     id: str = "id"
@@ -111,4 +112,7 @@ class ToolkitNames:
         given = record[ROW]
         row = {**given} if self.id in given else {self.id: record["id"], **given}
         row |= {self.answer: record[ANSWER], self.trace: record[TRACE]}
-        return row if METADATA not in record else {**row, _TOOLKIT_METADATA: record[METADATA]}
+        # A field of that name in the dataset must not be read as the answer's metadata.
+        if METADATA in record or TOOLKIT_METADATA in row:
+            row[TOOLKIT_METADATA] = record.get(METADATA)
+        return row

@@ -1,4 +1,4 @@
-"""What is an evaluation asked to do?"""
+"""What does an evaluation do?"""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Goal(NamedTuple):
 
 
 def check_goals(stop_when: Any) -> None:
-    """Check the option `stop_when`, as far as that is possible without the evaluators.
+    """Check the option `stop_when`, as far as possible without the evaluators.
 
     Raises:
         TypeError: It has the wrong type.
@@ -68,7 +68,7 @@ def as_goals(
 
     Args:
         stop_when: The option.
-        evaluators: The range of each evaluator; None: it has said none.
+        evaluators: The range of each evaluator; None: not declared.
 
     Raises:
         LimpetError: A half-width is so large that the first item reaches it.
@@ -91,7 +91,7 @@ def as_goals(
     return goals
 
 
-# ---- What is an evaluation asked to do? ---------------------------------------------------------
+# ---- What does an evaluation do? ----------------------------------------------------------------
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
 """Called with each item once its answer or failure is on disk."""
@@ -109,25 +109,25 @@ class Extras:
         nat_files: Whether the toolkit's output files are written at the end.
         written_events: Which types or kinds of events `workflow_output.json` gets; None: all.
         bare_outputs: Whether `workflow_output.json` holds only the outputs.
-        as_toolkit: Whether these are exactly the toolkit's, `workflow_output.jsonl` among them: a
-            live file that gets each row the moment its answer is on disk.
-        asked: The name of what is asked; empty: any. A run may be asked several datasets, and
+        as_toolkit: Whether these are exactly the toolkit's, including `workflow_output.jsonl`, a
+            live file that gets each row once its answer is on disk.
+        dataset_name: The name of the dataset; empty: any. A run may serve several datasets, and
             knows which of them it began and did not finish.
-        names: The names of the fields in the toolkit's files; the id's is that of the dataset.
+        names: The names of the fields in the toolkit's files; the id has its name in the dataset.
         on_end: Called at the end: see `OnEnd`.
         stop_grace_s: How long calls in flight may continue after an interrupt.
         configuration: Written to `run.json`.
         made_by: Which file the command line ran, and how; None: a script called `evaluate`.
         step_engines: The engines of single steps, by the step's name, as for `evaluate`.
-        resumes_redos: Whether unfinished redos are resumed even if `on_change` is "keep": a file
-            may say that for every session, which does not mean to cancel them.
+        resumes_redos: Whether to resume unfinished redos even if `on_change` is "keep": a file may
+            set that for every session without meaning to cancel them.
     """
 
     nat_files: bool = False
     written_events: Sequence[str] | None = None
     bare_outputs: bool = False
     as_toolkit: bool = False
-    asked: str = ""
+    dataset_name: str = ""
     names: ToolkitNames = field(default_factory=ToolkitNames)
     on_end: OnEnd | None = None
     stop_grace_s: float = STOP_GRACE_S
@@ -188,7 +188,7 @@ class Request(Extras):
 
     @property
     def scales(self) -> dict[str, Scale]:
-        """What the scores of each evaluator mean, where that is not the usual."""
+        """The scale of each evaluator's scores, where it is not the default."""
         scales = {evaluator.name: scale_of(evaluator) for evaluator in self.evaluators}
         return {name: scale for name, scale in scales.items() if scale != Scale()}
 

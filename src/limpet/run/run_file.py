@@ -1,8 +1,8 @@
 """`run.json`: everything that a run knows about itself beside its results, as one typed object.
 
-It is read and written only here. A missing field has its default. A field of the wrong type, or one
-that this version of Limpet does not know, is refused: the file is damaged or newer, and ignoring
-the field could pay for results twice or mix two versions silently.
+Only this module reads and writes it. A missing field has its default. A field of the wrong type, or
+unknown to this version of Limpet, is refused: the file is damaged or newer, and ignoring the field
+could pay for results twice or silently mix two versions.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from limpet.run.record_fields import ToolkitNames
 from limpet.shapes import Item, Scale
 from limpet.text import one_line
 
-# ---- How does a dataclass become JSON, and JSON that dataclass again, with every type checked?
+# ---- How does a dataclass become JSON and back, with every type checked? ------------------------
 
 _WORDS: dict[Any, str] = {
     list: "a list",
@@ -54,7 +54,7 @@ def _default(member: "dataclasses.Field[Any]") -> Any:
 
 
 def from_data(kind: Any, data: dict[str, Any]) -> Any:
-    """Return the object of this kind that `to_data` turned into JSON's types.
+    """Return an object of this kind from the output of `to_data`.
 
     Raises:
         ValueError: A field is missing, unknown or of another type; the message names it.
@@ -84,7 +84,7 @@ def _value(kind: Any, data: Any, where: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any or (origin is Literal and data in inner):
         return data
-    if origin is UnionType:  # of a type and None
+    if origin is UnionType:  # a type or None
         return None if data is None else _value(inner[0], data, where)
     if origin in (list, frozenset) and isinstance(data, list):
         return origin(_value(inner[0], part, f"{where}[{at}]") for at, part in enumerate(data))
@@ -112,17 +112,17 @@ OnChange = Literal["redo", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class StepBegan:
-    """A step when a session began, and when it ended.
+    """A step at the beginning and at the end of a session.
 
     Attributes:
-        kept: How many cells were done.
+        kept: How many cells were done at the beginning.
         calls: How many calls were planned.
-        bytes_at: The size of the column.
+        bytes_at: The size of the column at the beginning.
         have: How many cells were done at the end; None: the session has not ended.
         retries: How many attempts were retried; None: the session has not ended.
         tokens: The usage of its calls.
         failed: How many cells had failed at the end, in this session or before, by class.
-        errors: The same, by exception.
+        errors: The failed cells by exception.
     """
 
     kept: int
@@ -137,7 +137,7 @@ class StepBegan:
 
 @dataclass(frozen=True, slots=True)
 class StepIdentity:
-    """Tells readers of the files which answers and scores count.
+    """The identity of a step: tells readers which answers and scores count.
 
     Attributes:
         fingerprint: The fingerprint of the step as it last ran.
@@ -164,13 +164,13 @@ class Session:
         steps: Each step, the workflow first.
         ended: When it ended properly; empty: it is running, or was cut off.
         given_up: How many calls in flight it gave up when it stopped: they may have been paid for.
-        items_file: The size and the checksum of `items.jsonl`; empty: unknown.
-        items_made_of: A digest of all that `items.jsonl` is made of; empty: unknown.
-        standing: For how many items an earlier answer may count; None: unknown.
-        columns: By step, the size and the checksum of its column at the end (`size_and_crc`).
-        did_all: Whether it did everything that was asked of it; some of it may have failed.
+        items_file: The size and checksum of `items.jsonl`; empty: unknown.
+        items_made_of: A digest of the content of `items.jsonl`; empty: unknown.
+        earlier_answers: For how many items an earlier answer may count; None: unknown.
+        columns: By step, the size and checksum of its column at the end (`size_and_crc`).
+        did_all: Whether it did everything that was requested; some of it may have failed.
         stop_when: The half-width of each score at which it stops; empty: it runs all items.
-        enough: Whether it stopped because these were reached.
+        enough: Whether it stopped because it reached them.
     """
 
     began: str = ""
@@ -186,7 +186,7 @@ class Session:
     given_up: int = 0
     items_file: list[int] = field(default_factory=list)
     items_made_of: str = ""
-    standing: int | None = None
+    earlier_answers: int | None = None
     columns: dict[str, list[int]] = field(default_factory=dict)
     did_all: bool = False
     stop_when: dict[str, float] = field(default_factory=dict)
@@ -194,47 +194,47 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class NotedRedo:
+class PendingRedo:
     """A forced redo.
 
     Attributes:
         generation: The generation of its records; 0: it has not begun.
         steps: The names of the steps.
         items: The ids of the items; None: all.
-        versions: The fingerprint of each step when the redo was requested.
-        tried: Whether every cell that is still to do has failed in it.
+        fingerprints: The fingerprint of each step when the redo was requested.
+        tried: Whether all its remaining cells have failed.
     """
 
     generation: int
     steps: frozenset[str]
     items: frozenset[str] | None
-    versions: dict[str, str]
+    fingerprints: dict[str, str]
     tried: bool = False
 
     def covers(self, step: str, id_: str) -> bool:
         """Return whether it covers a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
-    def is_same(self, other: "NotedRedo") -> bool:
-        """Return whether another redo is of the same steps, in the same versions, and items."""
-        mine = (self.steps, self.items, self.versions)
-        return mine == (other.steps, other.items, other.versions)
+    def is_same(self, other: "PendingRedo") -> bool:
+        """Return whether another redo has the same steps, fingerprints and items."""
+        mine = (self.steps, self.items, self.fingerprints)
+        return mine == (other.steps, other.items, other.fingerprints)
 
-    def is_within(self, other: "NotedRedo") -> bool:
-        """Return whether another redo covers everything that this one does."""
+    def is_within(self, other: "PendingRedo") -> bool:
+        """Return whether another redo covers all of this one."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
 
 
 @dataclass(frozen=True, slots=True)
 class RandomOrder:
-    """The order in which sessions with `stop_when` take the items: that of their ranks.
+    """The order in which sessions with `stop_when` take the items: by rank.
 
     Attributes:
         seed: The seed of the ranks.
         selection: What the last of these sessions selected.
-        until: The rank of the last item that it began, in hex digits; empty: it began none. It has
-            begun every item of a lower rank that it selected.
+        until: The rank of the last item that it began, in hex digits; empty: none. It has begun
+            every selected item of a lower rank.
     """
 
     seed: int = 0
@@ -244,16 +244,16 @@ class RandomOrder:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a complete run was asked, and the state of its files.
+    """The request that a run completed, and the state of its files.
 
     Attributes:
-        asked: A hash of what was asked.
-        columns: By step, the number of records and of bytes of its column.
+        requested: A digest of the request.
+        columns: By step, the number of records and bytes of its column.
         files: By name, the checksum of each file.
         read: A digest of the files that the steps read.
     """
 
-    asked: str
+    requested: str
     columns: dict[str, list[int]]
     files: dict[str, int]
     read: str
@@ -261,31 +261,31 @@ class Completion:
 
 @dataclass(slots=True)
 class RunFile:
-    """The content of `run.json`. A session changes it and writes it whole.
+    """The content of `run.json`. A session changes it and rewrites the file.
 
     Attributes:
         limpet: The version of Limpet that wrote it.
         kind: Whether it is an evaluation or a map.
         sessions: The sessions, oldest first.
-        selections: The items that sessions selected: the run reports on all of these.
+        selections: The selections of sessions: the run reports on all of these items.
         functions: By fingerprint, the parts of each version of the workflow, the latest last.
         decided: By fingerprint of the workflow, the other versions whose answers the user kept
-            for it; empty: the user decided to make all of them again.
+            for it; empty: the user decided to redo them all.
         evaluators: The parts of each evaluator's fingerprint.
         steps: The identity of each step.
-        state: By step, the names of what changed by itself during the run.
+        state: By step, the names of state that changed during the run.
         files_last: The number of the last line of `files.jsonl`.
-        files_decided: By the name and digest of a file that changed, what to do with the answers
-            that were made from it.
-        redo: The forced redos that are not done.
+        files_decided: By the name and digest of a changed file, what to do with the answers made
+            from it.
+        redo: The unfinished forced redos.
         generation: The highest generation of a forced redo.
-        complete: Set while nothing is left to do.
+        complete: Set if nothing is left to do.
         configuration: The configuration, without secrets.
         made_by: Which file the command line ran, and how.
-        unfinished: What sessions began to ask and none has finished, by name.
+        unfinished: The datasets that sessions began and none has finished, by name.
         imported: Where answers of other tools were imported from.
         names: The names of the fields in the toolkit's files.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        scales: The scale of each evaluator's scores, where it is not the default.
         order: The order of the items with `stop_when`; None: no session had it.
     """
 
@@ -300,7 +300,7 @@ class RunFile:
     state: dict[str, list[str]] = field(default_factory=dict)
     files_last: int = 0
     files_decided: dict[str, dict[str, OnChange]] = field(default_factory=dict)
-    redo: list[NotedRedo] = field(default_factory=list)
+    redo: list[PendingRedo] = field(default_factory=list)
     generation: int = 0
     complete: Completion | None = None
     configuration: dict[str, Any] | None = None
@@ -317,10 +317,10 @@ class RunFile:
 
         Args:
             layout: Where it is.
-            warn: Hears that its copy counts; None: that is logged.
+            warn: Called with a warning if the backup copy is used; None: log it.
 
         Raises:
-            JournalError: It is damaged, or of another version. The message names the field.
+            JournalError: It is damaged, or from another version. The message names the field.
         """
         known = read_run_json(layout) if warn is None else read_run_json(layout, warn)
         known.pop("format", None)
@@ -331,7 +331,7 @@ class RunFile:
         return run_file
 
     def write(self, journal: Journal) -> None:
-        """Write the file, whole.
+        """Write the file.
 
         Raises:
             JournalError: It cannot be written, or another process may have taken the lock.
@@ -355,15 +355,15 @@ class RunFile:
             self.selections.append(selection)
 
     def reported(self, items: Sequence[Item]) -> Sequence[int]:
-        """Return the places of the items that any session selected, in the dataset's order.
+        """Return the positions of the items that any session selected, in the dataset's order.
 
-        The run reports on these: a limit on a finished run changes nothing in its report, and after
-        a first try with three items, the report is about these three.
+        The run reports on these: a limit on a finished run does not change its report, and after a
+        first try with three items, the report covers these three.
         """
         if Selection() in self.selections:
             return range(len(items))
         return sorted(
-            {place for selection in self.selections for place in selection.positions(items)}
+            {position for selection in self.selections for position in selection.positions(items)}
         )
 
     @property

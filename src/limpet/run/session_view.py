@@ -164,12 +164,12 @@ def _progress_row(step: StepSnapshot) -> list[str]:
 
 def summary_html(summary: Mapping[str, Any]) -> str:
     """Return the summary of a run as a table."""
-    asked, workflow = summary["n"], summary["workflow"]
-    rows = [_summary_row("workflow", workflow, asked)]
+    total, workflow = summary["n"], summary["workflow"]
+    rows = [_summary_row("workflow", workflow, total)]
     lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
         scores = scores_of(summary, name)
-        rows.append(_summary_row(name, numbers, asked, lost, scores.pop(name, {})))
+        rows.append(_summary_row(name, numbers, total, lost, scores.pop(name, {})))
         for full_name, score in scores.items():
             part = escape(full_name.removeprefix(f"{name}."))
             rows.append([f"&nbsp;&nbsp;{part}", "", "", "", _score_html(score)])
@@ -186,7 +186,7 @@ def _score_html(score: Mapping[str, Any]) -> str:
 def _summary_row(
     name: str,
     numbers: Mapping[str, Any],
-    asked: int,
+    total: int,
     lost: int = 0,
     score: Mapping[str, Any] | None = None,
 ) -> list[str]:
@@ -194,7 +194,7 @@ def _summary_row(
     failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
     far = current(numbers)
     not_run = f"{left:,}" if (left := far.not_run - lost) else ""
-    done = f"{far.done:,}/{asked - lost:,}"
+    done = f"{far.done:,}/{total - lost:,}"
     mean = _score_html(score or {})
     if "by_current_version" in numbers:
         of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"

@@ -1,1 +1,1 @@
-"""What must not be written, and how it is masked."""
+"""Secrets: which values must not be written, and how they are masked."""

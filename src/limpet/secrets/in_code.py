@@ -1,8 +1,8 @@
-"""Which literals in code, and which settings in a file, belong to the name of a secret?
+"""Which literals in code, and which settings in a file, are secrets by their names?
 
-`api_key="…"`, `PASSWORD = "…"`, `{"token": "…"}`: what we show of the user's code and files must
-not contain them, whether or not they are in the environment. Hiding too much costs a readable line;
-hiding too little costs a key.
+`api_key="…"`, `PASSWORD = "…"`, `{"token": "…"}`: the code and files we show must not contain them,
+even if they are not in the environment. Hiding too much costs a readable line; hiding too little
+costs a key.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from limpet.secrets.masking import KEYS, MASK, without_credentials
 
 # For a name that is often not a secret (`answer_key`, `signature`), the value decides.
 _SHORTEST_DOUBTFUL = 6
-# What may be a key without a known prefix: long, and not made of words.
+# A possible key without a known prefix: long, and not made of words.
 _LONG = re.compile(r"(?<![\w+/-])[\w+/-]{20,}={0,2}", re.ASCII)
 _BETWEEN = re.compile(r"[\W_]+")
 _WORD_IN_IT = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
@@ -49,12 +49,12 @@ def is_hidden(name: str, literal: str) -> bool:
 
 
 def is_secret_file(path: PurePath) -> bool:
-    """Return whether the name of a file says that its content is secret."""
+    """Return whether a file is secret by its name."""
     return _SECRET_FILES.fullmatch(path.name) is not None
 
 
 def without_keys(text: str) -> str:
-    """Return a string without what looks like a key, and without passwords in URLs."""
+    """Return a string without anything that looks like a key, and without passwords in URLs."""
     return _LONG.sub(_unless_words, without_credentials(text, KEYS)[0])
 
 
@@ -75,7 +75,7 @@ def _unless_words(match: re.Match[str]) -> str:
 
 
 def without_settings(text: str) -> str:
-    """Return the text of a file without the values it sets names of secrets to."""
+    """Return the text of a file without the values of its secret settings."""
 
     def hide(match: re.Match[str]) -> str:
         begin, name, value = match.group(1, 2, 3) if match[2] else match.group(4, 5, 6)
@@ -86,16 +86,16 @@ def without_settings(text: str) -> str:
 
 
 def without_literals(code: str) -> str:
-    """Return Python code without the literals under names of secrets.
+    """Return Python code without the literals that have a secret's name.
 
-    A literal is under the last such name before it, in the same statement and between the same
+    A literal belongs to the last such name before it, in the same statement and between the same
     commas: `api_key="…"`, `{"token": "…"}`, `password == "…"`, `setdefault("token", "…")`.
     """
     lines = code.splitlines(keepends=True)
     tokens: list[tokenize.TokenInfo] = []
     with contextlib.suppress(tokenize.TokenError, SyntaxError):  # part of a statement
         tokens.extend(tokenize.generate_tokens(io.StringIO(code).readline))
-    # Where the tokens end early, nothing is known of the strings behind them.
+    # If the tokens end early, the strings after them are unknown.
     row, column = tokens[-1].end if tokens else (1, 0)
     rest = "".join(lines[row - 1 :])[column:]
     lines[row - 1 :] = ["".join(lines[row - 1 : row])[:column] + _STRING.sub(_QUOTED, rest)]
@@ -108,8 +108,8 @@ def without_literals(code: str) -> str:
 def _hidden_in(  # noqa: C901 - a case each
     tokens: list[tokenize.TokenInfo],
 ) -> Iterator[tuple[tokenize.TokenInfo, str]]:
-    """Yield the tokens to hide, and what to show instead."""
-    under = [("", "")]  # the open brackets, each with the name of a secret in it
+    """Yield the tokens to hide, each with its replacement."""
+    under = [("", "")]  # the open brackets, each with the secret's name in it
     for at, token in enumerate(tokens):
         kind, text, (bracket, name) = token.type, token.string, under[-1]
         if kind == tokenize.NEWLINE:
@@ -138,7 +138,7 @@ def _hidden_in(  # noqa: C901 - a case each
 
 
 def _is_literal(token: tokenize.TokenInfo, name: str, bracket: str) -> bool:
-    """Return whether a token is a literal that must be hidden under a name."""
+    """Return whether a token is a literal to hide under this name."""
     if token.type == tokenize.NUMBER:
         return is_secret_name(name) and bracket != "["
     if token.type == getattr(tokenize, "FSTRING_MIDDLE", None):  # since Python 3.12

@@ -1,7 +1,7 @@
 """Which parts of a configuration must be neither stored nor shown?
 
-The values of headers, the user and password in a URL, its secret query values, and any value under
-the name of a secret. `${NAME}` is not a secret, and is stored as the file has it. The default in
+The values of headers, the user and password in a URL, its secret query values, and any value whose
+key names a secret. `${NAME}` is not a secret and is stored as written; the default in
 `${NAME:-default}` is one.
 """
 
@@ -16,7 +16,7 @@ from limpet.secrets.known import is_common, is_secret_key, may_be_secret
 from limpet.secrets.masking import MASK, Mask, by_environment
 
 Hide = Callable[[str], str]
-"""Takes a secret, and returns what to show instead."""
+"""Returns the replacement for a secret."""
 
 _TYPICAL = ["key", "api_key", "headers", "password", "secret", "authorization", "token"]
 _TYPICAL += ["credentials"]
@@ -50,7 +50,7 @@ def _mask(_: str) -> str:
 
 
 def hidden(text: str, hide: Hide = _mask) -> str:
-    """Return what may be shown of a secret: the variables it comes from, without their defaults."""
+    """Return a secret as it may be shown: its variables, without their defaults."""
     if not text or not _is_variable(text):
         return text and hide(text)
     return _without_defaults(text, hide)
@@ -68,7 +68,7 @@ def _is_variable(text: str) -> bool:
 def without_parts(text: str, hide: Hide = _mask) -> str:
     """Return a string without the secrets that are recognisable in it.
 
-    These are the user in a URL, `?api-key=…`, `--api-key …` and `API_KEY=…`.
+    Those are the user in a URL, `?api-key=…`, `--api-key …` and `API_KEY=…`.
     """
     text = _hide_values(_QUERY, without_user(text, hide), may_be_secret, hide)
     if (pair := _PAIR.fullmatch(text)) and is_secret_key(pair["name"]):
@@ -111,14 +111,14 @@ def without_user(address: str, hide: Hide = _mask) -> str:
 def may_show(path: str, value: str) -> bool:
     """Return whether a value may be shown: neither it nor its path looks like a secret.
 
-    A path close to that of a secret was probably mistyped.
+    A path close to a secret's path was probably mistyped.
     """
     near = [get_close_matches(part.lower(), _TYPICAL, 1, _NEAR) for part in path.split(".")]
     return not any(near) and shown_value(path, value) == value
 
 
 def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
-    """Return what may be shown of the value given for a path; it may be YAML."""
+    """Return the value given for a path as it may be shown; it may be YAML."""
     parts = ["", *(part.strip() for part in path.split("."))]
     is_secret = any(is_secret_key(part, above) for above, part in pairwise(parts))
     if is_secret or _has_secret(value):
@@ -127,7 +127,7 @@ def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
 
 
 def _has_secret(text: str) -> bool:
-    """Return whether a text has a literal under the name of a secret."""
+    """Return whether a text has a literal with a secret's name."""
     return any(
         (word["flag"] or word["sign"])
         and is_secret_key(word["name"])
@@ -145,7 +145,7 @@ def masked(value: Any, *also: Any) -> Any:
 
 
 def without_secrets(value: Any) -> Any:
-    """Return plain data without the strings under names of secrets: what answers depend on."""
+    """Return plain data without the strings under secret names: the part answers depend on."""
     if isinstance(value, Mapping):
         return {
             key: without_secrets(child)
@@ -160,9 +160,9 @@ def each_word(value: Any, do: Callable[[Any, str], Any], under: str = "", inside
 
     Args:
         value: The data.
-        do: Takes a scalar and the name of a secret that it is under; "": it is under none.
-        under: The name of a secret that the data is under.
-        inside: The key that the data is under.
+        do: Takes a scalar and the secret's name above it, or "".
+        under: The secret's name above the data.
+        inside: The key of the data.
     """
     if isinstance(value, Mapping):
         return {
@@ -188,8 +188,8 @@ def _flag_before(before: Any, value: Any) -> str:
 class Literals:
     """The secrets written out in a configuration.
 
-    A secret may also occur where no name marks it, in a prompt or behind an alias: there it is
-    found by its value. A common word is not hidden everywhere only because a header has it.
+    A secret may also occur where no name marks it, in a prompt or behind an alias; there it is
+    found by its value. A common word is not hidden everywhere just because a header has it.
 
     Args:
         *data: The plain data to search.
@@ -219,7 +219,7 @@ class Literals:
 
     @property
     def keys(self) -> list[str]:
-        """Those that are a key, a password or a header."""
+        """The keys, passwords and header values among them."""
         return sorted(self._alone)
 
     def masked(self, value: Any, under: str = "") -> Any:
@@ -246,9 +246,9 @@ def _is_word(value: Any) -> bool:
 
 # ---- How is a YAML file stored without its secrets? ---------------------------------------------
 #
-# Letter by letter if it has none, as most have: they name variables. A file that has some is
-# written anew, without its comments: each way of quoting, folding or commenting out would need a
-# way of masking.
+# Unchanged if it has none, like most files: they name variables. Otherwise it is written anew,
+# without its comments: each way of quoting, folding or commenting out would need its own way of
+# masking.
 
 _NO_STRING = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?P<comment>.*)$")
@@ -268,7 +268,7 @@ def masked_text(text: str, *also: Any) -> str:
 
 
 def _tells(comment: str, literals: Literals) -> bool:
-    """Return whether a comment has a secret, or the name of one whose value may be below."""
+    """Return whether a comment has a secret, or a secret's name whose value may follow."""
     opens = _OPENS.fullmatch(comment)
     if (opens and is_secret_key(opens["name"])) or _has_secret(comment):
         return True

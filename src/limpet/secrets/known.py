@@ -1,10 +1,10 @@
-"""Which values are secrets, and how sure is that?
+"""Which values are secrets, and how certain is it?
 
-Possible secrets: the value of any variable with the name of a secret. That is enough to keep it out
-of what we write ourselves: a configuration, a command, a message.
+Possible secrets: the value of any variable with a secret's name. We keep them out of everything we
+write ourselves: a configuration, a command, a message.
 
-Certain secrets: those that also look like one, and those declared as a header or a key. Only these
-are masked in an answer: an answer may be `postgres`, and so may a password.
+Certain secrets: those that also look like one, and those declared as a header or a key. Answers are
+masked only for these: an answer may be `postgres`, and so may a password.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ PHRASE = (
 
 
 class Rating(IntEnum):
-    """How sure it is that a name is that of a secret."""
+    """How likely a name is a secret's."""
 
     NO = 0
     POSSIBLE = 1
@@ -62,7 +62,7 @@ _HARMLESS = (
     r"|(?:^|_)tokens?_(?:limit|count|budget|usage|type|ids?|length|window|url|endpoint|per_[a-z]+)"
     r"|(?:^|_)(?:xdg|dbus|desktop|gnome_desktop)_session(?=_|$)|ssh_auth_sock|session_manager"
 )
-# After the name of a secret, this says which one.
+# Suffixes that say which secret it is.
 _WHICH = r"(?:_?(?:value|[0-9]+)|_(?:prod|production|staging|dev|live))?$"
 _KEYS = r"(?:api|access|secret|private|signing|encryption|subscription)_?keys?"
 _TOKENS = r"(?:api|access|auth|bearer|refresh|session|secret|hf|sas|bot)_?tokens?"
@@ -72,7 +72,7 @@ _OFTEN = (
 )
 _OFTEN += "|authorization"  # in code and file names also a topic
 _WITHIN = r"key|token|auth|pwd|cookie|session|sessid|signature"
-# Says where the secret is, or what is done with it.
+# Suffixes that say where the secret is, or what is done with it.
 _ABOUT = r"name|header|header_name|file|path|dir|env|env_var|variable|field|policy|reset|url"
 # The first pattern that matches rates the name.
 _TABLE = (
@@ -90,7 +90,7 @@ _KEYS_OF_CONFIGURATIONS = re.compile(r"^token(?:_value)?$|headers$")
 
 @functools.lru_cache(maxsize=10_000)
 def rated(name: str) -> Rating:
-    """Return how sure it is that a name, in any spelling, is that of a secret."""
+    """Return how likely a name, in any spelling, is a secret's."""
     found = re.sub(_HARMLESS, "", _snake_case(name))
     return next((rating for rating, pattern in _TABLE if re.search(pattern, found)), Rating.NO)
 
@@ -118,12 +118,12 @@ def is_secret_key(name: str, inside: str = "") -> bool:
 
 
 def may_be_secret(name: str) -> bool:
-    """Return whether a name may be that of a secret: for headers, queries and what we print."""
+    """Return whether a name may be a secret's: for headers, queries and what we print."""
     return rated(name) > Rating.NO
 
 
 def secrets_under_names(value: Any, name: str = "") -> Iterator[str]:
-    """Yield the strings in plain data that stand under a name that is certainly a secret's."""
+    """Yield the strings in plain data under a name that is certainly a secret's."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from secrets_under_names(part, str(key))
@@ -138,7 +138,7 @@ def _snake_case(name: str) -> str:
     return _SIGNS.sub("_", _CAMEL.sub("_", name).lower())
 
 
-# ---- Which values are secrets, and how sure is that? --------------------------------------------
+# ---- Which values are secrets, and how certain is it? -------------------------------------------
 
 _DIRECTORIES = ("PWD", "OLDPWD")  # the shell's; in code, `pwd` may be a password
 _SHORTEST_POSSIBLE = 8  # shorter ones are words like "test", and occur everywhere
@@ -166,11 +166,11 @@ URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 
 
 def possible_secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables with the name of a secret, and credentials in any URL."""
+    """Yield the values of variables with a secret's name, and credentials in any URL."""
     for name, value in environment.items():
         if may_be_secret(name) and name not in _DIRECTORIES:
             text = value.strip()
-            # A path under such a name says where the secret is.
+            # A path under such a name only locates the secret.
             if len(text) >= _SHORTEST_POSSIBLE and not os.path.exists(text):  # noqa: PTH110 - Path raises
                 yield text
         for part in _in_url(value.strip()):  # under any name
@@ -186,7 +186,7 @@ def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
         if (is_secret_variable(name) or in_url) and looks_secret(text):
             yield text
             yield from _parts_of(text)
-        # A password is shorter than a key, and no word.
+        # A password is shorter than a key, and not a word.
         yield from (part for part in in_url if len(part) >= _SHORTEST_PASSWORD and _is_mixed(part))
 
 

@@ -29,10 +29,10 @@ from limpet.text import one_line
 
 # ---- What in a text or a trace looks like credentials, whoever they belong to? ------------------
 #
-# Clients put their whole request into an exception: `'Authorization': 'Bearer …'`, a URL with a
-# password. Nobody declared these, and no variable holds them. So they are recognised by where they
-# stand: in a header, in a URL, after `api_key=`. What merely follows a word like `key` is left
-# alone: messages are full of such.
+# Clients put their entire request into an exception: `'Authorization': 'Bearer …'`, a URL with a
+# password. Nobody declared these, and no variable holds them. So they are recognised by their
+# context: in a header, in a URL, after `api_key=`. Text after a mere word like `key` is left alone:
+# messages are full of it.
 
 MASK = "[redacted]"
 _HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key")
@@ -50,12 +50,12 @@ KEYS = (
     ),
     # the password in a URL, after the user
     rf"(?<=://)([^/\s:@\"']*:){_NOT_YET}[^/\s@\"']+(?=@)",
-    # what says by how it begins that it is a key
+    # a key, by its prefix
     rf"\b(){_BEGINS}(?=[\w.-]*[0-9])[\w.-]{{12,}}",
     r"\b((?:Bearer|Basic)\s+)(?=\S*[0-9=])[\w.~+/=-]{8,}",
     r"(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
 )
-"""What is a key by its form, also in code and in files."""
+"""Keys recognised by their form, also in code and in files."""
 _PATTERNS = (
     *KEYS,
     # a header: `'Authorization': 'Bearer …'`
@@ -91,7 +91,7 @@ def without_credentials(text: str, patterns: tuple[str, ...] = _PATTERNS) -> tup
 _ALONE = 8  # shorter ones are masked only as whole words
 _WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postgresql`
 _SHORTEST_PACKED = 12
-_CUTS = ("…", "...")
+_ELLIPSES = ("…", "...")
 # Where a word may begin: also after the escapes of JSON and URLs.
 _WORD_BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _WORD_ENDS = r"(?![^\W_])"
@@ -120,17 +120,17 @@ class Mask:
         return not self._is_empty
 
     def text(self, text: str) -> str:
-        """Return a message with its secrets masked, and what looks like credentials."""
+        """Return a message with its secrets masked, and anything that looks like credentials."""
         return self.message(text)[0]
 
     def message(self, text: str) -> tuple[str, int]:
-        """Do what `text` does, and return how many there were."""
+        """Like `text`; also return how many there were."""
         text, known = self._text(text)
         text, found = without_credentials(text)
         return text, known + found
 
     def trace(self, value: Any) -> tuple[Any, int]:
-        """Do what `data` does, and mask what looks like credentials."""
+        """Like `data`; also mask anything that looks like credentials."""
         return _in_each_text(value, self._in_trace)
 
     def _in_trace(self, text: str, name: str) -> tuple[str, int]:
@@ -176,7 +176,7 @@ class Mask:
 
 
 class NoMask(Mask):
-    """Masks nothing, as the user wishes."""
+    """Masks nothing, at the user's request."""
 
     def message(self, text: str) -> tuple[str, int]:
         return text, 0
@@ -190,7 +190,7 @@ def _in_each_text(value: Any, mask: Callable[[str, str], tuple[str, int]]) -> tu
 
     Args:
         value: The data; the same object is returned if there were none.
-        mask: Takes a string and the name that it is under.
+        mask: Takes a string and its key.
     """
     total = 0
 
@@ -252,7 +252,7 @@ class Masking:
         self.look_again(secrets)
 
     def look_again(self, secrets: Iterable[str] = ()) -> None:
-        """Add these secrets, and new ones of the environment."""
+        """Add these secrets, and new ones from the environment."""
         self._declared.update(declared(secrets))
         certain = self._declared.union(certain_secrets(self._environment))
         everything = frozenset(certain).union(possible_secrets(self._environment))
@@ -316,7 +316,7 @@ def _as_bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-# ---- where they stand ---------------------------------------------------------------------------
+# ---- Where are they in a text? ------------------------------------------------------------------
 
 
 def _is_word(form: str) -> bool:
@@ -330,11 +330,11 @@ def _alone(form: str) -> str:
 
 
 def _without_beginnings(text: str, form: str) -> tuple[str, int]:
-    """Mask what a shortened string shows of a secret, like `sk-abc012…`."""
+    """Mask the start of a secret in a shortened string, like `sk-abc012…`."""
     total, begin = 0, text.find(form[:_ALONE])
     while begin >= 0:
         same = len(commonprefix([form, text[begin : begin + len(form)]]))  # noqa: RUF071 - of characters
-        ends = (text.find(mark, begin + _ALONE, begin + same + len(mark)) for mark in _CUTS)
+        ends = (text.find(mark, begin + _ALONE, begin + same + len(mark)) for mark in _ELLIPSES)
         end = min((end for end in ends if end >= 0), default=None)
         if end is not None:
             text, total = text[:begin] + MASK + text[end:], total + 1
@@ -345,7 +345,7 @@ def _without_beginnings(text: str, form: str) -> tuple[str, int]:
 # ---- Which of our secrets may a server repeat in its messages? ----------------------------------
 #
 # A key, the URL with its password, all headers, except values that many answers contain:
-# `X-Role: assistant`. A message in which every "1" is hidden says nothing.
+# `X-Role: assistant`. A message with every "1" hidden is useless.
 
 _SHORTEST = 3
 _HEADER_SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
@@ -360,7 +360,7 @@ class Secrets:
         keys: Those of them that are keys, not user names.
 
     Attributes:
-        declared: Those that must not appear in an answer either.
+        declared: The ones that must not appear in an answer either.
     """
 
     def __init__(
@@ -377,7 +377,7 @@ class Secrets:
         self._mask = Mask(self._known)
 
     def show(self, value: object) -> str:
-        """Return text of the server for a message: on one line, shortened, without secrets."""
+        """Return a server's text for a message: on one line, shortened, without secrets."""
         return self._mask.shown(value)
 
 
@@ -420,8 +420,8 @@ def _pair_in(header: str) -> tuple[str, str, str] | tuple[()]:
 
 # ---- How are secrets kept out of the log? -------------------------------------------------------
 #
-# What we log quotes what others raise, with their tracebacks. The filters of a parent are not
-# asked for the records of its children, so each of our loggers has this one.
+# Our log quotes other people's exceptions, with their tracebacks. A parent's filters do not see the
+# records of its children, so each of our loggers has this one.
 
 LOGGERS = tuple(
     f"limpet.{name}"
@@ -434,7 +434,7 @@ LOGGERS = tuple(
 
 
 def mask_logs() -> None:
-    """Mask what our loggers say, from now on."""
+    """Mask secrets in our logs from now on."""
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_masked)
 

@@ -60,7 +60,7 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 
 
 def __getattr__(name: str) -> object:
-    # The modules import NumPy and SciPy (0.3 s, 50 MB): only what computes a number pays for them.
+    # The modules import NumPy and SciPy (0.3 s, 50 MB), so they are imported on first use.
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'limpet.stats' has no attribute {name!r}")
     value = getattr(import_module(f"limpet.stats.{_MODULE_OF[name]}"), name)

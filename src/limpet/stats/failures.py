@@ -1,23 +1,23 @@
-"""What do calls that failed do to a mean? They are bounds: all of them wrong, or all of them right.
+"""What do failed calls do to a mean? They widen its interval: all wrong, or all right.
 
-A failure is never a score, and leaving it out flatters: what fails is often what would have been
-wrong. So the lower end is that of the scores with each failure as the worst, the upper end with
-each as the best (Manski 1990), and the interval covers whatever the failures would have been.
+A failure is never a score, and omitting it flatters: calls that fail would often have been wrong.
+So the lower end takes each failure as the worst score, the upper end as the best (Manski 1990), and
+the interval covers whatever the failures would have been.
 
-One more failure must never narrow the bounds, and rule R alone would not promise that: a value that
-stood out and falls makes the spread smaller. So the lower end is built of parts that only fall:
+One more failure must never narrow the bounds. Rule R alone does not guarantee that: an outlier that
+falls reduces the spread. So the lower end is built from parts that only fall:
 
 - items that only failed are zeros. Wilson's lower end falls with each; elsewhere it is the lower
   of R's without them and of the Bayesian bootstrap's with them, which falls with each;
 - a failed trial of an item that has scores takes y from the item's mean: the end falls by the mean
   of y and by z times its standard error, at most √(Σy²)/n;
-- by groups, items that only failed are zeros in their groups: see `limpet.stats.failures`. A
-  failed trial takes y as above, its error being that of the groups' sums of y;
-- if it is not known which groups failed, the end falls by the part D that they take from the mean,
+- by groups, items that only failed are zeros in their groups (see `lower_end`). A failed trial
+  takes y as above, with the error of the groups' sums of y;
+- if the failed groups are unknown, the end falls by the part D that they take from the mean,
   and by its error: D is a mean of numbers in 0..1, so its variance is at most D/n, times the
   groups' average size if they fail together.
 
-Errors that are added up like this are never too small, whatever depends on what.
+Errors added up like this are never too small, whatever the dependencies.
 """
 
 import math
@@ -50,35 +50,34 @@ from limpet.stats.two_runs import compare, scaled
 # ---- How low may a mean by groups be, when items of known groups failed? ------------------------
 #
 # The problem: with every failure as 0 in its group, the lower end of the interval by groups is
-# right, but one more failure may raise it: a group that stood out and falls makes the spread
-# smaller. And a failure must never make a claim sharper.
+# right, but one more failure may raise it: an outlying group that falls reduces the spread. A
+# failure must never make a claim sharper.
 #
-# Nor is 0 always the worst: a failure that was right, in the group that is largest and best, makes
-# the spread larger, and the lower end falls.
+# Nor is 0 always the worst: a failure that was right, in the largest and best group, increases the
+# spread, and the lower end falls.
 #
-# What we do: take the lowest end that any part of the failures gives, all of it wrong or all of it
-# right, so that more failures only offer more parts. If K of them count, the mean is known, and
-# the variance is a sum over the groups, each convex in how many of its own failures count. So its
-# largest sum lies on the chords: take the steepest first until K are taken. (A part of a group may
-# then count, which is a little too careful.) Degrees of freedom likewise. Unless one group stands
-# out far, the lowest end is the one with all failures, and that is the interval of the filled
-# scores, as if filled by hand.
+# What we do: take the lowest end over all subsets of the failures, all wrong or all right, so more
+# failures only add subsets. If K of them count, the mean is known, and the variance is a sum over
+# the groups, each convex in the number of its failures that count. So its largest sum lies on the
+# chords: take the steepest first until K are taken. (Part of a group may then count, which is a
+# little too careful.) Degrees of freedom likewise. Unless one group is an extreme outlier, the
+# lowest end is the one with all failures: the interval of the scores as if filled in by hand.
 #
-# Many failures make K a grid. A lowest end between two of its points is missed, by far less than
-# is ever shown.
+# With many failures, K runs over a grid. A lowest end between two grid points is missed by far less
+# than is ever shown.
 
 _FINEST = 25  # all K up to twice as many, then steps of K / 25
 _AT_ONCE = 1_000_000
 
 
 def lower_end(totals: Floats, sizes: Floats, failed: Ints, tail: float) -> float:
-    """Return the lowest end in 0..1 that any part of the failures gives, each being 0 or each 1.
+    """Return the lowest end in 0..1 over all subsets of the failures, all 0 or all 1.
 
     Args:
         totals: The sum of the items' means in each group; 0 for a group that only failed.
         sizes: How many items with scores each group has.
-        failed: How many items of each group failed: in all at least one.
-        tail: How likely the mean is lower.
+        failed: How many items of each group failed: at least one in total.
+        tail: The probability that the mean is lower.
     """
     grid = _grid(int(failed.sum()))
     alike, many = np.unique(np.stack([totals, sizes, failed]), axis=1, return_counts=True)
@@ -90,7 +89,7 @@ def lower_end(totals: Floats, sizes: Floats, failed: Ints, tail: float) -> float
 
 
 def _grid(most: int) -> list[int]:
-    """Return how many failures to count: points that do not depend on `most`, and `most`."""
+    """Return the numbers of failures to try: points independent of `most`, and `most`."""
     found, k = [], 1
     while k < most:
         found.append(k)
@@ -105,7 +104,7 @@ def _ends(counted: Ints, alike: Floats, many: Ints, tail: float, fill: int) -> F
         counted: Each K.
         alike: Totals, sizes and failures of groups that differ.
         many: How many groups there are of each.
-        tail: How likely the mean is lower.
+        tail: The probability that the mean is lower.
         fill: What a failure counts as: 0 or 1.
     """
     totals, sizes, failed = alike
@@ -150,9 +149,9 @@ class _Most:
         return np.asarray((none @ self._many + gains)[:, None])
 
 
-# ---- What do calls that failed do to a mean? ----------------------------------------------------
+# ---- What do failed calls do to a mean? ---------------------------------------------------------
 #
-# They are bounds: all of them wrong, or all of them right.
+# They widen its interval: all wrong, or all right.
 
 
 def bounds(
@@ -165,7 +164,7 @@ def bounds(
     range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Interval:
-    """Return the mean of what completed and the interval with failures as worst and as best.
+    """Return the mean of the completed scores, and the interval with failures as worst and best.
 
     Args:
         values: The scores that completed.
@@ -173,7 +172,7 @@ def bounds(
             An item with a score and a failed trial has that trial as worst and as best.
         items: The item of each value, where items have several trials.
         groups: The group of each value, where items come in groups.
-        failed_groups: The group of each failure, None if it is not known. Without them the bounds
+        failed_groups: The group of each failure, None if unknown. Without them the bounds
             by groups are much wider: the failures may all be in the same few groups.
         range: The lowest and highest score possible.
         level: The confidence.
@@ -201,10 +200,10 @@ def bounds(
 
 @dataclass(frozen=True, slots=True)
 class _Failures:
-    """What failed.
+    """The failures.
 
     Attributes:
-        share: The part of each item's trials that failed, of the items that have scores.
+        share: The share of failed trials of each item that has scores.
         by_group: How many items only failed, by the number of their group; those of groups
             without scores come last. Empty without groups.
         new: How many more items only failed.
@@ -259,11 +258,11 @@ def _failures(
 def _failed_groups(
     failed_groups: Names | None, groups: list[Hashable] | None, count: int
 ) -> list[Hashable]:
-    """Return the group of each failure; None where it is not known."""
+    """Return the group of each failure; None where unknown."""
     if failed_groups is None:
         return [None] * count
     if groups is None:
-        raise ScoresError("failed_groups without groups: each value needs its group, too")
+        raise ScoresError("failed_groups without groups: each value needs its group too")
     found = listed(failed_groups, "failed_groups")
     if len(found) != count:
         raise ScoresError(f"failed_groups: {len(found)} for {count} failures; each needs one")
@@ -295,7 +294,7 @@ def _lower(taken: Sample, lost: _Failures, tail: float) -> tuple[float, str]:
 def _lower_by_groups(
     taken: Sample, group_of: Ints, lost: _Failures, low: float, tail: float
 ) -> float:
-    """Return the lower end with the items that only failed, in groups that are known."""
+    """Return the lower end with the items that only failed, in known groups."""
     if not lost.by_group.any():
         return low
     count = len(lost.by_group)
@@ -323,11 +322,11 @@ def paired_bounds(
     range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Paired:
-    """Compare two runs of which some values are missing: None or NaN in a or in b.
+    """Compare two runs with missing values: None or NaN in a or b.
 
-    The lower end has each missing value as the worst for b (highest in a, lowest in b), the upper
-    end as the best, and both hold the interval of the complete pairs, from which `delta` and the
-    counts are. p is the largest that the missing values can give.
+    The lower end takes each missing value as the worst for b (highest in a, lowest in b), the upper
+    end as the best; both enclose the interval of the complete pairs, which give `delta` and the
+    counts. p is the largest that the missing values allow.
 
     Raises:
         ScoresError: No pair is complete, or the values cannot be used; see `paired`.

@@ -1,4 +1,4 @@
-"""May the second run pass: is it not worse than the first by more than a margin?"""
+"""Does the second run pass: is it at most a margin worse than the first?"""
 
 import math
 
@@ -22,7 +22,7 @@ from limpet.stats.samples import (
 
 _ONE_SIDED = 0.95
 _POWER = 0.80
-_MOST_ITEMS = 1e9  # nobody has more
+_MOST_ITEMS = 1e9
 
 
 def not_worse(
@@ -37,16 +37,16 @@ def not_worse(
     """Test whether b is worse than a by more than the margin (non-inferiority).
 
     "not worse": the one-sided 95% lower bound of mean(b) - mean(a) is above -margin. "worse": the
-    upper one is below it. Otherwise the items do not decide it. The bounds are the ends of the 90%
-    interval of `paired`; missing values (None, NaN) are bounds, as in `paired_bounds`.
+    upper bound is below it. Otherwise: "inconclusive". The bounds are the ends of the 90% interval
+    of `paired`; missing values (None, NaN) widen it, as in `paired_bounds`.
 
     Args:
         a: The scores of the first run.
-        b: The scores of the second, each beside that of the same item and trial.
+        b: The scores of the second, in the same order of items and trials.
         margin: The loss that would not matter, in the scores' own unit.
         items: The item of each pair, where items have several trials.
         groups: The group of each pair, where items come in groups.
-        range: The lowest and highest score possible; None: any number is.
+        range: The lowest and highest possible score; None: unbounded.
 
     Raises:
         ScoresError: The margin is negative, or the values cannot be used; see `paired_bounds`.
@@ -71,7 +71,7 @@ def not_worse(
 def _differences(
     a: Values, b: Values, items: Names | None, among: Range, *, missing: tuple[int, int]
 ) -> Floats:
-    """Return how much each item differs, with these ends of the range for what is missing."""
+    """Return each item's difference, with these ends of the range for missing values."""
     first, second = (
         np.nan_to_num(scores(values, among, missing=True), nan=end)
         for values, end in zip((a, b), missing, strict=True)
@@ -83,16 +83,16 @@ def _differences(
 def _to_decide(
     n: int, worst: tuple[float, float], best: tuple[float, float], line: float
 ) -> int | None:
-    """Return how many items would put the bound on the right side of the line four times of five.
+    """Return how many items would put the bound on the right side of the line, 80% of the time.
 
-    A bound is z.95 standard errors away; to be decided at 80%, delta must be z.95 + z.80 of them
-    away from the line; and a standard error shrinks with √n. The part of the missing values does
-    not: where they alone reach over the line, no number of items decides it.
+    A bound is z.95 standard errors away; for 80% power, delta must be z.95 + z.80 of them away from
+    the line; a standard error shrinks with √n. The share of missing values does not shrink: if they
+    alone cross the line, no number of items decides it.
 
     Args:
         n: The number of items.
-        worst: The difference with what is missing as worst, and the lower bound.
-        best: The difference with what is missing as best, and the upper bound.
+        worst: The difference with missing values as worst, and the lower bound.
+        best: The difference with missing values as best, and the upper bound.
         line: The margin, below 0.
     """
     delta, bound = worst if worst[0] > line else best

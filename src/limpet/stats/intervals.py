@@ -1,4 +1,4 @@
-"""How far can this mean be trusted, for questions like these?"""
+"""How precise is this mean, for questions like these?"""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -43,15 +43,15 @@ def interval(
     range: Range = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Interval:
-    """Return the mean and the interval in which the mean of all questions like these lies.
+    """Return the mean and its confidence interval over all questions like these.
 
-    Rule R of `limpet.stats.rule`. One value that is not a plain yes or no gives the whole range.
+    Rule R of `limpet.stats.rule`. A single value other than yes or no gives the full range.
 
     Args:
         values: The scores, booleans or numbers.
         items: The item of each value, where items have several trials: they are averaged first.
         groups: The group of each value, where items come in groups (questions on one document).
-        range: The lowest and highest score possible; None: any number is, and Student's t is used.
+        range: The lowest and highest possible score; None: unbounded, with Student's t.
         level: The confidence.
 
     Raises:
@@ -70,7 +70,7 @@ def interval(
 def in_range(
     among: tuple[float, float], mean: float, low: float, high: float
 ) -> tuple[float, float, float]:
-    """Map a mean and its interval from 0..1 to the scores' range, without leaving it."""
+    """Map a mean and its interval from 0..1 to the scores' range, clipped to it."""
     start, end = limits(among)
     mean, low, high = (min(start + (end - start) * one, end) for one in (mean, low, high))
     return mean, min(low, mean), max(high, mean)
@@ -102,7 +102,7 @@ def _groups(taken: Sample) -> tuple[Floats, Floats]:
 
 
 def number_of_groups(taken: Sample) -> int | None:
-    """Return how many groups the items form; None if they form none."""
+    """Return the number of groups; None without groups."""
     return None if taken.group_of is None else int(taken.group_of.max()) + 1
 
 
@@ -117,11 +117,11 @@ def _student(taken: Sample, level: float) -> Interval:
 def moments(taken: Sample, size: float | None = None) -> tuple[float, float, float]:
     """Return the mean of unbounded scores, its standard error and the degrees of freedom.
 
-    Values without a spread say as little of others as one value does: any mean is possible.
+    Values without spread are no better than one value: any mean is possible.
 
     Args:
         taken: The scores, or differences of them.
-        size: The largest of the scores, which rounding errors go by.
+        size: The largest score, which scales the rounding errors.
     """
     n = len(taken.means)
     mean = float(taken.means.mean())
@@ -138,7 +138,7 @@ def moments(taken: Sample, size: float | None = None) -> tuple[float, float, flo
 def proportion(k: int, n: int, *, level: float = 0.95) -> Interval:
     """Return Wilson's interval for k of n (Wilson 1927)."""
     if whole_number(n=n) < 1 or not 0 <= whole_number(k=k) <= n:
-        raise ScoresError(f"{k} of {n}: the second must be at least 1, the first from 0 to it")
+        raise ScoresError(f"{k} of {n}: n must be at least 1, and k from 0 to n")
     z = quantile(math.inf, (1 - confidence(level)) / 2)
     low, high = wilson(k / n, n, z)
     return Interval(k / n, min(float(low), k / n), max(float(high), k / n), WILSON, n)
@@ -147,8 +147,8 @@ def proportion(k: int, n: int, *, level: float = 0.95) -> Interval:
 def label_intervals(
     counts: Mapping[Hashable, int], *, level: float = 0.95
 ) -> dict[Hashable, Interval]:
-    """Return Wilson's interval for each label's share of all."""
+    """Return Wilson's interval for each label's share."""
     if not isinstance(counts, Mapping):
-        raise ScoresError(f"counts must map labels to how often they occur, not {counts!r:.80}")
+        raise ScoresError(f"counts must map labels to their counts, not {counts!r:.80}")
     n = sum(whole_number(**{f"counts[{label!r:.40}]": one}) for label, one in counts.items())
     return {label: proportion(count, n, level=level) for label, count in counts.items()}

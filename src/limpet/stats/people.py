@@ -17,22 +17,22 @@ _Numbers = np.typing.NDArray[np.int64]
 
 
 def agreement(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) -> Interval:
-    """Return the share of items that both labelled the same, with Wilson's interval."""
+    """Return the share of items both labelled alike, with Wilson's interval."""
     first, second = _numbered(a, b)
     return proportion(int((first == second).sum()), len(first), level=level)
 
 
 def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) -> Kappa:
-    """Return Cohen's kappa, the agreement beyond what chance gives, and its interval.
+    """Return Cohen's kappa, the agreement beyond chance, and its interval.
 
-    κ = (p_o - p_e)/(1 - p_e), p_o being the share of agreement and p_e what the labels' shares give
-    by chance; with the asymptotic standard error of Fleiss, Cohen and Everitt (1969). That is 0
-    when all agree, when all disagree and when one gives only one label; then the ends are what
-    Wilson's ends of p_o give.
+    κ = (p_o - p_e)/(1 - p_e), with p_o the observed agreement and p_e the agreement by chance from
+    the labels' shares; standard error by Fleiss, Cohen and Everitt (1969). It is 0 when all agree,
+    when all disagree and when one side uses only one label; then the ends come from Wilson's
+    interval of p_o.
 
     Raises:
-        ScoresError: There is nothing to compare, or both use one and the same label throughout,
-            so that kappa is not defined.
+        ScoresError: There is nothing to compare, or both use the same single label throughout:
+            kappa is undefined.
     """
     first, second = _numbered(a, b)
     n, kinds = len(first), int(max(first.max(), second.max())) + 1
@@ -41,7 +41,7 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
     agreed, chance = float(same.mean()), float(rows @ columns)
     if chance >= 1:
         raise ScoresError(
-            "kappa is not defined: both gave every item the same label",
+            "kappa is undefined: both gave every item the same label",
             hint="Look at the agreement, or label items of other kinds too.",
         )
     value = min((agreed - chance) / (1 - chance), 1.0)
@@ -58,7 +58,7 @@ def kappa(a: Sequence[Hashable], b: Sequence[Hashable], *, level: float = 0.95) 
 
 
 def _numbered(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[_Numbers, _Numbers]:
-    """Return the labels as numbers, the same for the same label."""
+    """Return the labels as numbers."""
     first, second = listed(a, "labels"), listed(b, "labels")
     if len(first) != len(second):
         raise ScoresError(f"{len(first)} labels against {len(second)}: they must be pairs")
@@ -77,20 +77,20 @@ def ppi_mean(
     range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Interval:
-    """Return the mean people would have given, from a judge of all items and people of a few.
+    """Return the mean people would have given: a judge scored all items, people labelled a few.
 
-    θ = λ·mean(f over all) + mean(Y - λf over labelled) holds for any λ; that of least variance is
-    cov(Y, f)/var(f), the labelled being among all (PPI++: Angelopoulos, Duchi and Zrnic 2023). Of n
-    labels it is drawn towards 0, to cov(Y, f)/(var(f) + ½/n), for a few labels flatter it. With r
-    the residual Y - λf, V = var(r)/n + (λ²var(f) + 2λcov(f, r))/N. One squared unit joins the sum
-    in var(r): labels that all agree do not make a judge perfect. Wilson's interval with
+    θ = λ·mean(f over all) + mean(Y - λf over labelled) holds for any λ; the λ of least variance is
+    cov(Y, f)/var(f), the labelled being among all (PPI++: Angelopoulos, Duchi and Zrnic 2023). With
+    n labels it is shrunk to cov(Y, f)/(var(f) + ½/n), since a few labels flatter it. With r the
+    residual Y - λf, V = var(r)/n + (λ²var(f) + 2λcov(f, r))/N. One squared unit joins the sum in
+    var(r): labels that all agree do not make a judge perfect. Wilson's interval with
     n' = θ(1 - θ)/V and t(n - 1) stays in the range.
 
     Args:
         judged_all: The judge's scores of all items, the labelled included.
         judged_labelled: The judge's scores of the labelled items, drawn at random.
-        labels: What people said of them, in the same order.
-        range: The lowest and highest score possible.
+        labels: People's labels of them, in the same order.
+        range: The lowest and highest possible score.
         level: The confidence.
 
     Raises:
@@ -101,8 +101,8 @@ def ppi_mean(
     n, whole = len(people), len(everyone)
     if n != len(judged) or n < _FEWEST_LABELS or n > whole:
         raise ScoresError(
-            f"{n} labels, {len(judged)} judged of them, {whole} judged in all: labels must be "
-            f"as many as judged, at least {_FEWEST_LABELS} and at most all"
+            f"{n} labels, {len(judged)} of them judged, {whole} judged in total: every label needs "
+            f"a judgement, with at least {_FEWEST_LABELS} labels and no more than judged in total"
         )
     spread = float(judged.var(ddof=1))
     both = float(np.cov(people, judged)[0, 1])

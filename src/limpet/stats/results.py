@@ -1,4 +1,4 @@
-"""What a number on a page consists of: the mean, how far to trust it, and by which method."""
+"""The results of statistics: a mean or a difference, its interval, and the method."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,13 +9,13 @@ class Interval:
     """A mean and the interval around it.
 
     Attributes:
-        mean: The mean of the items; of `bounds`, of those that completed.
+        mean: The mean of the items; in `bounds`, of the completed ones.
         low: The interval's lower end.
         high: Its upper end.
         method: The method's name, short enough for a table.
-        n: How many items it rests on.
-        groups: How many groups they form; None if they form none.
-        lambda_: How far the judge was trusted (`ppi_mean` only), 0 being not at all.
+        n: The number of items.
+        groups: The number of groups; None without groups.
+        lambda_: The weight of the judge (`ppi_mean` only); 0: none.
     """
 
     mean: float
@@ -29,22 +29,22 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """What two runs of the same items differ by.
+    """The difference between two runs of the same items.
 
     Attributes:
         delta: The mean of the second minus the mean of the first.
         low: The interval's lower end.
         high: Its upper end.
-        p: How often a difference like this arises by chance. Under 1 - level exactly when 0 is
-            outside the interval. NaN: there is no interval.
+        p: How often chance gives a difference like this. Below 1 - level exactly when 0 is outside
+            the interval. NaN: there is no interval.
         mid_p: The mid-p of McNemar's exact test; None unless both are binary with one trial.
         method: The method's name, short enough for a table.
         n: How many items were compared.
         better: How many items the second run did better.
         same: How many it did as well.
         worse: How many it did worse.
-        smallest_seen: The smallest difference that would have been seen four times of five.
-        groups: How many groups the items form; None if they form none.
+        smallest_seen: The smallest difference that would be detected 80% of the time.
+        groups: The number of groups; None without groups.
     """
 
     delta: float
@@ -63,15 +63,15 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Whether the second run may pass.
+    """Whether the second run passes.
 
     Attributes:
-        verdict: "not worse", "worse", or "inconclusive": the items do not decide it.
+        verdict: "not worse", "worse", or "inconclusive": more items are needed.
         delta: The mean of the second minus the mean of the first.
         bound_low: With 95% confidence, the difference is not below this.
         bound_high: With 95% confidence, the difference is not above this.
-        items_to_decide: How many items in all would decide it four times of five if the
-            difference is what it seems; None if it is decided, or if no number of items would.
+        items_to_decide: How many items in total would decide it 80% of the time if the true
+            difference is delta; None if it is decided, or if no number of items would.
     """
 
     verdict: Literal["not worse", "worse", "inconclusive"]
@@ -83,7 +83,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Cohen's kappa: agreement beyond chance, from -1 over 0 (chance) to 1.
+    """Cohen's kappa: agreement beyond chance, from -1 through 0 (chance) to 1.
 
     Attributes:
         value: The kappa.
@@ -100,10 +100,10 @@ class Kappa:
 
 @dataclass(frozen=True, slots=True)
 class HelpsMore:
-    """What a second helping of calls would buy.
+    """How much twice the calls would narrow the interval.
 
     Attributes:
-        more: "items", or "trials" where trials of the items at hand are about as good.
+        more: "items", or "trials" where more trials of the same items are about as good.
         items: The interval's width with twice the items, as a share of today's.
         trials: Its width with twice the trials, as a share of today's.
     """

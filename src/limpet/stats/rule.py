@@ -1,8 +1,8 @@
-"""How far can a mean of bounded scores be trusted? Rule R, for one sample or many at once.
+"""How precise is a mean of bounded scores? Rule R, for one sample or many at once.
 
-The problem: Student's t and the bootstrap know nothing of the range. When all of ten items pass
-they say "100%, for certain"; with 98% right they cover the truth in one case of five. Wilson's
-interval is right for yes and no, and only for one trial each.
+The problem: Student's t and the bootstrap ignore the range. If all of ten items pass, they claim
+exactly 100%; at 98% right, they cover the truth in one case of five. Wilson's interval is right for
+yes and no, with one trial each.
 
 What we do, on item means x in 0..1 (`benchmarks/coverage.py` proves it by simulation):
 
@@ -15,13 +15,13 @@ What we do, on item means x in 0..1 (`benchmarks/coverage.py` proves it by simul
 - otherwise: Wilson's with n' = m(1 - m)n/s² in place of n, and Student's t(n - 1) in place of z;
 - by groups: Wilson's with n' = m(1 - m)/V, V being the cluster-robust variance CR2 of the mean
   (Bell and McCaffrey 2002), and t with Satterthwaite's degrees of freedom; where some x is 0 or 1,
-  with half a pseudo-group at each end. Without it, 85% is covered where one group of fifty fails;
-- one item that is not a plain yes or no: the whole range, for one value says nothing of others.
+  with half a pseudo-group at each end. Without it, coverage is 85% where one group of fifty fails;
+- one item other than yes or no: the full range, since one value says nothing about others.
 
-What is still open: a rare, large loss that has not been seen yet cannot be in any interval. With 3%
-of scores far below the rest, fewer than 100 items are covered badly.
+Still open: no interval includes a rare, large loss that has not occurred yet. With 3% of scores far
+below the rest, fewer than 100 items give poor coverage.
 
-`scipy.special` takes 0.2 s to import, twice what NumPy takes. SciPy imports it when it is used.
+`scipy.special` takes 0.2 s to import, twice as long as NumPy. SciPy imports it on first use.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ _ROUNDING = 1e-24  # the variance of groups that are all alike
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is known of means in 0..1; each field is one number for each sample.
+    """A fit of means in 0..1; each field has one number per sample.
 
     Attributes:
         mean: The sample's mean.
@@ -74,7 +74,7 @@ class Fit:
             alpha, beta = self.alpha[bayesian], self.beta[bayesian]
             low[bayesian] = scipy.special.betaincinv(alpha, beta, tail)
             high[bayesian] = 1 - scipy.special.betaincinv(beta, alpha, tail)
-        # The quantiles stop just short of a mean that is all but at an end.
+        # The quantiles stop just short of a mean that is almost at an end.
         return np.minimum(low, self.mean), np.maximum(high, self.mean)
 
     def p_value(self, mean: float) -> Floats:
@@ -93,7 +93,7 @@ def rule_r(means: Floats, *, single: bool = True) -> Fit:
 
     Args:
         means: Numbers in 0..1.
-        single: Whether each is one trial, so that zeros and ones are a plain no and yes.
+        single: Whether each is one trial: zeros and ones are then no and yes.
     """
     x = np.atleast_2d(means)
     n = x.shape[-1]
@@ -101,14 +101,14 @@ def rule_r(means: Floats, *, single: bool = True) -> Fit:
     squares = ((x - mean[:, None]) ** 2).sum(axis=-1)
     at_end = (x == 0) | (x == 1)
     binary = at_end.all(axis=-1) & single
-    # Equal values may differ by a rounding error, and have another for a variance.
+    # Equal values may differ by a rounding error, and so may their variance.
     equal = np.ptp(x, axis=-1) <= ROUNDING
     squares = np.where(equal, 0.0, squares)
     return from_moments(n, mean, squares, binary=binary, ends=at_end.any(axis=-1) | equal)
 
 
 def from_moments(n: Any, mean: Floats, squares: Floats, *, binary: Any, ends: Any) -> Fit:
-    """Fit samples of which only n, the mean and the sum of squares around it are known."""
+    """Fit samples from n, the mean and the sum of squares around it."""
     n, mean, squares, binary, ends = np.broadcast_arrays(
         np.asarray(n, dtype=np.float64), mean, squares, binary, ends
     )
@@ -122,7 +122,7 @@ def from_moments(n: Any, mean: Floats, squares: Floats, *, binary: Any, ends: An
         mean,
         mean,
         np.sqrt(variance / n),
-        np.where(bayesian, np.nan, np.where(lone, 0.0, size)),  # Wilson's of 0 is the whole range
+        np.where(bayesian, np.nan, np.where(lone, 0.0, size)),  # 0: Wilson's gives the full range
         np.where(binary, np.inf, np.maximum(n - 1, 1)),
         np.where(bayesian, alpha, np.nan),
         np.where(bayesian, beta, np.nan),
@@ -148,8 +148,8 @@ def by_groups(totals: Floats, sizes: Floats, *, ends: Any = False) -> Fit:
     Args:
         totals: The sum of the items' means in each group, along the last axis.
         sizes: How many items each group has.
-        ends: Whether an item's mean is 0 or 1. Then half a pseudo-group of average size stands at
-            each end, as in `bootstrap`, or ten groups without a fault would be faultless.
+        ends: Whether an item's mean is 0 or 1. Then half a pseudo-group of average size is added at
+            each end, as in `bootstrap`: ten groups without a fault do not prove perfection.
     """
     totals, sizes = np.broadcast_arrays(np.atleast_2d(totals), np.atleast_2d(sizes))
     count = sizes.shape[-1]
@@ -157,7 +157,7 @@ def by_groups(totals: Floats, sizes: Floats, *, ends: Any = False) -> Fit:
         noun = "group" if count == 1 else "groups"
         raise ScoresError(
             f"{count} {noun}: an interval by groups needs at least {FEWEST_GROUPS}",
-            hint="Leave the groups out, and read the interval as one of these groups only.",
+            hint="Omit the groups; the interval then holds for these groups only.",
         )
     n = sizes.sum(axis=-1)
     mean = totals.sum(axis=-1) / n
@@ -192,16 +192,16 @@ def wilson(mean: Any, n: Any, z: Any) -> tuple[Floats, Floats]:
 
 
 def quantile(freedom: Any, tail: float) -> Floats:
-    """Return what t exceeds with this probability; z if its degrees of freedom are infinite."""
+    """Return the value that t exceeds with this probability; z for infinite degrees of freedom."""
     is_z, z = np.isinf(freedom), -NormalDist().inv_cdf(tail)
-    if np.all(is_z):  # for yes and no, which most scores are, without waiting for scipy.special
+    if np.all(is_z):  # yes and no, as most scores are: no need to import scipy.special
         return np.full(np.shape(freedom), z)
     t = -scipy.special.stdtrit(np.where(is_z, 1.0, freedom), tail)
     return np.asarray(np.where(is_z, z, t))
 
 
 def tail_of(freedom: Any, t: Any) -> Floats:
-    """Return how likely t is exceeded; the inverse of `quantile`."""
+    """Return the probability that t is exceeded; the inverse of `quantile`."""
     finite = np.where(np.isinf(freedom), 1.0, freedom)
     found = np.where(np.isinf(freedom), scipy.special.ndtr(-t), scipy.special.stdtr(finite, -t))
     return np.asarray(found)

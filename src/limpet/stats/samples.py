@@ -1,4 +1,4 @@
-"""Can these scores be summed up, and what is the sample: which values form an item, a group?"""
+"""Are these scores usable, and which values form an item or a group?"""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ Range = tuple[float, float] | None
 
 FEWEST_GROUPS = 5
 ROUNDING = 1e-12
-"""Values in 0..1 that are this near to each other differ by a rounding error."""
+"""Values in 0..1 this close to each other differ by a rounding error."""
 NEAR = 1e-6
-"""A value this near outside of its range, as a share of its width, is the range's end."""
+"""A value outside its range by at most this share of the width is clipped to the end."""
 _NUMBERS = int | float | np.number | np.bool_
-_LARGEST = 1e150  # the square of a larger number may be none
+_LARGEST = 1e150  # the square of a larger number may overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def numbered(names: Names, count: int, argument: str) -> Ints:
     except TypeError as error:
         raise ScoresError(f"{argument} must be strings or numbers: {error}") from error
     if has_nan:
-        raise ScoresError(f"{argument}: one is NaN, which does not say what belongs together")
+        raise ScoresError(f"{argument}: one is NaN, which names no item or group")
     if len(found) != count:
         raise ScoresError(f"{argument}: {len(found)} for {count} values; each value needs one")
     return found
@@ -81,7 +81,7 @@ def listed(values: Iterable[Any], argument: str) -> list[Any]:
     """Return the values as a list.
 
     Raises:
-        ScoresError: They are bytes, a mapping, or nothing that has values.
+        ScoresError: They are bytes, a mapping, or not iterable.
     """
     try:
         if not isinstance(values, (bytes, Mapping)):
@@ -95,7 +95,7 @@ def listed(values: Iterable[Any], argument: str) -> list[Any]:
 
 
 def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
-    """Return the values mapped to 0..1, or as they are if they have no range.
+    """Return the values mapped to 0..1, or unchanged without a range.
 
     Args:
         values: Numbers or booleans.
@@ -104,18 +104,18 @@ def scores(values: Values, among: Range, *, missing: bool = False) -> Floats:
     """
     found = floats(values, "values", missing=missing)
     if not found.size:
-        raise ScoresError("no values: there is nothing to sum up")
+        raise ScoresError("there are no values")
     bad = np.isinf(found) if missing else ~np.isfinite(found)
     if bad.any():
         at = int(bad.argmax())
         raise ScoresError(
             f"value {at} is {found[at]}: must be a finite number",
-            hint="A failed call has no score: leave it out here, and count it as failed.",
+            hint="A failed call has no score: omit it here, and count it as failed.",
         )
     if among is None:
         if (large := np.abs(found) > _LARGEST).any():
             at = int(large.argmax())
-            raise ScoresError(f"value {at} is {found[at]:g}: too large to sum up")
+            raise ScoresError(f"value {at} is {found[at]:g}: too large")
         return found
     low, high = limits(among)
     near = NEAR * (high - low)
@@ -157,14 +157,14 @@ def floats(values: Values, argument: str, *, missing: bool = False) -> Floats:
     try:
         return found.astype(np.float64)
     except OverflowError as error:
-        raise ScoresError("a value is too large to sum up") from error
+        raise ScoresError("a value is too large") from error
 
 
 def limits(among: Sequence[float] | None) -> tuple[float, float]:
     """Return the two ends of a range."""
     if among is None:
         raise ScoresError(
-            "scores of any size have no worst and no best: this needs a range",
+            "unbounded scores have no worst and no best: a range is needed",
             hint="Say which values the score can have: range=(1, 5).",
         )
     try:
@@ -177,7 +177,7 @@ def limits(among: Sequence[float] | None) -> tuple[float, float]:
 
 
 def confidence(level: float) -> float:
-    """Return the level if it is one."""
+    """Return the level if it is valid."""
     if not 0 < number(level=level) < 1:
         raise ScoresError(f"level={level!r}: must be between 0 and 1, like 0.95")
     return level

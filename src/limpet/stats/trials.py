@@ -1,4 +1,4 @@
-"""Several trials of each item: does one succeed, do all, and would more of them help?"""
+"""Several trials of each item: does one succeed, do all, and would more trials help?"""
 
 import math
 from typing import Any
@@ -23,12 +23,12 @@ from limpet.stats.samples import (
 )
 from limpet.stats.two_runs import SEEN, counts, scaled
 
-# Trials of the items at hand need no new data: they win unless items are clearly better.
+# Trials need no new data: they win unless more items are clearly better.
 _ABOUT_AS_GOOD = 1.1
 
 
 def pass_at_k(n: Any, c: Any, k: int) -> Floats:
-    """Return how likely at least one of k trials succeeds, given that c of n did, for each item.
+    """Return the probability that one of k trials succeeds, given c of n did, for each item.
 
     1 - C(n - c, k) / C(n, k), unbiased (Chen et al. 2021). The mean over items and its interval:
     `interval(pass_at_k(n, c, k))`.
@@ -36,14 +36,14 @@ def pass_at_k(n: Any, c: Any, k: int) -> Floats:
     Args:
         n: The trials of each item.
         c: How many of them succeeded.
-        k: How many trials are drawn; not more than n.
+        k: How many trials are drawn; at most n.
     """
     trials, successes = _checked(n, c, k)
     return 1 - _all_from(trials, trials - successes, k)
 
 
 def pass_hat_k(n: Any, c: Any, k: int) -> Floats:
-    """Return how likely all of k trials succeed, given that c of n did, for each item.
+    """Return the probability that all of k trials succeed, given c of n did, for each item.
 
     C(c, k) / C(n, k), unbiased (Yao et al. 2024, "pass^k"). The mean over items and its interval:
     `interval(pass_hat_k(n, c, k))`.
@@ -51,7 +51,7 @@ def pass_hat_k(n: Any, c: Any, k: int) -> Floats:
     Args:
         n: The trials of each item.
         c: How many of them succeeded.
-        k: How many trials are drawn; not more than n.
+        k: How many trials are drawn; at most n.
     """
     return _all_from(*_checked(n, c, k), k)
 
@@ -80,10 +80,10 @@ def _checked(n: Any, c: Any, k: int) -> tuple[Ints, Ints]:
 
 
 def variance_parts(values: Values, items: Names) -> tuple[float, float]:
-    """Return the variance within items, from trial to trial, and that between items.
+    """Return the variance within items, from trial to trial, and between items.
 
-    Within: the mean of the items' s². Between: s² of the items' means, less within/k, which is
-    what the trials add to it; not below 0.
+    Within: the mean of the items' s². Between: s² of the items' means, less within/k, the trials'
+    contribution to it; at least 0.
 
     Raises:
         ScoresError: There are fewer than two items, or no item has two trials.
@@ -93,11 +93,11 @@ def variance_parts(values: Values, items: Names) -> tuple[float, float]:
 
 
 def helps_more(values: Values, items: Names) -> HelpsMore:
-    """Say whether more items or more trials would make the mean's interval narrower.
+    """Return whether more items or more trials would better narrow the mean's interval.
 
     The mean's variance is (between + within/k)/n. Twice the items halve it; twice the trials halve
-    only within/k. So trials never help more; where they help about as much (the interval at most
-    a tenth wider), they are named, for they need no new data.
+    only within/k. So trials never help more; where they help about as much (the interval at most a
+    tenth wider), they win, since they need no new data.
     """
     within, between, rate = _parts(values, items)
     now = between + within * rate
@@ -122,12 +122,12 @@ def _parts(values: Values, items: Names) -> tuple[float, float, float]:
 
 
 def per_item(values: Floats, items: Names) -> tuple[Floats, Floats, Ints]:
-    """Return each item's mean, its trials' variance (0 if it has one) and how many they are."""
+    """Return each item's mean, the variance of its trials (0 if only one) and their number."""
     item_of = numbered(items, len(values), "items")
     trials = np.bincount(item_of)
     if trials.max() < 2:  # noqa: PLR2004
         raise ScoresError(
-            "no item has two trials: how much an answer varies is unknown",
+            "no item has two trials, so the variation of an answer is unknown",
             hint="Run the items with trials: 2 or more.",
         )
     means = np.bincount(item_of, values) / trials
@@ -135,13 +135,13 @@ def per_item(values: Floats, items: Names) -> tuple[Floats, Floats, Ints]:
     return means, squares / np.maximum(trials - 1, 1), trials
 
 
-# ---- How far can this mean be trusted for these very questions, if they were only asked again?
+# ---- How precise is this mean for exactly these questions, if they were asked again? ------------
 #
 # The items are fixed; only their trials are a sample. With items of k trials and variance s², the
 # mean over n items has the variance V = Σ s²/k / n². Items that never varied would make it 0, so
-# half a squared unit, that of one item which said yes once and no once, is spread over all of
-# them: s² stands for (Σ s² + ½)/(n + 1). The interval is Student's, with all items' degrees of
-# freedom Σ(k - 1), and ends at the range. Items with one trial get the others' mean variance.
+# half a squared unit, the variance of one item with one yes and one no, is spread over all of them:
+# s² becomes (Σ s² + ½)/(n + 1). The interval is Student's, with all items' degrees of freedom
+# Σ(k - 1), clipped to the range. Items with one trial get the others' mean variance.
 
 METHOD = "t over trials"
 
@@ -153,12 +153,12 @@ def these_questions(
     range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Interval:
-    """Return the mean and the interval of what these very questions would give on average.
+    """Return the mean and its interval for exactly these questions.
 
     Args:
         values: The scores of all trials.
         items: The item of each.
-        range: The lowest and highest score possible.
+        range: The lowest and highest possible score.
         level: The confidence.
 
     Raises:
@@ -179,9 +179,9 @@ def paired_these_questions(
     range: tuple[float, float] = (0, 1),  # noqa: A002 - the word of eval.yml
     level: float = 0.95,
 ) -> Paired:
-    """Compare two runs on these very questions; see `these_questions` and `paired`.
+    """Compare two runs on exactly these questions; see `these_questions` and `paired`.
 
-    The trials of the two runs are independent of each other, so their variances add up.
+    The trials of the two runs are independent, so their variances add up.
     """
     limits(range)
     names = listed(items, "items")

@@ -41,7 +41,7 @@ def tango(n: Any, won: Any, lost: Any, level: float) -> tuple[Floats, Floats]:
     The test of a difference D: z = (won - lost - nD) / √(n(2q + D(1 - D))), q being the
     likeliest share of lost pairs given D: the larger root of 2nq² + Bq - lost·D(1 - D) = 0 with
     B = (2n - won + lost)D - won - lost. At D = 0 it is McNemar's. (Tango 1998, Statistics in
-    Medicine 17:891.) z falls as D grows, so halving finds both ends.
+    Medicine 17:891.) z falls as D grows, so bisection finds both ends.
     """
     n, won, lost = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (n, won, lost))
     n, won, lost = np.broadcast_arrays(n, won, lost)
@@ -55,7 +55,7 @@ def _upper(n: Floats, won: Floats, lost: Floats, z: float) -> Floats:
         d = (low + high) / 2
         accepted = _distance(n, won, lost, d) <= z
         low, high = np.where(accepted, d, low), np.where(accepted, high, d)
-    # Only where all pairs are won is a difference of 1 accepted, and halving just misses it.
+    # A difference of 1 is accepted only if all pairs are won, and bisection just misses it.
     return np.where(won == n, 1.0, low)
 
 
@@ -75,7 +75,7 @@ def mcnemar(won: Any, lost: Any) -> Floats:
 
 
 def mid_p(won: int, lost: int) -> float:
-    """Return the mid-p of McNemar's exact test: the binomial's, less half of what was seen.
+    """Return the mid-p of McNemar's exact test: the binomial p less half of the observed point.
 
     Fagerland, Lydersen and Laake 2013, BMC Medical Research Methodology 13:91.
     """
@@ -83,7 +83,7 @@ def mid_p(won: int, lost: int) -> float:
     if not n:
         return 1.0
     if won == lost:
-        # The distribution is symmetric: all of it, less half of the middle.
+        # The distribution is symmetric: 1 less half of the middle.
         return 1 - float(_chance(n, fewer)) / 2
     return 2 * float(scipy.special.bdtr(fewer, n, 0.5)) - float(_chance(n, fewer))
 
@@ -93,11 +93,11 @@ def _chance(n: int, k: int) -> Any:
     return np.exp(ways - n * np.log(2))
 
 
-# ---- Several questions at once: which of these p values still count? ----------------------------
+# ---- Several tests at once: which p values are still significant? -------------------------------
 
 
 def holm(ps: Values) -> list[float]:
-    """Return p values adjusted so that any false alarm among them is as rare as for one.
+    """Return p values adjusted to keep the chance of any false alarm as low as for one test.
 
     For "which of these metrics moved". The i-th smallest of m becomes the largest of
     (m - j + 1)·p_j over j ≤ i (Holm 1979).
@@ -109,7 +109,7 @@ def holm(ps: Values) -> list[float]:
 
 
 def benjamini_hochberg(ps: Values) -> list[float]:
-    """Return p values adjusted so that few of those that count are false alarms.
+    """Return p values adjusted to keep the share of false alarms among the significant ones low.
 
     For slices of a dataset. The i-th smallest of m becomes the smallest of m/j·p_j over j ≥ i
     (Benjamini and Hochberg 1995).
@@ -137,7 +137,7 @@ def _in_order(steps: Floats, order: np.typing.NDArray[np.intp]) -> list[float]:
 # ---- By how much do two runs of the same items differ, and could it be chance? ------------------
 
 TANGO = "Tango"
-# z of a test at 5% plus z of being right four times of five: 1.96 + 0.84.
+# z of a test at 5% plus z of 80% power: 1.96 + 0.84.
 SEEN = 2.80
 _SAME = 1e-12  # differences of means this small are rounding errors
 
@@ -154,18 +154,17 @@ def paired(
     """Compare two runs item by item; `delta` is the mean of b minus the mean of a.
 
     Yes or no with one trial: Tango's score interval, whose test is McNemar's. Otherwise rule R on
-    (d + 1)/2 of the items' differences d, by groups without pseudo-groups: they would hide a
-    real loss of 10 points in 8 groups of 25 items nine times of ten. p is 1 - level of the interval
-    that just touches 0, so the two never disagree. Where any interval is possible, because all
-    differences are equal and the range is not known, its ends are infinite and p is NaN. Swapping a
-    and b mirrors all of it.
+    (d + 1)/2 of the items' differences d, by groups without pseudo-groups: they would hide a real
+    loss of 10 points in 8 groups of 25 items nine times out of ten. p is 1 - level of the interval
+    that just touches 0, so the two never disagree. If all differences are equal and the range is
+    unknown, the ends are infinite and p is NaN. Swapping a and b mirrors everything.
 
     Args:
         a: The scores of the first run.
-        b: The scores of the second, each beside that of the same item and trial.
+        b: The scores of the second, in the same order of items and trials.
         items: The item of each pair, where items have several trials: they are averaged first.
         groups: The group of each pair, where items come in groups.
-        range: The lowest and highest score possible; None: any number is, and Student's t is used.
+        range: The lowest and highest possible score; None: unbounded, with Student's t.
         level: The confidence.
 
     Raises:
@@ -185,7 +184,7 @@ def compare(
     *,
     bounded: bool = True,
 ) -> Paired:
-    """Compare scores in 0..1, or of no range; see `paired`."""
+    """Compare scores in 0..1, or unbounded ones; see `paired`."""
     if len(first) != len(second):
         raise ScoresError(f"{len(first)} values against {len(second)}: they must be pairs")
     difference = sample(second - first, items, groups)
@@ -212,8 +211,8 @@ def _tango(difference: Sample, level: float) -> Paired:
 
 
 def _rule_r(difference: Sample, level: float) -> Paired:
-    # One direction is computed and the other mirrored, so that swapping mirrors to the last digit.
-    # Where they cancel out, the first difference decides which.
+    # One direction is computed and the other mirrored, so swapping is exact to the last digit. If
+    # they cancel out, the first difference decides which.
     turned = (difference.means.sum() or _first_difference(difference.means)) < 0
     d = -difference.means if turned else difference.means
     fit, method = fitted(Sample((d + 1) / 2, difference.group_of, single=False), pseudo=False)
@@ -235,7 +234,7 @@ def _first_difference(d: Floats) -> float:
 def _student(difference: Sample, size: float, level: float) -> Paired:
     delta, error, freedom = moments(difference, size)
     half = float(quantile(freedom, (1 - level) / 2)) * error
-    # Without a spread there is no interval, and so no p.
+    # Without spread there is no interval, and no p.
     p = float(2 * tail_of(freedom, abs(delta) / error)) if math.isfinite(error) else math.nan
     method = STUDENT if difference.group_of is None else f"{STUDENT} by groups"
     return _paired(difference, (delta, delta - half, delta + half), error, p, method, level)
@@ -253,7 +252,7 @@ def _paired(
     delta, low, high = ends
     better, same, worse = counts(difference.means)
     if not error > 0:
-        # Runs without a difference have no spread to go by: the interval knows what could be.
+        # Equal runs have no spread, so the interval's width is used.
         error = (high - low) / 2 / float(quantile(math.inf, (1 - level) / 2))
     return Paired(
         delta=delta,
@@ -278,7 +277,7 @@ def counts(d: Floats) -> tuple[int, int, int]:
 
 
 def scaled(found: Paired, among: Range) -> Paired:
-    """Return the differences in the scores' own range; none is larger than the range is wide."""
+    """Return the differences in the scores' own range, clipped to its width."""
     if among is None:
         return found
     start, end = limits(among)

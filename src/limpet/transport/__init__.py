@@ -1,1 +1,1 @@
-"""One HTTP client: connections, proxies, deadlines, replies, what a failure means."""
+"""One HTTP client: connections, proxies, deadlines, replies, failures."""

@@ -31,7 +31,7 @@ from limpet.transport.reply import Deadlines, HttpReply, within
 
 # ---- What do the HTTP client's exceptions mean? -------------------------------------------------
 #
-# Apart from `failures`, as importing the client takes a fifth of a second.
+# Not in `failures`: importing the client takes a fifth of a second.
 
 
 def translated(
@@ -59,11 +59,11 @@ def translated(
         case aiohttp.ServerDisconnectedError():
             # Not resent, even on a reused connection: the server may have started to work on the
             # call, and every attempt is counted.
-            return ConnectionLostError(f"{where}: the connection was closed, without a response")
+            return ConnectionLostError(f"{where}: the connection was closed without a response")
         case aiohttp.ClientPayloadError():
             why = getattr(error.__cause__, "message", None)  # aiohttp's own message is longer
             text = show(why or text).rstrip(".")
-            return ConnectionLostError(f"{where}: the response breaks off: {text}")
+            return ConnectionLostError(f"{where}: the response is incomplete: {text}")
         case aiohttp.ClientResponseError() if _is_too_long(error):
             return PermanentError(
                 f"{where}: a header of the response is longer than {MOST_HEADER_BYTES // 1024} KB"
@@ -76,7 +76,7 @@ def translated(
 
 
 def why_not(error: BaseException) -> str:
-    """Return a short reason why there is no connection."""
+    """Return a short reason for a failed connection."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -263,7 +263,7 @@ class Client:
 
     @property
     def secrets(self) -> Iterable[str]:
-        """What must not appear in an answer, even if the server repeats it."""
+        """Values that must not appear in an answer, even if the server repeats them."""
         return self._secrets.declared
 
     # ---- opening and closing --------------------------------------------------------------------
@@ -334,7 +334,7 @@ class Client:
                 why, hint="start the server, or check the address; nothing was called"
             ) from error
         writer.close()
-        with contextlib.suppress(OSError):  # the server is there, which is all that matters
+        with contextlib.suppress(OSError):  # the server is there: that is enough
             await asyncio.wait_for(writer.wait_closed(), 1.0)
 
     async def close(self) -> None:
@@ -366,7 +366,7 @@ class Client:
             LimpetError: The call failed; the type says how.
         """
         work = self._ask(method, url, body, read, where)
-        # Without a deadline there is no wrapper: this runs for every item.
+        # No wrapper without a deadline: this runs for every item.
         deadline = self._deadlines.timeout
         try:
             if deadline is None:
@@ -450,18 +450,18 @@ class Client:
         return target
 
 
-# ---- How is a server called: which options does everything behind HTTP take? --------------------
+# ---- Which options does every HTTP call take? ---------------------------------------------------
 
 
 class CallOptions(TypedDict, total=False):
-    """How a server is called: options that every remote workflow and model takes.
+    """Options of every remote workflow and model.
 
     Attributes:
-        headers: Headers to send. The values are secrets: never shown, and in no fingerprint.
+        headers: Headers to send. Their values are secrets: never shown, not in any fingerprint.
         connect_timeout: Seconds to connect (10).
         first_byte_timeout: Seconds until the response begins, including connecting.
         between_bytes_timeout: Seconds between two pieces of the response.
-        timeout: Seconds for the whole call.
+        timeout: Seconds for the entire call.
         max_response_mb: A larger response is a failure (64).
     """
 
@@ -477,7 +477,7 @@ def client_for(kind: str, address: Address, options: CallOptions) -> Client:
     """Return a client for a server.
 
     Args:
-        kind: What is called, for messages.
+        kind: The kind of workflow or model, for messages.
         address: The server's address.
         options: How to call it.
 

@@ -1,8 +1,8 @@
 """Which error does a failed HTTP call raise?
 
-Executors decide what to do by the error's type, or by its status and headers, so each failure must
-have the right shape. The server's text is untrusted: it is shown on one line, shortened. What the
-HTTP client itself raises is in `client_failures`.
+Executors decide what to do by the error's type, or by its status and headers. The server's text is
+untrusted: it is shown on one line, shortened. `client.py` translates the HTTP client's own
+exceptions.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ Show = Callable[[object], str]
 MOST_HEADER_BYTES = 2**16
 """Maximum length of a header line. Some gateways send tokens of many kilobytes, and aiohttp's own
 limit is 8,190."""
-# Statuses below 500 that may succeed later; any other is the request's own fault.
+# Statuses below 500 that may succeed later; any other is the request's fault.
 _PASSING_STATUSES = frozenset({402, 408, 409, 425, 429})
 _CREDENTIAL_HINTS = {
     401: "pass the credentials as headers, and run again",
@@ -30,7 +30,7 @@ _NO_ANSWER = {
     202: "accepted, but the answer is not ready",
     204: "no content, so no answer",
     205: "no content, so no answer",
-    206: "only a part of the answer",
+    206: "only part of the answer",
 }
 SUCCESSES = frozenset(range(200, 300)) - _NO_ANSWER.keys()
 """Statuses with an answer."""
@@ -43,7 +43,7 @@ _BESIDE_AN_ERROR = {"error", "error_code", "error_description", "code", "detail"
 
 
 class StatusError(LimpetError):
-    """The server answered with an error status; status and headers say what to do.
+    """The server responded with an error status.
 
     Attributes:
         status: The status.
@@ -68,7 +68,7 @@ class StatusError(LimpetError):
 
 
 class ConnectionLostError(TransientError, ConnectionError):
-    """No connection, or it broke: the server may be down."""
+    """The connection failed or broke: the server may be down."""
 
 
 class TooSlowError(TransientError, TimeoutError):
@@ -99,7 +99,7 @@ def status_error(
 def said_error(value: Any) -> Any:
     """Return an object's `error`; None if it reports no error.
 
-    A number does not count: an agent may be asked for a measurement error.
+    A number is not an error report: an agent may return a measurement error.
     """
     error = value.get("error") if isinstance(value, dict) else None
     if error is True:
@@ -118,7 +118,7 @@ def is_only_error(value: Any) -> bool:
 
 
 def wanted_fields(detail: Any, show: Show) -> str:
-    """Return which fields failed the server's validation, and why."""
+    """Return the fields that failed the server's validation, with the reasons."""
     if not isinstance(detail, list):
         return show(detail)
     problems = []

@@ -11,7 +11,7 @@ from limpet.json_values import is_deep_text
 
 MOST_LEVELS = 200
 """Maximum nesting of an answer. The journal keeps 250 levels, and a record adds its own."""
-_TOO_DEEP = f"not JSON that can be kept: nested too deep, beyond {MOST_LEVELS} levels"
+_TOO_DEEP = f"JSON nested too deep to store, beyond {MOST_LEVELS} levels"
 _WIDE = re.compile(rb"[0-9]{19}")
 
 
@@ -19,7 +19,7 @@ def parse_json(raw: bytes) -> Any:
     """Parse JSON, keeping integers of any size exact.
 
     Raises:
-        ValueError: It is not JSON, not UTF-8, or cannot be kept; the message says which.
+        ValueError: It is not JSON, not UTF-8, or cannot be stored; the message says which.
     """
     value = _parsed(raw)
     if is_deep_text(raw, MOST_LEVELS):
@@ -53,10 +53,10 @@ def refuse(name: str) -> Any:
 
 
 def finite(number: str) -> float:
-    """Return a number that a float can hold."""
+    """Return a number as a float, if a float can hold it."""
     value = float(number)
     if math.isinf(value):
-        raise ValueError(f"not JSON that can be kept ({number[:40]} is too large a number)")
+        raise ValueError(f"JSON with a number too large to store ({number[:40]})")
     return value
 
 
@@ -65,7 +65,7 @@ def integer(number: str) -> int:
     try:
         return int(number)
     except ValueError:
-        raise ValueError(f"not JSON that can be read (a number has {len(number)} digits)") from None
+        raise ValueError(f"JSON with a number too long to read ({len(number)} digits)") from None
 
 
 def encode_json(value: Any) -> bytes:

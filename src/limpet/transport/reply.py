@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Time limits in seconds; None: only the executor's limit for the whole attempt.
+    """Time limits in seconds; None: only the executor's limit for the entire attempt.
 
     Attributes:
         connect_timeout: For connecting, including DNS and TLS.
         first_byte_timeout: Until the response begins, including connecting.
         between_bytes_timeout: Between two pieces of the response.
-        timeout: For the whole call.
+        timeout: For the entire call.
     """
 
     connect_timeout: float | None
@@ -46,7 +46,7 @@ async def within(seconds: float | None, work: Awaitable[T], late: str) -> T:
     """Await `work` for at most `seconds`.
 
     Raises:
-        TooSlowError: It took longer; `late` begins the message.
+        TooSlowError: It took longer; the message starts with `late`.
     """
     if seconds is None:
         return await work
@@ -86,7 +86,7 @@ class HttpReply:
         status: The status.
         headers: The headers.
         content_type: The content type in lower case, without parameters.
-        framed: Whether its end is marked, so that a truncated body is noticed.
+        framed: Whether its end is marked, so a truncated body is detected.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class HttpReply:
         if inflater is not None:
             inflater.end()
 
-    async def whole(self) -> bytes:
+    async def read_all(self) -> bytes:
         """Return the body, its text in UTF-8. Raises as `pour` does."""
         pieces: list[bytes] = []
         await self.pour(pieces.append)
@@ -136,12 +136,12 @@ class HttpReply:
         """Return text in the charset that its header names as UTF-8, without a byte order mark."""
         charset = self._response.charset
         if charset is not None and charset.lower() != "utf-8":
-            with contextlib.suppress(LookupError, ValueError):  # who parses it says what is wrong
+            with contextlib.suppress(LookupError, ValueError):  # the parser reports it
                 raw = raw.decode(charset).encode()
         return raw.removeprefix(codecs.BOM_UTF8)
 
     async def beginning(self) -> bytes:
-        """Return the start of the body, as far as it can be read."""
+        """Return the start of the body, as much as can be read."""
         pieces: list[bytes] = []
 
         def take(piece: bytes) -> None:
@@ -203,7 +203,7 @@ class _Inflater:
                 piece = self._inner.decompress(chunk, _PIECE)
             except zlib.error as error:
                 raise TransientError(
-                    f"{self._where}: its compression is broken ({error})"
+                    f"{self._where}: the compressed response is broken ({error})"
                 ) from None
             chunk = self._inner.unconsumed_tail or self._inner.unused_data
             if piece:
@@ -212,4 +212,4 @@ class _Inflater:
     def end(self) -> None:
         """Check that the data is complete."""
         if not self._inner.eof:
-            raise TransientError(f"{self._where}: its compressed data is incomplete")
+            raise TransientError(f"{self._where}: the compressed response is incomplete")

@@ -15,7 +15,7 @@ from limpet.run.calibrating.labelling import Labelling
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.reader import RunReader
 from limpet.run.reading.run_table import RunTable
-from limpet.run.reading.score_table import Labels, ScoreTable
+from limpet.run.reading.score_table import LabelTable, ScoreTable
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of
 
@@ -77,7 +77,7 @@ class HidingTable(RunTable):
             name: _with(values, hidden(name), np.nan) for name, values in table.scores.items()
         }
         labels = {
-            name: Labels(of.names, _with(of.numbers, hidden(name), -1))
+            name: LabelTable(of.names, _with(of.numbers, hidden(name), -1))
             for name, of in table.labels.items()
         }
         failed = {

@@ -1,4 +1,4 @@
-"""What is evaluated."""
+"""Workflows: functions, programs, servers, agents and prompts to evaluate."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> object:
-    # These import more than a run of plain functions needs.
+    # These import more than plain functions need.
     if name not in _LAZY:
         raise AttributeError(f"module 'limpet.workflows' has no attribute {name!r}")
     value = getattr(import_module(f"limpet.workflows.{_LAZY[name]}"), name)

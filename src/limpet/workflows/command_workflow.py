@@ -35,9 +35,9 @@ from limpet.workflows.process import MOST_STDERR, Groups, ProcessExit, ProcessGu
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.request_templates import ALL, AnswerPath, render
 
-# ---- Which program and arguments does a command have, and which of its files are the user's? ----
+# ---- What are a command's program and arguments, and which of its files are the user's? ---------
 #
-# There is no shell: each argument stays one argument, whatever a value of the dataset contains.
+# There is no shell: each argument stays one argument, whatever the dataset contains.
 
 _OF_SHELLS = re.compile(r"\|\|?|&&?|;|\d?>>?(?:&\d)?|<")
 _INTERPRETERS = re.compile(
@@ -68,14 +68,14 @@ def split(argv: Any) -> list[str]:
         raise wrong_argument(
             "argv",
             f"the program {quoted(arguments[0])} has a placeholder: a row of the dataset "
-            "must not choose what runs",
+            "must not choose the program",
         )
     _check_code(arguments)
     return arguments
 
 
 def _split_string(command: str) -> list[str]:
-    # A placeholder stays whole: `{{my column}}` is one word.
+    # A placeholder is not split: `{{my column}}` is one word.
     placeholders = [match[0] for match in PLACEHOLDER.finditer(command)]
     marked = PLACEHOLDER.sub("\0", command)
     try:
@@ -99,7 +99,7 @@ def _check_code(arguments: Sequence[str]) -> None:
         if _INTERPRETERS.fullmatch(Path(argument).name):
             is_interpreter = True
         elif not argument.startswith("-") and before not in _WITH_A_VALUE:
-            is_interpreter = False  # its script: what follows are the script's own options
+            is_interpreter = False  # its script: the script's own options follow
         if is_interpreter and _CODE_FLAGS.fullmatch(argument) and has_placeholders(following):
             raise wrong_argument(
                 "argv",
@@ -120,7 +120,7 @@ def own_files(arguments: Sequence[str], folder: Path) -> list[Path]:
     project = Project([folder])
     named = (path for path in _candidates(arguments, folder) if path.is_file())
     files = [path for path in named if project.name_of(str(path)) is not None]
-    # Only the first: a later argument may be a file that the program writes.
+    # Only the first: a later argument may be an output file.
     is_program = "/" in arguments[0] and Path(folder, arguments[0]) in files
     return files[: 2 if is_program else 1]
 
@@ -183,23 +183,23 @@ def _hint(program: str) -> str:
     return "install it, or write the path of the program"
 
 
-# ---- What does the end of a program mean: an answer, or which failure? --------------------------
+# ---- Did a program answer, or how did it fail? --------------------------------------------------
 
 _TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 _MOST_LINE, _MOST_DETAILS = 500, 5_000
 
 
 def failure_of(ended: ProcessExit, stderr: str, where: str, max_bytes: int) -> LimpetError | None:
-    """Return the error that a program's end means; None: it wrote an answer.
+    """Return the error for a program's exit; None: it wrote an answer.
 
-    A program ended by a signal, like one without memory, may work the next time, and so may one
-    that says so with exit status 75. Any other status but 0 is a failure for good.
+    A program ended by a signal, for example out of memory, may succeed next time, and so may one
+    with exit status 75. Any other nonzero status is permanent.
 
     Args:
         ended: How the program ended.
-        stderr: What it wrote to stderr.
+        stderr: Its stderr.
         where: The program, for the message.
-        max_bytes: How much it was allowed to write to stdout.
+        max_bytes: The limit of its stdout.
     """
     error = _failure(ended, _last_line(stderr), where, max_bytes)
     if error is not None and stderr:
@@ -222,7 +222,7 @@ def _failure(ended: ProcessExit, said: str, where: str, max_bytes: int) -> Limpe
     if ended.is_held_open:
         return PermanentError(
             f"{where}: exited, but a process that it started still held its stdout open, so the "
-            "answer may not be whole",
+            "answer may be incomplete",
             hint="let it wait for its processes, or redirect their output",
         )
     return None
@@ -236,13 +236,13 @@ def _signal_name(number: int) -> str:
 
 
 def _last_line(stderr: str) -> str:
-    """Return the last line of stderr for a message: mostly, it says why."""
+    """Return the last line of stderr for a message: it usually says why."""
     line = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
     return f": {line.strip()[:_MOST_LINE]}" if line else ", with nothing on stderr"
 
 
 def _end_of(stderr: str) -> str:
-    """Return the last lines of stderr; whole ones: masking misses half a secret."""
+    """Return the last complete lines of stderr: masking misses half a secret."""
     if len(stderr) <= _MOST_DETAILS:
         return stderr.rstrip("\n")
     end = stderr[-_MOST_DETAILS:]
@@ -266,17 +266,17 @@ def command(
     version: str | None = None,
     name: str = "command",
 ) -> Workflow:
-    """Evaluate a program: it gets the row as JSON on stdin, and writes the answer to stdout.
+    """Evaluate a program: it reads the row as JSON from stdin, and writes the answer to stdout.
 
     Args:
         argv: The program and its arguments: a list, or a string that is split as a shell would,
             without a shell. Arguments may contain placeholders: `{{column}}`.
         env: Environment variables, in addition to those of this process.
         cwd: The working directory; None: the current one.
-        answer: "text": the answer is what it wrote, without the last newline. "json": it is the
-            JSON it wrote. "$.…": it is the value at this JSONPath.
+        answer: "text": its output, without the last newline. "json": its output as JSON. "$.…": the
+            value at this JSONPath.
         max_output_mb: More output is a failure.
-        version: Declares its version, instead of its files.
+        version: Its declared version, which replaces its files.
         name: Its name.
 
     Raises:
@@ -321,7 +321,7 @@ class CommandWorkflow(CodeStep, Workflow):
         version: str | None,
     ) -> None:
         self.name = name
-        # A program is bound by the processors, not by an endpoint.
+        # A program is limited by processors, not by an endpoint.
         self.concurrency = _processors()
         self._arguments = list(arguments)
         self._env = dict(env)
@@ -335,7 +335,7 @@ class CommandWorkflow(CodeStep, Workflow):
         self._groups = Groups(self._guard.started, self._guard.ended)
         literals = Literals(self._arguments, self._env)
         program, *rest = each_word(self._arguments, literals.masked)
-        # The same program elsewhere on another machine is the same program.
+        # The same program on another machine, in another folder, is the same program.
         program = Path(program).name if Path(program).is_absolute() else program
         self._shown = [program, *rest]
         self._literals = literals.keys
@@ -400,8 +400,7 @@ class CommandWorkflow(CodeStep, Workflow):
         return Output(self._read(ended.stdout), metadata=metadata)
 
     def _row(self, item: Item) -> bytes:
-        # ASCII: a program reads it with any encoding. NaN is not JSON, and null would be another
-        # value.
+        # ASCII: readable in any encoding. NaN is not JSON, and null would be another value.
         try:
             row = json.dumps(dict(item.row), allow_nan=False, default=to_plain)
         except (TypeError, ValueError, RecursionError) as error:
@@ -435,9 +434,9 @@ class CommandWorkflow(CodeStep, Workflow):
             hint = "an argument is too long: read the row from stdin instead"
             return PermanentError(text, hint=hint)
         if error.errno in _LACKING:
-            return TransientError(text, hint="if it stays so, use fewer at once: pace: 4")
+            return TransientError(text, hint="if it persists, run fewer at once: pace: 4")
         is_script = error.errno == errno.ENOEXEC
-        return SetupError(text, hint="does it begin with #! and its interpreter?" * is_script)
+        return SetupError(text, hint="does it start with #! and its interpreter?" * is_script)
 
     def _read(self, stdout: bytes) -> Any:
         if self._path is None:

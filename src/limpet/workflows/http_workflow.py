@@ -1,4 +1,4 @@
-"""A workflow behind any server that answers with JSON."""
+"""A workflow behind any server that returns JSON."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Unpack
@@ -36,17 +36,17 @@ def http(
     name: str = "http",
     **options: Unpack[CallOptions],
 ) -> Workflow:
-    """Evaluate a server that answers with JSON.
+    """Evaluate a server that returns JSON.
 
     Args:
         url: Its address. Path and query may contain placeholders: `{{column}}`.
         method: GET, POST, PUT, PATCH or DELETE.
         body: The JSON to send, with placeholders in its strings; None: `{"input": "{{input}}"}`,
             or no body with GET and DELETE.
-        answer: A JSONPath to the answer in the response; "$" is the whole response.
+        answer: A JSONPath to the answer in the response; "$" is the entire response.
         statuses: The statuses that mean success: 200 to 299, except 202, 204, 205 and 206.
-        version: Declares which version is behind the address: the server may then move to another
-            host and keeps its answers. Without it, another host is another server.
+        version: The declared version of the server: it may then move to another host and keep its
+            answers. Without it, another host is another server.
         name: Its name.
         **options: How to call it: `headers`, timeouts and `max_response_mb`, see `CallOptions`.
 
@@ -68,7 +68,7 @@ def http(
             "statuses",
             "a redirect is not an answer",
             redirects,
-            hint="redirects are followed; list the status of the page they lead to",
+            hint="redirects are followed; list the status of their target",
         )
     address, path = Address(url, "url"), AnswerPath(answer)
     check_placeholders(url=url)
@@ -79,10 +79,10 @@ def http(
 
 
 class HttpWorkflow(RemoteWorkflow):
-    """A server that answers with JSON; see `http`."""
+    """A server that returns JSON; see `http`."""
 
     kind = "http"
-    _lone_404 = False  # the server may lack what the body asks for
+    _lone_404 = False  # the server may lack what the body requests
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class HttpWorkflow(RemoteWorkflow):
     async def _read(self, reply: HttpReply) -> Output:
         if reply.status not in self._statuses:
             raise await self._failure(reply)
-        raw = await reply.whole()
+        raw = await reply.read_all()
         try:
             body = parse_json(raw)
         except ValueError as error:

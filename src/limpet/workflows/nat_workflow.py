@@ -19,7 +19,7 @@ from limpet.workflows.remote import RemoteWorkflow, shown_address
 
 # ---- Which error does the toolkit's error object raise? -----------------------------------------
 #
-# The toolkit passes on the name of the exception that the agent raised, as `details`.
+# The toolkit reports the name of the agent's exception as `details`.
 
 _RATE_LIMITED = 429
 _LIMIT_NAMES = ("RateLimit", "TooManyRequests", "ResourceExhausted", "Throttl")
@@ -55,12 +55,12 @@ def is_agent_error(value: Any) -> bool:
     )
 
 
-# ---- What is in the toolkit's stream: which answer, which trace, which failure? -----------------
+# ---- Which answer, trace or failure is in the toolkit's stream? ---------------------------------
 #
-# It consists of lines with a prefix: `data:` holds the answer or a part of it,
-# `intermediate_data:` an intermediate step. A failure is a last line without a prefix, or an
-# `event: error` followed by its data, as usual in event streams. Steps may follow the answer, so
-# nothing is known before the stream ends. The bytes arrive in pieces that may end anywhere.
+# It consists of lines with a prefix: `data:` has the answer or a part of it, `intermediate_data:`
+# an intermediate step. A failure is a last line without a prefix, or an `event: error` followed by
+# its data, as usual in event streams. Steps may follow the answer, so nothing is certain before the
+# stream ends. The bytes arrive in pieces that may end anywhere.
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
 _TRACE_ID = '{"observability_trace_id":'
@@ -98,9 +98,9 @@ class AgentStream:
 
         Raises:
             TransientError: A line is broken.
-            PermanentError: A line holds something other than an answer.
+            PermanentError: A line is something other than an answer.
         """
-        # The open line stays in pieces: joining it for each piece would take quadratic time.
+        # The open line stays in pieces: joining it each time would take quadratic time.
         first, *more = chunk.split(b"\n")
         self._open_line.append(first)
         for line in more:
@@ -146,7 +146,7 @@ class AgentStream:
         elif line.startswith(_STEP):
             sent = self._parsed(line[len(_STEP) :], "a step")
             self.trace.append(event_of(sent))
-            self._note_workflow(sent)
+            self._remember_workflow(sent)
         elif line.startswith(b"{"):
             self._fail(self._parsed(line, "a line without a prefix"))
         elif not line.startswith(_OTHER_FIELDS):
@@ -154,7 +154,7 @@ class AgentStream:
                 f"{self._where}: unexpected line in the stream: {self._shown(line)}"
             )
 
-    def _note_workflow(self, sent: Any) -> None:
+    def _remember_workflow(self, sent: Any) -> None:
         sent = sent if isinstance(sent, dict) else {}
         if sent.get("type") == "WORKFLOW_START":
             self._under_way.add(str(sent.get("id")))
@@ -204,16 +204,16 @@ class AgentStream:
         values = self._values
         if self._under_way:
             raise TransientError(
-                f"{self._where}: the stream ended before its workflow did (a WORKFLOW_START has no "
-                "WORKFLOW_END): it was truncated"
+                f"{self._where}: the stream was truncated: it ended before its workflow (a "
+                "WORKFLOW_START has no WORKFLOW_END)"
             )
         if not framed and not self.ended:
             raise TransientError(
-                f"{self._where}: the stream ended without a mark (it is not chunked, and has no "
-                "length and no WORKFLOW_END): it may be truncated"
+                f"{self._where}: the stream may be truncated: its end is not marked (it is not "
+                "chunked, and has no length and no WORKFLOW_END)"
             )
         if not values:
-            return ""  # the agent had nothing to say
+            return ""  # the agent's answer is empty
         if any(value is None for value in values):
             raise PermanentError(f"{self._where}: the answer is null")
         if len(values) == 1:
@@ -227,7 +227,7 @@ class AgentStream:
 
 
 def _is_trace_id(value: Any) -> bool:
-    """Return whether a part is only the id of a trace, which a traced server sends as well."""
+    """Return whether a part is only a trace id, which a traced server also sends."""
     if not isinstance(value, str) or not value.startswith(_TRACE_ID):
         return False
     try:
@@ -256,9 +256,9 @@ def nat(
     Args:
         endpoint: Its address: `http://localhost:8000`.
         path: The path to call: `/generate/full`, `/generate` or `/v1/workflow/full`.
-        input_key: The name of the agent's parameter that gets the input.
-        version: Declares which version is behind the address: the agent may then move to another
-            address and keeps its answers. Without it, another address is another agent.
+        input_key: The agent's parameter for the input.
+        version: The declared version of the agent: it may then move to another address and keep its
+            answers. Without it, another address is another agent.
         name: Its name.
         **options: How to call it: `headers`, timeouts and `max_response_mb`, see `CallOptions`.
 
@@ -269,7 +269,7 @@ def nat(
     """
     if not isinstance(path, str) or not path.startswith("/"):
         shown = shown_address(f"{path}")
-        raise wrong_argument("path", "must begin with a slash, for example /generate/full", shown)
+        raise wrong_argument("path", "must start with a slash, for example /generate/full", shown)
     if not isinstance(input_key, str) or not input_key:
         raise wrong_argument("input_key", "must be the name of the agent's parameter", input_key)
     if "?" in f"{endpoint}" or "#" in f"{endpoint}":
@@ -318,7 +318,7 @@ class NatWorkflow(RemoteWorkflow):
         if reply.content_type == _STREAM:
             return await self._read_stream(reply)
         if reply.content_type == _JSON:
-            return self._read_whole(await reply.whole())
+            return self._read_body(await reply.read_all())
         kind = self._client.show(reply.content_type or "untyped")
         shown = self._shown(await reply.beginning())
         raise PermanentError(
@@ -342,7 +342,7 @@ class NatWorkflow(RemoteWorkflow):
             raise
         return Output(value, usage_of_trace(stream.trace), stream.trace)
 
-    def _read_whole(self, raw: bytes) -> Output:
+    def _read_body(self, raw: bytes) -> Output:
         try:
             body = parse_json(raw)
         except ValueError as error:
@@ -364,8 +364,8 @@ class NatWorkflow(RemoteWorkflow):
         return Output(body["value"], usage_of_body(body))
 
     def _is_about_values(self, detail: Any) -> bool:
-        # A single row may have a number where the agent wants a string. A missing or unknown field
-        # concerns all rows.
+        # One row may have a number where the agent expects a string. A missing or unknown field
+        # affects all rows.
         problems = detail if isinstance(detail, list) else []
         return bool(problems) and all(
             isinstance(problem, dict)

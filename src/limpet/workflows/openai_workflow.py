@@ -1,4 +1,4 @@
-"""A workflow that asks a model: a prompt, filled with the fields of each row."""
+"""A prompt as a workflow: filled with each row's fields, and sent to a model."""
 
 import asyncio
 import functools
@@ -15,7 +15,7 @@ from limpet.models.protocol import model_name
 from limpet.models.schema import check_schema
 from limpet.secrets.known import secrets_under_names
 from limpet.shapes import USAGE_COUNTS, Item, Output
-from limpet.workflows.prompt_templates import Conversation, Messages, Rendered
+from limpet.workflows.prompt_templates import Messages, PromptTemplate, Rendered
 from limpet.workflows.protocol import Workflow
 
 
@@ -34,22 +34,22 @@ def openai(
     name: str = "openai",
     **options: Any,
 ) -> Workflow:
-    """Evaluate a prompt: ask a model for each row.
+    """Evaluate a prompt: call a model for each row.
 
     Args:
         url: The base address of a server that speaks the OpenAI API: `https://api.openai.com/v1`.
-            None: `model` is a model already.
+            None: `model` is already a model.
         model: The model's name on the server; without `url`, anything that `as_model` takes.
-        prompt: One message of the user, with placeholders: `"{{question}}"`.
-        messages: The whole conversation, instead of `prompt`. An element that is only a
-            placeholder, `"{{history}}"`, stands for the messages in that field.
-        images: Images for the last message: `["{{photo}}"]`. A field holds a URL, or the path of a
-            file below `folder`, or a list of them; an empty field stands for none.
-        files: Other files, in the same way.
+        prompt: One user message, with placeholders: `"{{question}}"`.
+        messages: The entire conversation, instead of `prompt`. An element that is only a
+            placeholder, `"{{history}}"`, becomes the messages in that field.
+        images: Images for the last message: `["{{photo}}"]`. A field has a URL, or the path of a
+            file below `folder`, or a list of them; an empty field means none.
+        files: Other files, likewise.
         schema: The JSON schema of the answer; the answer is then the parsed value.
         params: Parameters of each call: `{"temperature": 0}`.
         folder: The folder of images and files; by default, the current one.
-        version: Declares which model is behind the address, which may then change.
+        version: The declared version of the model: its address may then change.
         name: Its name.
         **options: With `url`, how to call it: `key`, `headers`, `timeout`, … as for
             `limpet.models.openai_api`.
@@ -59,14 +59,12 @@ def openai(
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    conversation = Conversation(prompt, messages, images, files, Path(folder).absolute())
+    conversation = PromptTemplate(prompt, messages, images, files, Path(folder).absolute())
     for argument, value in (("params", params), ("schema", schema)):
         if value is not None and not isinstance(value, Mapping):
             raise wrong_argument(argument, "must be a mapping", value)
     for parameter in NOT_PARAMS.intersection(params or {}):
-        raise wrong_argument(
-            "params", f"{parameter!r} is not one of them: it is an argument of its own"
-        )
+        raise wrong_argument("params", f"{parameter!r} is not a parameter but a separate argument")
     if schema is not None:
         check_schema(schema)
     if url is not None:
@@ -79,13 +77,13 @@ def openai(
 
 
 class OpenaiWorkflow(Workflow):
-    """A prompt and the model that it is for; see `openai`."""
+    """A prompt and its model; see `openai`."""
 
     def __init__(
         self,
         name: str,
         model: Model,
-        conversation: Conversation,
+        conversation: PromptTemplate,
         params: Mapping[str, Any],
         schema: Mapping[str, Any] | None,
         version: str | None,
@@ -104,17 +102,17 @@ class OpenaiWorkflow(Workflow):
 
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
-        """The model's secrets: its key; and those in the parameters."""
+        """The model's secrets, such as its key, and those in the parameters."""
         return [*self._model.secrets, *secrets_under_names(self._params)]
 
     @property
     def model_names(self) -> list[str]:
-        """The name of its model, as it is asked for."""
+        """The name of its model in requests."""
         return [model_name(self._model)]
 
     @property
     def _counted(self) -> dict[str, Any]:
-        """What its answers depend on besides the item and the model."""
+        """The settings that its answers depend on, besides the item and the model."""
         more = {"params": self._params, "schema": self._schema, "version": self._version}
         return {
             **self._conversation.template,
@@ -129,7 +127,7 @@ class OpenaiWorkflow(Workflow):
 
     @property
     def described(self) -> Mapping[str, Any]:
-        """What the fingerprint covers, for people."""
+        """The content of the fingerprint, for people."""
         return {**self._counted, **self._of_model(self._model.described)}
 
     def _of_model(self, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +168,7 @@ class OpenaiWorkflow(Workflow):
 
 
 def _answer(reply: Reply) -> Any:
-    """Return the text of a reply; of one that only calls tools, the calls."""
+    """Return the text of a reply, or its tool calls if it has no text."""
     if reply.text or not reply.tool_calls:
         return reply.text
     calls = [{name: call[name] for name in ("name", "arguments")} for call in reply.tool_calls]
@@ -178,7 +176,7 @@ def _answer(reply: Reply) -> Any:
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool call as an event of a trace; nobody made it, so it has no output."""
+    """Return a tool call as an event of a trace. It was not executed, so it has no output."""
     id_ = {"id": call["id"]} if "id" in call else {}
     return {"kind": "tool", "name": call["name"], "input": call["arguments"], **id_}
 

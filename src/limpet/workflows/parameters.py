@@ -17,7 +17,7 @@ def names_wanted(function: Any) -> list[str]:
     """Return the names of the required parameters of a function.
 
     Raises:
-        LimpetError: It takes no arguments, or cannot be called with arguments by name.
+        LimpetError: It takes no arguments, or none by name.
     """
     parameters = _parameters(_hashable(function))
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
@@ -47,7 +47,7 @@ def names_given(function: Any, item: Item, *, after_first: bool = False) -> list
     Args:
         function: The function.
         item: The item.
-        after_first: Leave out its first parameter.
+        after_first: Omit its first parameter.
     """
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
@@ -58,7 +58,7 @@ def names_given(function: Any, item: Item, *, after_first: bool = False) -> list
 
 
 def _hashable(function: Any) -> Any:
-    """Return the function; or its `__call__` if it has no hash, as an object of a dataclass."""
+    """Return the function, or its `__call__` if it has no hash, like a dataclass object."""
     return function if type(function).__hash__ is not None else function.__call__
 
 
@@ -92,12 +92,12 @@ def _is_named(parameter: inspect.Parameter) -> bool:
 def takes_input_first(names: list[str], item: Item) -> bool:
     """Return whether a function with these required parameters gets the item's input first.
 
-    It does unless its first parameter is a column, `item` or `expected`. All further parameters
-    are bound by name, whatever the first is called.
+    It does unless its first parameter is a column, `item` or `expected`. All other parameters are
+    bound by name.
 
     Raises:
-        LimpetError: The dataset has no column for a further parameter, or the first one looks like
-            a misspelt column other than the input's.
+        LimpetError: The dataset has no column for another parameter, or the first one looks like a
+            misspelt column other than the input.
     """
     known = {*item.row, "item", "input", "expected"}
     missing = next((name for name in names[1:] if name not in known), None)
@@ -124,20 +124,20 @@ def value_for(name: str, item: Item) -> Any:
         return getattr(item, name)
     raise LimpetError(
         f"item {item.id!r} has no column {name!r}, which the workflow needs",
-        hint="give the parameter a default, or the row a value",
+        hint="give the parameter a default value, or add the column to the row",
     )
 
 
 # ---- Which arguments does a configuration bind to the user's function or class? -----------------
 #
 # They are part of its identity, by name and value: a changed argument is a changed workflow. A
-# string under the name of a secret is not: another key gives the same answers.
+# string with a secret's name is not: another key gives the same answers.
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class ArgumentFlaw(NamedTuple):
-    """What is wrong with an argument; without a name, with all of them together."""
+    """The problem with an argument; without a name, with all of them together."""
 
     name: str
     text: str
@@ -168,7 +168,7 @@ class BoundCode(OwnCode):
 
     @property
     def _counted(self) -> dict[str, Any]:
-        # Not the bare name: the code may have a part of that name.
+        # Not the bare name: the code may have a part with that name.
         counted: dict[str, Any] = without_secrets(self._args)
         return {f"argument {name}": value for name, value in counted.items()}
 
@@ -177,7 +177,7 @@ def flaws_of_arguments(thing: Any, args: Mapping[str, Any]) -> Iterator[Argument
     """Yield the arguments that a function or class cannot take."""
     try:
         parameters = inspect.signature(thing).parameters
-    except (ValueError, TypeError):  # without a signature, the first call shows it
+    except (ValueError, TypeError):  # no signature: the first call will show it
         return
     name_of_thing = one_line(getattr(thing, "__name__", type(thing).__name__))
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -193,9 +193,7 @@ def flaws_of_arguments(thing: Any, args: Mapping[str, Any]) -> Iterator[Argument
             hint = hint_near(name, named) or known
             yield ArgumentFlaw(name, f"{name_of_thing} has no parameter {quoted(name)}", hint)
     if not isinstance(thing, type) and named and all(p in args for p in parameters):
-        yield ArgumentFlaw(
-            "", f"sets every parameter of {name_of_thing}", "leave one for the input"
-        )
+        yield ArgumentFlaw("", f"sets every parameter of {name_of_thing}", "keep one for the input")
 
 
 def _is_by_position(parameter: inspect.Parameter | None) -> bool:

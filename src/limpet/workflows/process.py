@@ -1,16 +1,15 @@
-"""How does one process run so that it cannot hang, flood or outlive its call?
+"""How is a process kept from hanging, flooding or outliving its call?
 
 The problem. A program may ignore its input, write without end, ignore SIGTERM, and leave processes
-behind that hold its pipes open. `communicate()` waits for the pipes, so a forgotten background
-process would hang the call; and killing the program alone leaves its children.
+that hold its pipes open. `communicate()` waits for the pipes, so a forgotten background process
+would hang the call; and killing only the program leaves its children.
 
-What we do. The process leads a session, and so a process group, of its own. Its exit ends the call,
-not the end of its pipes; whatever is left of the group is then killed. A call that is cancelled, by
-a timeout or a stop, sends SIGTERM to the group and soon SIGKILL. Output beyond the bound is
-dropped, and ends the call.
+What we do. The process leads its own session, and so its own process group. The call ends when the
+process exits, even if its pipes are open; the rest of the group is then killed. A call cancelled by
+a timeout or a stop sends SIGTERM to the group and soon SIGKILL. Output beyond the limit is dropped,
+and ends the call.
 
-Still open. A process that starts a group or a session of its own leaves the group, and is not
-killed.
+Still open. A process that starts its own group or session leaves the group, and is not killed.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _KILLED_S = 0.3
 _STDOUT_GRACE_S = 2.0  # how long others may hold stdout open after the program exited
 _STDERR_GRACE_S = 0.2
 MOST_STDERR = 64 * 1024
-"""How many bytes of stderr are kept: the last."""
+"""How many bytes of stderr are kept, from the end."""
 
 
 class ProcessExit(NamedTuple):
@@ -39,9 +38,9 @@ class ProcessExit(NamedTuple):
     Attributes:
         status: Its exit status; negative: the signal that ended it; None: it was killed for its
             output.
-        stdout: What it wrote; empty if it was too much.
-        stderr: The end of what it wrote to stderr.
-        stderr_bytes: How much that was in all.
+        stdout: Its stdout; empty if it was too long.
+        stderr: The end of its stderr.
+        stderr_bytes: The total length of its stderr.
         is_held_open: Whether another process still held its stdout open.
     """
 
@@ -70,47 +69,47 @@ class Groups:
         self._is_closed = False
 
     def add(self, group: int) -> None:
-        """Add a group that started; one that started while they were closed is killed."""
+        """Add a group that started; after `close`, kill it."""
         self._running.add(group)
         self._started(group)
         if self._is_closed:
             self.end(group)
 
     def signal(self, group: int, signum: signal.Signals) -> None:
-        """Send a signal to a group, if it was not killed yet."""
-        # Its number may belong to somebody else as soon as the group is empty. So it is killed once
-        # and at once when its leader was reaped, or while another member is there.
+        """Send a signal to a group that has not been killed yet."""
+        # Once the group is empty, its number may be reused. So it is killed only once, as soon as
+        # its leader was reaped, or while another member exists.
         if group in self._running:
             _kill(group, signum)
 
     def end(self, group: int) -> None:
-        """Kill what is left of a group."""
+        """Kill the rest of a group."""
         self.signal(group, signal.SIGKILL)
         if group in self._running:
             self._running.remove(group)
             self._ended(group)
 
     def close(self) -> None:
-        """Kill all groups, also those that are about to start."""
+        """Kill all groups, including those about to start."""
         self._is_closed = True
         for group in list(self._running):
             self.end(group)
 
 
 def _kill(group: int, signum: signal.Signals) -> None:
-    # ESRCH: nobody is left. EPERM: it became another user's, as with sudo.
+    # ESRCH: it is empty. EPERM: it became another user's, as with sudo.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signum)
 
 
 class _Process(asyncio.SubprocessProtocol):
-    """Collects what a process writes.
+    """Collects the output of a process.
 
     Attributes:
         done: Set when it exited, or wrote too much.
         exited: Set when it exited.
-        stdout_ended: Set when nobody holds its stdout open.
-        closed: Set when it exited, and nobody holds its pipes open.
+        stdout_ended: Set when no process holds its stdout open.
+        closed: Set when it exited, and no process holds its pipes open.
     """
 
     def __init__(self, max_stdout: int) -> None:
@@ -154,7 +153,7 @@ class _Process(asyncio.SubprocessProtocol):
         _settle(self.closed)
 
     def close(self) -> None:
-        """Close its pipes. Its transport is closed when it exited: before, that would reap it."""
+        """Close its pipes. Its transport is closed only after the exit: earlier would reap it."""
         for fd in (1, 2):
             if pipe := self.transport.get_pipe_transport(fd):
                 pipe.close()
@@ -178,9 +177,9 @@ async def run_process(
 
     Args:
         argv: The program and its arguments.
-        stdin: What it reads. It need not read it.
+        stdin: Its input. It may ignore it.
         groups: The groups that are running; this one is added.
-        env: Its whole environment.
+        env: Its entire environment.
         cwd: Its working directory.
         max_stdout: How many bytes it may write to stdout.
 
@@ -209,7 +208,7 @@ async def run_process(
         await asyncio.wait({process.exited}, timeout=_KILLED_S)
         raise
     finally:
-        # Without waiting: a run that is dropped, or a second cancellation, ends here.
+        # Without waiting: an abandoned run, or a second cancellation, ends here.
         groups.end(group)
         if not loop.is_closed():
             process.close()
@@ -239,7 +238,7 @@ async def _start(
             start_new_session=True,
         )
     )
-    # Not earlier: a cancelled call leaves before its process started.
+    # Not earlier: a cancelled call may end before its process starts.
     starting.add_done_callback(lambda _: os.close(read_fd))
     try:
         _, process = await asyncio.shield(starting)
@@ -260,7 +259,7 @@ def _kill_started(starting: asyncio.Task[Any]) -> None:
 
 
 class _Input(asyncio.BaseProtocol):
-    """What a process reads: written in the background, and closed then."""
+    """The input of a process, written in the background, then closed."""
 
     def __init__(self) -> None:
         self._pipe: Any = None
@@ -277,21 +276,20 @@ class _Input(asyncio.BaseProtocol):
         self._pipe = transport
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self._pipe = None  # all is written, or nobody reads it: that is not a failure
+        self._pipe = None  # everything is written, or the process does not read it, which is fine
 
     def close(self) -> None:
         if self._pipe is not None:
             self._pipe.abort()
 
 
-# ---- Who ends the processes of a Limpet that was killed itself? ---------------------------------
+# ---- Who ends the processes if Limpet itself is killed? -----------------------------------------
 #
-# A process that is killed with SIGKILL cannot clean up, and its children live on: they would work,
-# and spend, for a run that is resumed elsewhere. So a small process of its own holds the list of
-# running groups and the other end of a pipe. When the pipe closes, it kills them and exits.
+# A process killed with SIGKILL cannot clean up, and its children live on: they would work, and
+# spend, for a run that is resumed elsewhere. So a small separate process has the list of running
+# groups and the other end of a pipe. When the pipe closes, it kills them and exits.
 #
-# Still open. A process that was started a moment before Limpet was killed may not be on the list
-# yet.
+# Still open. A process started a moment before Limpet was killed may not be on the list yet.
 
 _PROGRAM = """
 import os, signal, sys
@@ -329,8 +327,8 @@ class ProcessGuard:
         self._send(f"-{group}\n")
 
     def _send(self, line: str) -> None:
-        # Fewer bytes than PIPE_BUF are written whole. If somebody killed the guard, the groups are
-        # still killed by us.
+        # Fewer bytes than PIPE_BUF are written atomically. If the guard was killed, we still kill
+        # the groups.
         if self._process is not None and self._process.stdin is not None:
             with suppress(BrokenPipeError):
                 os.write(self._process.stdin.fileno(), line.encode())

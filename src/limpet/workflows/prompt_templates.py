@@ -1,4 +1,4 @@
-"""What is a model told about an item? The messages of a prompt, filled with the row's fields."""
+"""How does a prompt template become the messages for an item?"""
 
 import mimetypes
 import re
@@ -19,17 +19,16 @@ from limpet.workflows.request_templates import render, render_as_text
 # ---- How do images and files get into a message? ------------------------------------------------
 #
 # A part of a message names a URL, which is passed on, or a file, which is sent as a `data:` URL.
-# Rows are not trusted: only files below one folder are sent, no hidden ones, and none that is too
-# large.
+# Rows are untrusted: only files below one folder are sent, none that are hidden or too large.
 
 KINDS = {"image_url": "url", "file": "file_data"}
-"""The parts of a message that hold a file, and the key under which they hold it."""
+"""The parts of a message that may have a file, and the file's key."""
 LARGEST_MB = 20
 _URL = re.compile(r"(?:https?://|data:)", re.IGNORECASE)
 _MEBI = 2**20
 
 Resolve = Callable[[str, str], str]
-"""Returns what is sent for a reference in a part of this kind."""
+"""Returns the value to send for a reference in a part of this kind."""
 
 
 def part_of(kind: str, reference: Any) -> dict[str, Any]:
@@ -57,14 +56,14 @@ def _resolved_part(part: Any, resolve: Resolve) -> Any:
     held = part_of(kind, part.get(kind))[kind]
     reference = held.get(KINDS[kind])
     if kind == "file" and reference is None:
-        return part  # a file that the server has, by its id
+        return part  # a file on the server, by its id
     if not isinstance(reference, str):
         raise DatasetError(f"{kind}: must be a path or a URL, not {quoted(str(reference))}")
     return {**part, kind: {**held, KINDS[kind]: resolve(kind, reference)}}
 
 
 def is_url(reference: Any) -> bool:
-    """Return whether a reference is passed on to the server."""
+    """Return whether a reference is a URL, which is passed on to the server."""
     return isinstance(reference, str) and _URL.match(reference) is not None
 
 
@@ -81,7 +80,7 @@ def data_url(kind: str, reference: str, folder: Path) -> str:
 
 
 def content_digest(kind: str, reference: str, folder: Path) -> str:
-    """Return a digest of what is sent for a reference: of a file, its content and type.
+    """Return a digest of the value sent for a reference: for a file, its content and type.
 
     Raises:
         DatasetError: The file cannot be sent.
@@ -107,7 +106,7 @@ def _located(reference: str, folder: Path) -> Path:
     home = folder.resolve()
     if not path.is_relative_to(home):
         raise DatasetError(
-            f"{_shown(reference)} is outside of {one_line(home.name)}/",
+            f"{_shown(reference)} is outside {one_line(home.name)}/",
             hint="only files in the dataset's folder are sent: copy it there, or use a URL",
         )
     if any(part.startswith(".") for part in path.relative_to(home).parts):
@@ -137,7 +136,7 @@ def _type_of(kind: str, reference: str) -> str:
     if type_ is None or encoding is not None or (kind == "image_url" and not is_image):
         what = "an image" if kind == "image_url" else "a file of a known type"
         raise DatasetError(
-            f"{_shown(reference)} is not {what}", hint="the type is known by the file's ending"
+            f"{_shown(reference)} is not {what}", hint="the type is determined by the suffix"
         )
     return type_
 
@@ -150,7 +149,7 @@ def _shown(reference: str) -> str:
     return quoted(reference[:200])
 
 
-# ---- What is a model told about an item? The messages of a prompt, filled with the row's fields.
+# ---- How does a prompt template become the messages for an item? --------------------------------
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _KIND_OF = {"images": "image_url", "files": "file"}
@@ -159,19 +158,19 @@ Messages = str | Sequence[str | Mapping[str, Any]]
 Rendered = list[dict[str, Any]]
 
 
-class Conversation:
+class PromptTemplate:
     """The template of a conversation.
 
     Args:
-        prompt: One message of the user.
-        messages: The whole conversation, instead of `prompt`.
+        prompt: One user message.
+        messages: The entire conversation, instead of `prompt`.
         images: Images for the last message.
         files: Other files for it.
         folder: The folder of images and files.
 
     Attributes:
-        template: What the model is told, before its placeholders are filled.
-        may_have_files: Whether a message may hold an image or a file.
+        template: The messages, before their placeholders are filled.
+        may_have_files: Whether a message may have an image or a file.
 
     Raises:
         LimpetError: An argument is invalid.
@@ -203,7 +202,7 @@ class Conversation:
         """Return the fields of an item that the template names.
 
         Raises:
-            LimpetError: The item does not have one of them.
+            LimpetError: The item lacks one of them.
         """
         filled: dict[str, Any] = render(self._fields, item)
         return filled
@@ -216,13 +215,13 @@ class Conversation:
         """
         digests: list[str] = []
 
-        def note(kind: str, reference: str) -> str:
+        def add_digest(kind: str, reference: str) -> str:
             digests.append(content_digest(kind, reference, self._folder))
             return reference
 
         if self.may_have_files:
             with _naming(item):
-                resolved(self._rendered(item), note)
+                resolved(self._rendered(item), add_digest)
         return digests
 
     def messages(self, item: Item) -> Rendered:
@@ -271,10 +270,10 @@ class Conversation:
 def _checked_messages(prompt: str | None, messages: Messages | None) -> list[Any]:
     if (prompt is None) == (messages is None):
         text = "needs prompt or messages" if prompt is None else "prompt: excludes messages"
-        raise LimpetError(text, hint="prompt is short for a single message of the user")
+        raise LimpetError(text, hint="prompt is short for a single user message")
     if prompt is not None:
         if not isinstance(prompt, str) or not prompt.strip():
-            raise wrong_argument("prompt", "must be a string that is not empty")
+            raise wrong_argument("prompt", "must be a nonempty string")
         check_placeholders(prompt=prompt)
         return [{"role": "user", "content": prompt}]
     listed = [messages] if isinstance(messages, str) else messages
@@ -313,9 +312,9 @@ def _checked_references(name: str, references: Any) -> list[str]:
 
 
 def _messages_in(value: Any, placeholder: str) -> Rendered:
-    """Return the messages that a field of the row holds."""
+    """Return the messages in a field of the row."""
     if not isinstance(value, list):
-        raise DatasetError(f"{placeholder} must hold a list of messages")
+        raise DatasetError(f"{placeholder} must be a list of messages")
     for number, message in enumerate(value, 1):
         if flaw := _flaw_of(message):
             raise DatasetError(f"{placeholder}: message {number} {flaw}")
@@ -323,7 +322,7 @@ def _messages_in(value: Any, placeholder: str) -> Rendered:
 
 
 def _content(content: Any, item: Item) -> Any:
-    """Return the content of a message with its placeholders filled, as text wherever it is text."""
+    """Return the content of a message with its placeholders filled, text as text."""
     if isinstance(content, str):
         return render_as_text(content, item)
     if not isinstance(content, list):
@@ -338,7 +337,7 @@ def _content(content: Any, item: Item) -> Any:
 
 @contextmanager
 def _naming(item: Item) -> Iterator[None]:
-    """Name the item in an error about its fields."""
+    """Add the item's id to an error about its fields."""
     try:
         yield
     except DatasetError as error:

@@ -108,24 +108,24 @@ def _declared_of(thing: Any) -> _Declared:
 def as_workflow(
     thing: Any, *, version: str | None = None, args: Mapping[str, Any] | None = None
 ) -> Workflow:
-    """Return a workflow for what the user gave.
+    """Return a workflow for a user's object.
 
     Args:
         thing: A workflow, a function, a class or a callable object, or the "module:name" of one.
-        version: Declares what its answers depend on, instead of its code.
+        version: Its declared version, which replaces its code.
         args: Arguments of a function or callable object for every call, or of a class's
-            constructor. Checked with `flaws_of_arguments` before.
+            constructor. Check them with `flaws_of_arguments` first.
 
     Raises:
-        LimpetError: The name does not exist, or what it names cannot be called.
+        LimpetError: The name does not exist, or is not callable.
         SetupError: Importing its module raised an exception.
     """
     if isinstance(thing, str):
         if thing.startswith(("http://", "https://")):
-            raise LimpetError(  # it is not shown: it may contain a password
+            raise LimpetError(  # not shown: it may contain a password
                 "workflow: is an address, not a function or 'module:name'",
                 hint="for a server, pass limpet.workflows.http(address), or "
-                "limpet.workflows.nat(address) if `nat serve` serves an agent there",
+                "limpet.workflows.nat(address) if it is `nat serve`",
             )
         thing = _imported(thing)
     declared = _declared_of(thing)
@@ -167,7 +167,7 @@ def _imported(reference: str) -> Any:
         why = f"{type(error).__name__}: {one_line(text_of(error))}"
         raise SetupError(
             f"workflow={reference!r}: importing {module} raised {why}",
-            hint="the traceback says where; finished results are kept",
+            hint="see the traceback; finished results are kept",
         ) from error
     try:
         for part in name.split("."):
@@ -216,7 +216,7 @@ class FunctionWorkflow(BoundCode, Workflow):
 
     def _arguments(self, item: Item) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments for an item: at most one by position, others by name."""
-        # Rows may differ in their columns; the first row decides.
+        # Rows may have different columns; the first row decides.
         if self._takes_input is None:
             self._takes_input = takes_input_first(self._names, item)
         is_by_position = self._takes_input and self._input_name is None
@@ -244,7 +244,7 @@ class FunctionWorkflow(BoundCode, Workflow):
         return value if isinstance(value, Output) else Output(value)
 
     def _call(self, *args: Any, **keywords: Any) -> functools.partial[Any]:
-        # A copy for each call: what one call appends to a list must not reach the others.
+        # A copy for each call: one call's changes must not reach the others.
         bound = deepcopy(self._args) if self._args else {}
         return functools.partial(self._function, *args, **bound, **keywords)
 
@@ -278,7 +278,7 @@ class ClassWorkflow(BoundCode, Workflow):
         self._per_item = bool(getattr(cls, "per_item", False))
         self._shared: FunctionWorkflow | None = None
         self._reported = False
-        # Only for its signature: reading that needs no instance.
+        # Only for its signature, which needs no instance.
         self._signature = FunctionWorkflow(functools.partial(cls.__call__, None), version)
         self.is_plain = self._signature.is_plain
 
@@ -322,10 +322,10 @@ class ClassWorkflow(BoundCode, Workflow):
 
 
 def _check_arguments(cls: type, args: Mapping[str, Any]) -> None:
-    """Raise if the class needs other arguments, before anything is spent."""
+    """Raise before the run if the class needs other arguments."""
     try:
         signature = inspect.signature(cls)
-    except (ValueError, TypeError):  # without a signature, creating an instance will show it
+    except (ValueError, TypeError):  # no signature: creating an instance will show it
         return
     try:
         signature.bind(**args)

@@ -1,7 +1,6 @@
 """What do all workflows behind HTTP share?
 
-Each kind turns an item into a request, and a response into an answer. Everything in between is the
-client's.
+Each kind turns an item into a request, and a response into an answer; the client does the rest.
 """
 
 import functools
@@ -34,7 +33,7 @@ _MAY_HOLD_KEYS = ("url", "path", "endpoint")
 class RemoteWorkflow(Workflow):
     """A workflow whose answers come from a server.
 
-    A subclass has `kind`, `seen`, `_counted`, `_request` and `_read`.
+    A subclass defines `kind`, `seen`, `_counted`, `_request` and `_read`.
     """
 
     kind: ClassVar[str]
@@ -67,7 +66,7 @@ class RemoteWorkflow(Workflow):
 
     @property
     def described(self) -> Mapping[str, Any]:
-        """What the fingerprint covers, for people; without queries, which may hold keys."""
+        """The content of the fingerprint, for people; without queries, which may hold keys."""
         return {
             name: shown_address(value) if name in _MAY_HOLD_KEYS else value
             for name, value in self._counted.items()
@@ -104,9 +103,9 @@ class RemoteWorkflow(Workflow):
     # ---- for the subclasses ---------------------------------------------------------------------
 
     _one_path = True
-    """Every item is sent to the same path."""
+    """Whether every item is sent to the same path."""
     _lone_404 = True
-    """A single 404 means that the path is wrong, not that the server lacks what was asked for."""
+    """Whether a single 404 means that the path is wrong, not that the server lacks an item."""
 
     def _encoded(self, content: Any) -> bytes:
         try:
@@ -118,13 +117,12 @@ class RemoteWorkflow(Workflow):
         return self._client.show(raw[:MOST_SAID].decode(errors="replace"))
 
     async def _failure(self, reply: HttpReply) -> LimpetError:
-        """Return the error for a response that is not a success."""
+        """Return the error for an unsuccessful response."""
         if reply.status != UNPROCESSABLE:
             raw = await reply.beginning()
             return self._status_error(reply, raw, _parsed_or_none(raw))
-        # Only the body says what is at fault: the request's form, the agent or the item. So all of
-        # it is read: a truncated one says nothing.
-        raw = await reply.whole()
+        # Only the complete body tells whether the request, the agent or the item is at fault.
+        raw = await reply.read_all()
         body = _parsed_or_none(raw)
         if body is None and not reply.framed and "json" in reply.content_type:
             return TransientError(f"{self._where}: status 422, with a truncated body")
@@ -156,7 +154,7 @@ class RemoteWorkflow(Workflow):
         return SetupError(message, hint=self._form_hint())
 
     def _item_or_setup_error(self, message: str, hint: str) -> LimpetError:
-        """Return an item's failure; if the first few items are all refused, the run's."""
+        """Return an item's failure, or the run's if the first few items are all refused."""
         if self._answered:
             return PermanentError(message)
         self._refused_items += 1
@@ -168,11 +166,11 @@ class RemoteWorkflow(Workflow):
         )
 
     def _is_about_values(self, detail: Any) -> bool:  # noqa: ARG002 - subclasses use it
-        """Return whether a refusal is about the value of a field that we do send."""
+        """Return whether a refusal is about the value of a field that we send."""
         return False
 
     def _form_hint(self) -> str:
-        return "send what it expects, and run again"
+        return "send the request it expects, and run again"
 
     def _path_hint(self) -> str:
         return "check the path of the address and the method, and run again"

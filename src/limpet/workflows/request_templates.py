@@ -15,14 +15,14 @@ from limpet.shapes import Item
 from limpet.text import did_you_mean
 from limpet.transport.failures import Show, said_error
 
-# ---- How does a row become a request? The placeholders of a template are filled from an item.
+# ---- How does a row become a request? -----------------------------------------------------------
 
 
 def render(template: Any, item: Item) -> Any:
     """Return a template filled with the item's values.
 
     Raises:
-        LimpetError: The row does not have a column that it names.
+        LimpetError: The row lacks a column that it names.
     """
     return render_template(template, lambda name: _value(name, item))
 
@@ -31,7 +31,7 @@ def render_as_text(template: str, item: Item) -> str:
     """Return a string filled with the item's values, each as text.
 
     Raises:
-        LimpetError: The row does not have a column that it names.
+        LimpetError: The row lacks a column that it names.
     """
     return render_text(template, lambda name: _value(name, item))
 
@@ -40,7 +40,7 @@ def render_url(template: str, item: Item) -> str:
     """Return an address filled with the item's values, each percent-encoded.
 
     Raises:
-        LimpetError: The row does not have a column that it names.
+        LimpetError: The row lacks a column that it names.
     """
     return render_text(
         template,
@@ -52,10 +52,10 @@ def render_url(template: str, item: Item) -> str:
 def quoted_url(template: str) -> str:
     """Return the path and query of an address with all but its placeholders percent-encoded.
 
-    What is encoded already stays unchanged.
+    Encoded parts stay unchanged.
     """
     placeholders = [match[0] for match in PLACEHOLDER.finditer(template)]
-    # Only a whole address can be encoded: a mark that needs no encoding replaces each placeholder.
+    # Only a complete address can be encoded, so a plain mark replaces each placeholder meanwhile.
     mark, count = f"~{uuid4().hex}", itertools.count()
     plain = PLACEHOLDER.sub(lambda _: f"{mark}{next(count)}~", template)
     quoted = URL(f"http://host{plain}").raw_path_qs
@@ -63,7 +63,7 @@ def quoted_url(template: str) -> str:
 
 
 def _value(name: str, item: Item) -> Any:
-    # The row's columns come first, as for the parameters of a function.
+    # The row's columns come first, as for function parameters.
     if name in item.row:
         return item.row[name]
     if name in OF_ITEM:
@@ -82,7 +82,7 @@ ALL = "$"
 
 
 class AnswerPath:
-    """A JSONPath that leads to exactly one value; "$" is the whole response.
+    """A JSONPath to exactly one value; "$" is the entire response.
 
     Raises:
         LimpetError: The path is not a JSONPath.

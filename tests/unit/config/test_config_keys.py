@@ -5,7 +5,7 @@ from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixtu
 
 TOP = (
     "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, "
-    "engine, on_change, env_file, secrets, "
+    "engine, on_change, env_file, retry_failed, secrets, mask, "
     "fail_fast, stop_when, prices, output"
 )
 READS = (
@@ -68,7 +68,7 @@ REFUSED = {
     "an unknown key of the retry": (
         GOOD + "retry: {retries: 3}\n",
         "eval.yml:3: retry: unknown key 'retries'",
-        "did you mean 'max_retries'?  (known here: max_retries, max_timeouts, backoff, failed)",
+        "did you mean 'max_retries'?  (known here: max_retries, max_timeouts, backoff)",
     ),
     "an unknown key of the backoff": (
         GOOD + "retry:\n  backoff:\n    bass: 3\n",

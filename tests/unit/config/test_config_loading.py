@@ -145,7 +145,8 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
     assert ready.run == limpet.Run(folder / "x", durability="flush")
     assert ready.options == {
         "pace": limpet.Pace("auto", max_concurrency=64),
-        "retry": limpet.Retry(2, Backoff(0.2, 4.0), max_timeouts=0, failed=False),
+        "retry": limpet.Retry(2, Backoff(0.2, 4.0), max_timeouts=0),
+        "retry_failed": False,
         "timeout": 120.0,
         "on_change": "keep",
         "secrets": ["hunter22"],
@@ -351,7 +352,7 @@ def test_the_schema_is_one_and_takes_both_forms():
         {"evaluators": {"a": "numeric", "b": {"type": "numeric", "tolerance": 1}, "c": "x:y"}},
         {"dataset": {"path": "q.csv", "filter": {"lang": ["en"]}}, "timeout": "90s"},
         {"dataset": {"path": "q.csv", "filter": {"deny": {"lang": "en"}}}, "timeout": 3},
-        {"run": "x", "secrets": False, "on_change": "redo", "retry": {"failed": False}},
+        {"run": "x", "mask": False, "on_change": "redo", "retry_failed": False},
         {"run": {"path": "x", "durability": "flush"}, "secrets": ["${PIN}"]},
     ):
         check.validate(good | more)

@@ -71,7 +71,7 @@ def test_a_set_goes_below_the_short_form():
         ("{nat: {endpont: http://x}}", ".nat: unknown key 'endpont'", "did you mean 'endpoint'?"),
         ("{nat: {path: /x}}", ".nat: endpoint is missing", "write workflow: {nat: http"),
         ("{nat: nowhere}", ".nat: must be the address of a server", "for example http"),
-        ("{nat: {endpoint: http://x, path: y}}", ".nat.path: must begin with a slash", None),
+        ("{nat: {endpoint: http://x, path: y}}", ".nat.path: must start with a slash", None),
         ("{http: {url: http://x, method: FETCH}}", ".http.method: must be one of", None),
         (
             "{http: {url: http://x, statuses: 200}}",

@@ -45,7 +45,7 @@ def refused(source, **options):
 # What a dataset is
 
 
-def test_a_dataset_hands_out_items_as_often_as_it_is_asked(tmp_path):
+def test_a_dataset_can_be_iterated_any_number_of_times(tmp_path):
     dataset = Dataset(write(tmp_path / "q.jsonl", *ROWS)).load()
     assert isinstance(dataset, LoadedDataset)
     assert list(dataset) == list(dataset)
@@ -62,7 +62,7 @@ def test_a_dataset_says_what_it_holds_and_what_it_does_not():
     assert repr(Dataset(ROWS, limit=1).load()) == "<LoadedDataset rows: 1 item>"
 
 
-def test_bad_rows_are_in_the_order_of_the_file_and_cut_to_size(tmp_path):
+def test_bad_rows_are_in_the_order_of_the_file_and_shortened(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text('{"id":"a"}\n' + "x" * 10_000 + '\n{"id":"b","question":"y"}\n')
     first, second = Dataset(path, on_bad_row="skip").load().bad_rows
@@ -115,7 +115,7 @@ def test_a_dataset_may_expect_nothing():
     assert (first.expected, second.expected) == (1, None)
 
 
-def test_a_column_that_is_asked_is_not_its_own_answer():
+def test_the_input_column_is_not_its_own_answer():
     (item,) = Dataset([{"answer": "x"}], input="answer").load()
     assert item.expected is None
 
@@ -193,7 +193,7 @@ NO_JSON = {
 def test_a_row_that_has_no_json_form_is_a_bad_row(value):
     value, why = NO_JSON[value]
     message, _ = refused([{"question": "x", "kind": value}])
-    assert message.startswith(f"rows, row 1: 'kind' cannot be kept as JSON: {why}")
+    assert message.startswith(f"rows, row 1: 'kind' cannot be stored as JSON: {why}")
 
 
 @pytest.mark.parametrize("value", NO_JSON)
@@ -202,8 +202,8 @@ def test_a_row_with_an_id_that_has_no_json_form_is_refused(tmp_path, value):
     rows = [*ROWS, {"id": "d", "question": "x", "kind": value}]
     with pytest.raises(DatasetError) as raised:
         limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
-    assert str(raised.value).startswith(f"item 'd': 'kind' cannot be kept as JSON: {why}")
-    assert "leave the column out" in raised.value.hint
+    assert str(raised.value).startswith(f"item 'd': 'kind' cannot be stored as JSON: {why}")
+    assert "remove the column" in raised.value.hint
 
 
 def test_the_deepest_row_that_is_taken_runs(tmp_path):
@@ -375,7 +375,7 @@ def test_a_function_that_gives_no_rows_is_named(modules, source, message):
 def test_an_error_of_the_users_function_stays_his_own(modules):
     with pytest.raises(KeyError, match="token") as raised:
         Dataset("my_rows:fails").load()
-    assert raised.value.__notes__ == ["while my_rows:fails() was called for the rows of a dataset"]
+    assert raised.value.__notes__ == ["while calling my_rows:fails() for the rows of a dataset"]
 
 
 def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def ids(rows=ROWS, **options):
 )
 def test_a_filter_keeps_what_is_allowed_and_not_denied(asked, kept):
     if not kept:
-        with pytest.raises(DatasetError, match=r"^rows: the filter leaves none of its 4 rows$"):
+        with pytest.raises(DatasetError, match=r"^rows: the filter matches none of its 4 rows$"):
             Dataset(ROWS, filter=asked).load()
         return
     dataset = Dataset(ROWS, filter=asked).load()
@@ -113,7 +113,7 @@ def test_a_sample_of_more_than_there_is_is_all():
     assert ids(sample=100) == ["a", "b", "c", "d"]
 
 
-def test_a_larger_sample_holds_the_smaller_and_a_new_row_takes_at_most_one_place():
+def test_a_larger_sample_holds_the_smaller_and_a_new_row_takes_at_most_one_position():
     small = set(ids(MANY, sample=20))
     assert small < set(ids(MANY, sample=21))
     assert len(small - set(ids([{"id": "new", "question": "x"}, *MANY], sample=20))) <= 1

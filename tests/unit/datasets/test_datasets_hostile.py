@@ -286,7 +286,7 @@ REFUSED = {
     "text behind a closing quote": (
         "q.csv",
         b'id,question\na,"x" y\n',
-        '{}, line 2: after the closing quote of a cell there is more: a,"x" y',
+        '{}, line 2: there is text after the closing quote of a cell: a,"x" y',
     ),
     "a header twice": (
         "q.csv",
@@ -337,7 +337,7 @@ def matches(message, pattern, path):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_hostile_file_is_refused_with_its_place_and_its_value(case, tmp_path):
+def test_a_hostile_file_is_refused_with_its_location_and_its_value(case, tmp_path):
     name, content, pattern = REFUSED[case]
     path = tmp_path / name
     path.write_bytes(content)

@@ -232,7 +232,7 @@ def test_a_formula_with_a_saved_value_is_that_value(xlsx, tmp_path):
     assert item.expected == 2
 
 
-def test_a_sheet_with_wrong_dimensions_is_read_whole(xlsx, tmp_path):
+def test_a_sheet_with_wrong_dimensions_is_read_completely(xlsx, tmp_path):
     path = xlsx(["id", "question"], ["a", "x"], ["b", "y"])
     other = tmp_path / "other.xlsx"
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:

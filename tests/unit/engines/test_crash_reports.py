@@ -1,4 +1,4 @@
-"""What is shown of a process that a signal ended."""
+"""Which part of a crash report is shown."""
 
 import subprocess
 import sys

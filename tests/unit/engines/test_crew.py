@@ -328,7 +328,7 @@ async def test_a_setup_that_fails_while_its_step_is_being_closed_does_not_hold_u
 
 
 class BlockedLine(FakeLine):
-    """The second worker never gets out of its set-up, and hears nothing meanwhile."""
+    """The second worker never gets out of its set-up, and handles no messages meanwhile."""
 
     def _take(self, message):
         if self.name == "worker 0":
@@ -524,7 +524,7 @@ async def test_a_run_ends_though_a_retired_worker_still_works():
 
 
 class StuckLine(FakeLine):
-    """A worker whose `teardown` waits for what its thread holds."""
+    """A worker whose `teardown` waits for something its thread holds."""
 
     def _take(self, message):
         if message[0] != CLOSE or self.name != "worker 0":

@@ -1,4 +1,4 @@
-"""What a worker says is plain, or it is not heard at all."""
+"""A worker's messages are plain, or refused."""
 
 import io
 import os

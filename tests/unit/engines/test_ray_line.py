@@ -1,4 +1,4 @@
-"""What a worker on Ray shows by its line, without Ray, on virtual time."""
+"""What a Ray worker's line reports, without Ray, on virtual time."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ async def test_a_worker_is_not_taken_for_hung_while_its_foreman_is_held_up():
     line = RayLine(1, None, lambda message: None, lambda lost: None)
     line.seen(is_working=False, last_begun=0)
     assert not line.is_working()
-    await asyncio.sleep(2 * SILENCE_S)  # nobody says anything of it
+    await asyncio.sleep(2 * SILENCE_S)  # nobody reports on it
     assert line.is_working()
     line.seen(is_working=False, last_begun=0)  # its foreman looks again, and it does nothing
     assert not line.is_working()

@@ -351,13 +351,13 @@ def test_which_types_and_which_key_count_is_the_users_to_say():
     "column", [["a", "b"], '["a", "b"]', '[{"name": "a"}, {"name": "b"}]', ("a", "b")]
 )
 def test_the_expected_events_stand_in_the_items_column(column):
-    item = Item("q1", "?", "the answer", {"expected_intermediate_steps": column, "way": ["x"]})
+    item = Item("q1", "?", "the answer", {"expected_trace": column, "way": ["x"]})
     scored = {"expected": item.expected, "item": item, "trace": ["a", "b"]}
     assert score(trajectory(), **scored).value is True
     assert score(trajectory(expected_column="way"), **scored).value is False
 
 
-@pytest.mark.parametrize("row", [{}, {"expected_intermediate_steps": None}])
+@pytest.mark.parametrize("row", [{}, {"expected_trace": None}])
 def test_without_a_column_the_expected_list_counts(row):
     item = Item("q1", "?", ["a"], row)
     assert score(trajectory(), expected=item.expected, item=item, trace=["a"]).value is True
@@ -367,10 +367,10 @@ def test_without_a_column_the_expected_list_counts(row):
     ("options", "expected", "row", "message"),
     [
         ({}, None, {}, "item 'q1' has no expected value"),
-        ({}, "the answer", {}, "no column 'expected_intermediate_steps'.*'the answer'"),
-        ({}, "the answer", {"expected_intermediate_steps": " "}, "no expected value"),
-        ({}, None, {"expected_intermediate_steps": "a, b"}, "must be a JSON list, not 'a, b'"),
-        ({}, None, {"expected_intermediate_steps": '{"a": 1}'}, "no expected value"),
+        ({}, "the answer", {}, "no column 'expected_trace'.*'the answer'"),
+        ({}, "the answer", {"expected_trace": " "}, "no expected value"),
+        ({}, None, {"expected_trace": "a, b"}, "must be a JSON list, not 'a, b'"),
+        ({}, None, {"expected_trace": '{"a": 1}'}, "no expected value"),
         ({}, [{"tool": "a"}], {}, "expected: event 1, {'tool': 'a'}, has no 'name'"),
         ({}, [3], {}, "event 1, 3, has no 'name'"),
         ({}, [object], {}, "event 1, .*has no 'name'"),

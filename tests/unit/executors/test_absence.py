@@ -1,4 +1,4 @@
-"""What arrived while the event loop was away is taken before anything times out."""
+"""Answers that arrived while the loop was suspended are read before anything times out."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ def now():
 
 
 class Answers:
-    """Calls whose answers come over real sockets, and a loop that can be away."""
+    """Calls answered over real sockets, and a loop that can be suspended."""
 
     def __init__(self):
         self.calls = 0
@@ -39,7 +39,7 @@ class Answers:
             theirs.close()
 
     def away(self, seconds, *, answered):
-        """Be away for so long; meanwhile the answers come in, or do not."""
+        """Suspend the loop; meanwhile the answers arrive, or do not."""
         loop = asyncio.get_running_loop()
         loop._now += seconds
         for line in self._lines if answered else ():

@@ -314,7 +314,7 @@ async def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
 
     executor = AsyncExecutor(fn, concurrency=2, exit_on_error=False)
     outputs, details = await executor.execute(range(10))
-    # 0 and 1 were done, 2 met the wall, 3 was in flight and had time to end: no more was asked.
+    # 0 and 1 were done, 2 met the wall, 3 was in flight and had time to end: no more was requested.
     assert statuses(details) == [COMPLETED, COMPLETED, DID_NOT_RUN, COMPLETED] + [DID_NOT_RUN] * 6
     assert outputs[:4] == [0, 1, limpet.executors.UNSET, 3]
     assert isinstance(executor.stop_reason, limpet.errors.QuotaExhaustedError)
@@ -422,7 +422,7 @@ async def test_a_task_that_ignores_its_cancellation_is_abandoned_after_a_second(
     assert statuses(details) == [FAILED, COMPLETED]
     assert executor.abandoned == 2
     assert "ignores its cancellation" in caplog.text
-    release.set()  # what it says now comes too late and disturbs nobody
+    release.set()  # its result comes too late and is ignored
     await asyncio.sleep(1)
     assert outputs == [limpet.executors.UNSET, 1]
 
@@ -486,7 +486,7 @@ async def test_a_stopped_run_has_an_output_for_every_input_of_a_sized_one():
     outputs, details = await AsyncExecutor(fn, 1).execute(range(100))
     assert len(outputs) == len(details) == 100
     outputs, details = await AsyncExecutor(fn, 1).execute(iter(range(100)))
-    assert len(outputs) == len(details) == 1  # as many as were taken; nobody knows of the rest
+    assert len(outputs) == len(details) == 1  # as many as were taken; the rest are unknown
 
 
 @pytest.mark.parametrize("source", ["iterable", "async iterable"])
@@ -510,7 +510,7 @@ async def test_what_is_held_stays_within_five_times_the_concurrency(source):
         await asyncio.sleep(1)
         if x % 2 and x not in seen:
             seen.add(x)
-            raise RateLimitError(retry_after=60)  # so that many wait at once
+            raise RateLimitError(retry_after=60)  # so many wait at once
         done += 1
 
     seen = set()

@@ -224,13 +224,13 @@ async def test_two_executors_share_one_pacer_and_its_limit():
 
 @in_virtual_time
 async def test_cost_is_asked_of_each_input():
-    asked = []
+    estimated = []
 
     async def fn(x):
         await asyncio.sleep(0.1)
 
-    await auto(fn, cost=lambda x: asked.append(x) or {"tokens": x}).execute([100, 200, 300])
-    assert asked == [100, 200, 300]
+    await auto(fn, cost=lambda x: estimated.append(x) or {"tokens": x}).execute([100, 200, 300])
+    assert estimated == [100, 200, 300]
 
 
 # ---- stopping ------------------------------------------------------------------------------------

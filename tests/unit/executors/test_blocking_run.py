@@ -117,7 +117,7 @@ def test_a_keyboard_interrupt_while_waiting_ends_the_thread_and_goes_through():
 
 
 def test_run_on_a_loop_that_nest_asyncio_patched_stays_on_it():
-    # In a process of its own: the patch is for good.
+    # In a separate process: the patch cannot be undone.
     script = """
         import asyncio, nest_asyncio, threading
         from limpet import AsyncExecutor, SyncExecutor, get_executor_on_sync_context

@@ -1,4 +1,4 @@
-"""What hurt once, or nearly: each of these hung a run, lost its results or told a lie."""
+"""Regressions: each of these hung a run, lost its results or misreported them."""
 
 import asyncio
 import gc
@@ -397,14 +397,14 @@ def test_headers_are_looked_for_in_both_places():
 def test_one_executor_in_two_threads_keeps_each_run_on_its_own():
     seen = set()
 
-    async def note(attempt):
+    async def record(attempt):
         seen.add((attempt.input, threading.current_thread().name))
 
     async def fn(x):
         await asyncio.sleep(0.002 if x == "A" else 0.1)
 
     executor = AsyncExecutor(
-        fn, 50, dynamic_initial_target=1, dynamic_window_seconds=0.005, on_attempt_start=note
+        fn, 50, dynamic_initial_target=1, dynamic_window_seconds=0.005, on_attempt_start=record
     )
     threads = [
         threading.Thread(target=executor.run, args=([name] * count,), name=name)

@@ -110,7 +110,7 @@ async def test_finished_inputs_are_not_held():
         await asyncio.sleep(1)
 
     most = 0
-    gc.freeze()  # what other tests left is not gone through three hundred times
+    gc.freeze()  # do not scan other tests' objects three hundred times
     try:
         async for _ in AsyncExecutor(fn, concurrency=4).stream(inputs()):
             gc.collect()

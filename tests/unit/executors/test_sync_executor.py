@@ -12,10 +12,10 @@ NO_WAIT = Backoff(base_s=0)
 
 @pytest.fixture
 def waits(monkeypatch):
-    """The waits it asks for, none of which is waited."""
-    asked = []
-    monkeypatch.setattr(_SyncRun, "_sleep", lambda _, seconds: asked.append(seconds))
-    return asked
+    """The waits it requests, without waiting."""
+    slept = []
+    monkeypatch.setattr(_SyncRun, "_sleep", lambda _, seconds: slept.append(seconds))
+    return slept
 
 
 def failing(times, error):

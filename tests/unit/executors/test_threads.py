@@ -82,7 +82,7 @@ def test_a_call_that_ends_as_it_is_cancelled_is_not_abandoned():
         call = asyncio.create_task(threads.run(lambda _: ended.wait(20), None))
         await asyncio.sleep(0)
         ended.set()
-        told.wait(20)  # the loop stands still: it hears of the end after the cancellation
+        told.wait(20)  # the loop is blocked: it sees the end after the cancellation
         call.cancel()
         await asyncio.wait([call])
         return abandoned(0)

@@ -16,7 +16,7 @@ SCRIPT = """
         return str(decimal.Decimal(1) / 3) + question
 
     def main(rows):
-        print(identity_of(answer).digest)
+        print(identity_of(answer).fingerprint)
 
     main(10)
     decimal.getcontext().prec = 9

@@ -146,7 +146,7 @@ async def answer(question: str) -> Union[str, None]:
         T, P, lambda x, *y: x[1:, ::2] @ y,
     )
 '''
-DIGEST = "7f723ac07b090f5a1bbbd366215fbe72"
+FINGERPRINT = "7f723ac07b090f5a1bbbd366215fbe72"
 
 
 def test_code_has_the_same_identity_on_every_version_of_python(tmp_path, monkeypatch):
@@ -159,4 +159,4 @@ def test_code_has_the_same_identity_on_every_version_of_python(tmp_path, monkeyp
     del sys.modules["everyday"]
     assert not found.left_out
     # If you changed a form on purpose, put its digest above once all versions agree on it.
-    assert found.digest == DIGEST, dict(found.parts)
+    assert found.fingerprint == FINGERPRINT, dict(found.parts)

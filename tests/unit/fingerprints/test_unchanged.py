@@ -128,7 +128,7 @@ def test_old_bytecode_of_an_edited_file_is_not_taken_for_the_file(project, monke
     assert fresh("stale") != in_memory
 
 
-def test_a_folder_in_the_place_of_another_is_another(project, monkeypatch):
+def test_a_folder_that_replaces_another_is_another(project, monkeypatch):
     for name, text in (("app", BEFORE), ("next", AFTER)):
         (project / name).mkdir()
         written(project / name / "swapped.py", text)

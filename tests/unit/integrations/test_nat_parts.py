@@ -289,7 +289,7 @@ def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_pa
     assert len(set(toolkit.users)) == 2
     assert toolkit.closed == [True]
     assert result.items[0].output.value == '{\n  "said": "q0"\n}'  # as in `nat eval`
-    assert result.items[0].trace[0]["type"] == "TOOL_END"
+    assert result.items[0].output.trace[0]["type"] == "TOOL_END"
 
 
 def test_the_toolkit_sets_no_limit_of_its_own(toolkit):

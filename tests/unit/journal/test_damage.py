@@ -104,7 +104,8 @@ def test_a_flipped_bit_in_a_score_runs_only_the_score_again(finished, index):
     assert (finished.calls, len(finished.scored)) == ([], 1)
     scores = result.summary["evaluators"]["correct"]
     assert (scores["completed"], scores["failed"], scores["not_run"]) == (6, {}, 0)
-    assert (scores["mean"], scores["interval"]["n"]) == (1.0, 6)
+    score = result.summary["scores"]["correct"]
+    assert (score["mean"], score["interval"]["n"]) == (1.0, 6)
     assert verify(finished.home).is_sound
 
 
@@ -309,11 +310,37 @@ def test_damage_anywhere_crashes_no_reader_and_the_next_run_makes_it_good(tmp_pa
         assert all(sound for name, sound in states.items() if name != "events.jsonl")
 
 
-def test_a_run_says_its_format_and_one_of_another_is_refused(tmp_path):
-    rows = [{"id": "a", "question": "q"}]
-    limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert about["format"] == 1
-    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"format": 2}))
-    with pytest.raises(limpet.errors.JournalError, match="format 2, and this version of .* only 1"):
-        limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        (1, r"written by an earlier version of Limpet \(format 1; this one has 2\)"),
+        (3, r"written by a later version of Limpet \(format 3; this one has 2\)"),
+    ],
+)
+def test_a_run_says_its_format_and_one_of_another_is_refused_and_left_alone(tmp_path, theirs, said):
+    rows, run = [{"id": "a", "question": "q"}], tmp_path / "run"
+    limpet.evaluate(rows, lambda question: question, run=run, version="1")
+    about = json.loads((run / "run.json").read_text())
+    assert about.pop("format") == 2
+    (run / "run.json").write_text(json.dumps(about | {"format": theirs}))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for use in (
+        lambda: limpet.evaluate(rows, lambda question: question, run=run, version="1"),
+        lambda: limpet.load_run(run),
+        lambda: limpet.plan(rows, lambda question: question, run=run, version="1"),
+    ):
+        with pytest.raises(limpet.errors.OtherFormatError, match=said) as caught:
+            use()
+        assert caught.value.hint
+    now = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert now == before
+
+
+@pytest.mark.parametrize("theirs", [{}, {"format": "2"}, {"format": True}])
+def test_a_run_file_without_a_format_is_damaged_and_no_empty_run(tmp_path, theirs):
+    rows, run = [{"id": "a", "question": "q"}], tmp_path / "run"
+    limpet.evaluate(rows, lambda question: question, run=run, version="1")
+    (run / "run.json").write_text(json.dumps(theirs))
+    with pytest.raises(limpet.errors.JournalError, match="`format` is missing or no number"):
+        limpet.evaluate(rows, lambda question: question, run=run, version="1")
+    assert [item.output.value for item in limpet.load_run(run).items] == ["q"]

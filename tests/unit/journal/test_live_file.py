@@ -25,7 +25,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_it_is_replaced_whole_and_then_grows(path):
+def test_it_is_replaced_and_then_grows(path):
     for begin in ([], ["a", "b"]):
         file = LiveFile(path, encode, begin)
         assert lines(path) == begin

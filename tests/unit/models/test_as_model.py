@@ -80,7 +80,7 @@ class Client:
         return SimpleNamespace(content=json.dumps(body).encode(), headers={"X-Id": "7"})
 
 
-def test_a_client_is_asked_with_its_retries_off_and_its_headers_are_kept():
+def test_a_client_is_called_with_its_retries_off_and_its_headers_are_kept():
     client, observed = Client("hello"), Observation()
     model = as_model((client, "gpt"))
     with observing(observed):
@@ -181,7 +181,7 @@ def test_a_function_may_return_a_string_a_dict_or_a_reply():
     assert (answered.parsed, answered.usage.total_tokens) == ({"label": "no"}, 3)
 
 
-def test_a_function_may_return_a_whole_completion():
+def test_a_function_may_return_a_complete_response():
     async def body(messages):
         return {"choices": [{"message": {"content": '{"label": "yes"}'}}], "usage": USAGE}
 
@@ -225,7 +225,7 @@ def test_what_is_no_reply_is_an_error(returned):
     async def function(messages):
         return returned
 
-    with pytest.raises(LimpetError, match="must be a string, a dict or a Reply"):
+    with pytest.raises(LimpetError, match="must return a string, a dict or a Reply"):
         ask(as_model(function))
 
 

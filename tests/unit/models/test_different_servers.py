@@ -13,6 +13,8 @@ import limpet
 from limpet.models import openai_api
 from limpet.models.chat import _fitted, _working_form
 from limpet.pacing.registry import PacerRegistry, pacing_with
+from limpet.run.reading import RunReader
+from limpet.shapes import USAGE_COUNTS
 from limpet.workflows import http
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(6)]
@@ -54,7 +56,7 @@ def test_auto_falls_back_on_each_status_of_a_refusal(tmp_path, status):
     assert result.summary["scores"]["right"]["mean"] == 1.0
 
 
-def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
+def test_text_is_requested_from_a_server_that_ignores_the_schema(tmp_path, caplog):
     def answer(request, _):
         return json.dumps(GOOD) if form_of(request) == "text" else "Correct, I would say."
 
@@ -63,10 +65,12 @@ def test_a_server_that_ignores_the_schema_is_asked_for_text(tmp_path, caplog):
         forms = [form_of(request) for request in server.asked]
     assert forms == ["schema", "schema", *["text"] * 6]
     assert result.summary["scores"]["right"]["mean"] == 1.0
-    assert result.items[0].score_usage["right"]["usage"]["total_tokens"] == 3 * 15
+    with RunReader(tmp_path) as reader:
+        first = next(reader.items())
+    assert first.score_usage["right"]["usage"]["total_tokens"] == 3 * 15
     (said,) = [one.message for one in caplog.records if one.levelno >= logging.WARNING]
     assert said == (
-        "m: no reply fits the schema that its server accepted (reply: schema): from now on the "
+        "m: no reply fits the schema that its server accepted (reply: schema); from now on the "
         "schema is in the prompt, as with reply: text"
     )
 
@@ -86,7 +90,7 @@ def test_one_reply_that_fitted_shows_that_the_schema_is_not_ignored(tmp_path, ca
 @pytest.mark.parametrize(
     "reply", [completion('{"reason": "it', finish="length"), completion("", refusal="no")]
 )
-def test_a_reply_that_is_cut_off_or_refused_is_no_reason_to_fall_back(tmp_path, reply):
+def test_a_reply_that_is_truncated_or_refused_is_no_reason_to_fall_back(tmp_path, reply):
     with model_server(reply) as server:
         judged(server, tmp_path, ROWS[:2])
         assert {form_of(request) for request in server.asked} == {"schema"}
@@ -240,6 +244,7 @@ def test_usage_of_gemini_and_ollama_is_read(tmp_path, body, path, used, model):
         prices = {model: {"prompt": 1.0, "completion": 2.0}}
         result = limpet.evaluate(ROWS[:1], workflow, run=tmp_path, prices=prices)
     (item,) = result.items
-    assert item.output == "hi"
-    assert {name: count for name, count in item.usage.items() if count and name != "cost"} == used
-    assert item.usage["cost"] == pytest.approx((10 + 2 * used["completion_tokens"]) / 1e6)
+    assert item.output.value == "hi"
+    counts = {name: getattr(item.usage, name) for name in USAGE_COUNTS}
+    assert {name: count for name, count in counts.items() if count} == used
+    assert item.usage.cost == pytest.approx((10 + 2 * used["completion_tokens"]) / 1e6)

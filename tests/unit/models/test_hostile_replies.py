@@ -91,7 +91,7 @@ def failed(answer, schema=SCHEMA, **settings):
 
 
 @given(st.sampled_from(list(places(BODY))), anything, st.booleans())
-def test_any_value_at_any_place_is_a_reply_or_a_failure(path, value, with_schema):
+def test_any_value_at_any_path_is_a_reply_or_a_failure(path, value, with_schema):
     reading = Reading("m at http://h", one_line, "m")
     schema = SCHEMA if with_schema else None
     try:

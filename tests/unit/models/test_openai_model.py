@@ -334,7 +334,7 @@ def test_a_server_that_is_not_there_is_said_when_it_is_opened():
 # ---- replies that cannot be used ----------------------------------------------------------------
 
 
-def test_a_text_that_is_cut_off_is_returned_and_says_so():
+def test_a_text_that_is_truncated_is_returned_and_says_so():
     with model_server(completion("half a sen", finish="length")) as server:
         reply = asking(at(server))
     assert (reply.text, reply.finish) == ("half a sen", "length")
@@ -343,7 +343,7 @@ def test_a_text_that_is_cut_off_is_returned_and_says_so():
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (completion('{"reason": "it', finish="length"), "cut off"),
+        (completion('{"reason": "it', finish="length"), "truncated"),
         (completion(None, refusal="I cannot help with that"), "refuses"),
         (completion("", finish="content_filter"), "content filter"),
         (raw({"choices": []}), "no choices"),
@@ -351,8 +351,8 @@ def test_a_text_that_is_cut_off_is_returned_and_says_so():
         (completion('Sure! {"reason": "a", "label": "correct"}'), "not JSON"),
         (completion('{"reason": "a"}'), "label is missing"),
         (completion('{"reason": "a", "label": "maybe"}'), "must be one of"),
-        (completion('{"reason": "a", "label": "correct", "x": 1}'), "not asked for"),
-        (completion('{"reason": "a", "label": "correct", "label": "incorrect"}'), "twice"),
+        (completion('{"reason": "a", "label": "correct", "x": 1}'), "was not requested"),
+        (completion('{"reason": "a", "label": "correct", "label": "incorrect"}'), "duplicate key"),
     ],
 )
 def test_an_unusable_reply_is_an_invalid_reply_with_its_text_and_usage(answer, says):
@@ -365,7 +365,7 @@ def test_an_unusable_reply_is_an_invalid_reply_with_its_text_and_usage(answer, s
     assert len(server.asked) == 1
 
 
-def test_the_text_of_an_invalid_reply_is_kept_whole():
+def test_the_text_of_an_invalid_reply_is_kept_completely():
     with model_server("maybe " * 200) as server, pytest.raises(InvalidReplyError) as caught:
         asking(at(server), schema=SCHEMA)
     assert caught.value.reply == "maybe " * 200

@@ -1,4 +1,4 @@
-"""Each rule of the algorithm alone, on a clock that stands still unless it is told."""
+"""Each rule of the algorithm alone, on a clock that moves only by hand."""
 
 import math
 
@@ -19,7 +19,7 @@ class Bench:
         return self.limits.send(1.0, {}, owner or object())
 
     def decrease(self):
-        """Have calls refused until that is no accident: twice."""
+        """Have two calls refused: one alone could be an accident."""
         for sent in [self.send(), self.send()]:
             self.limits.refused(sent, 0.0)
 

@@ -1,4 +1,4 @@
-"""Refusals by chance are no limit; limits behind them, and proxies with words of their own, are."""
+"""Random refusals are no limit; limits behind them are, and so are proxies' own words."""
 
 import asyncio
 import math
@@ -26,12 +26,12 @@ def now():
 
 
 class Server:
-    """32 places and a queue; some calls are refused, at any pace."""
+    """32 slots and a queue; some calls are refused, at any pace."""
 
     def __init__(self, share, call_s, wait_s=None, seed=0):
         self.rng = random.Random(seed)
         self.share, self.call_s, self.wait_s = share, call_s, wait_s
-        self.places = asyncio.Semaphore(32)
+        self.slots = asyncio.Semaphore(32)
         self.refused = 0
 
     async def call(self, x):
@@ -39,13 +39,13 @@ class Server:
         if self.rng.random() < self.share:
             self.refused += 1
             raise RateLimitError("bad luck", retry_after=self.wait_s)
-        async with self.places:
+        async with self.slots:
             await asyncio.sleep(self.rng.lognormvariate(math.log(self.call_s), 0.5))
         return x
 
 
 class Bucket:
-    """So many calls a second; of those that it would take, some are refused by chance."""
+    """A rate limit; some of the calls within it are refused at random."""
 
     def __init__(self, rate, share, seed=0):
         self.rng = random.Random(seed)
@@ -66,7 +66,7 @@ class Bucket:
 
 
 def seconds(make, count, concurrency="auto"):
-    """Return the virtual seconds that so many calls take, and the server; all succeed."""
+    """Return the virtual seconds that `count` calls take, and the server; all succeed."""
     server = None
 
     async def main():
@@ -115,7 +115,7 @@ def test_with_refusals_by_chance_auto_reaches_80_in_100_of_the_best_number(share
     assert server.refused <= 1.4 * count * share / (1 - share) + 20
 
 
-@pytest.mark.slow  # the wait that is named is of such calls
+@pytest.mark.slow  # the named wait belongs to such calls
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
 def test_so_it_does_with_calls_of_two_seconds(share):
     took, _ = seconds(lambda: Server(share, 2), 1500)

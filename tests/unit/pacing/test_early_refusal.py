@@ -19,7 +19,7 @@ def now():
 
 
 def run(fn, count):
-    """Return the virtual seconds that so many calls take; all of them succeed."""
+    """Return the virtual seconds that these calls take; all succeed."""
 
     async def main():
         executor = AsyncExecutor(fn, "auto", exit_on_error=False, termination_signal=None)
@@ -31,7 +31,7 @@ def run(fn, count):
 
 
 def seconds(refused, *, calls=100, call_s=0.01, retry_after=None):
-    """Return how long a run takes in which the n-th calls are refused, and no others."""
+    """Return how long a run takes in which only the n-th calls are refused."""
     made = 0
 
     async def fn(x):
@@ -145,7 +145,7 @@ def test_answers_in_a_clump_are_no_throughput_to_be_compared_with():
         assert rounds.adjust(at, cap_known=False, latency_s=10.0) is None
         before = rounds.window
         rounds.open(at, round(before))
-    assert rounds.window > 100  # it stood still at 53 for good
+    assert rounds.window > 100  # it once stayed at 53 forever
 
 
 def test_a_small_quota_is_believed_when_it_is_seen_in_another_minute():

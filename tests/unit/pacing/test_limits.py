@@ -1,4 +1,4 @@
-"""What providers say of their limits: a case for each family, and hostile ones."""
+"""What providers report about their limits: a case for each family, and hostile ones."""
 
 import math
 from types import SimpleNamespace

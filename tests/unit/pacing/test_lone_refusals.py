@@ -1,4 +1,4 @@
-"""A refusal that comes alone is put to a trial: chance does not slow a run down, a limit does."""
+"""An isolated refusal is tested: chance does not slow a run down, a limit does."""
 
 import asyncio
 import math
@@ -17,18 +17,18 @@ def now():
 
 
 class Server:
-    """32 places and a queue; one call in a hundred is refused, at any pace."""
+    """32 slots and a queue; one call in a hundred is refused, at any pace."""
 
     def __init__(self, wait_s=None, seed=0):
         self.rng = random.Random(seed)
         self.wait_s = wait_s
-        self.places = asyncio.Semaphore(32)
+        self.slots = asyncio.Semaphore(32)
 
     async def call(self, x):
         await asyncio.sleep(0.02)
         if self.rng.random() < 0.01:
             raise RateLimitError("bad luck", retry_after=self.wait_s)
-        async with self.places:
+        async with self.slots:
             await asyncio.sleep(self.rng.lognormvariate(math.log(0.2), 0.5))
         return x
 
@@ -58,7 +58,7 @@ class MovingBucket:
 
 
 def seconds(make, count, concurrency="auto"):
-    """Return the virtual seconds that so many calls take, and the server; all succeed."""
+    """Return the virtual seconds that these calls take, and the server; all succeed."""
 
     async def main():
         server = make()

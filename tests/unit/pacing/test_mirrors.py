@@ -28,7 +28,7 @@ def test_the_mirror_is_corrected_by_what_each_response_says():
     mirror.correct(limit(850, 9), 1, notes[0])
     assert mirror.wait_s(400, 0) == 0
     assert mirror.wait_s(441, 0) > 0
-    # The reset is the time until it is full: 150 in 9 s. As much as it was wrong is in reserve.
+    # The reset is the time until it is full: 150 in 9 s. The copy's error is in reserve.
     assert mirror.wait_s(600, 0) == pytest.approx(200 / (150 / 9))
 
 
@@ -62,7 +62,7 @@ def test_a_refusal_is_explained_only_by_a_bucket_that_was_nearly_empty():
 
 
 def charged(charges, used=None):
-    """Send a call for each charge, and return what the next is expected to cost."""
+    """Send a call for each charge, and return the expected cost of the next."""
     usage = MeanUsage()
     mirrors = Mirrors(usage.mean)
     left = 1e6

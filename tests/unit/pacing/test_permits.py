@@ -79,7 +79,7 @@ async def test_waiting_for_a_permit_is_not_the_cells_time():
 
 
 @in_virtual_time
-async def test_a_call_that_hangs_reaches_its_limit_and_frees_its_place():
+async def test_a_call_that_hangs_reaches_its_limit_and_frees_its_slot():
     registry = PacerRegistry(max_in_flight=1)
     pacer = registry.get("server")
 
@@ -95,7 +95,7 @@ async def test_a_call_that_hangs_reaches_its_limit_and_frees_its_place():
 
 
 @in_virtual_time
-async def test_a_call_that_ignores_its_cancellation_frees_its_place():
+async def test_a_call_that_ignores_its_cancellation_frees_its_slot():
     registry = PacerRegistry(max_in_flight=1)
     pacer = registry.get("server")
 
@@ -133,7 +133,7 @@ async def test_refusals_of_a_call_inside_a_cell_do_not_use_up_its_retries():
 
 @in_virtual_time
 async def test_cells_that_wait_for_each_others_endpoints_go_on():
-    # Each holds a ticket that it does not need yet, and waits for the other's only place.
+    # Each holds a ticket that it does not need yet, and waits for the other's only slot.
     registry = PacerRegistry(max_in_flight=1)
 
     def calls(*keys):

@@ -41,15 +41,18 @@ def descriptions(draw):
 
     names = draw(NAMES)
     steps = (step("workflow"), *map(step, names))
-    scores = {}
+    scores, evaluators = {}, {}
     for name in names:
         mean = draw(st.floats(0, 1))
         ends = sorted([draw(st.floats(0, 1)), draw(st.floats(0, 1))])
         interval = {"low": ends[0], "high": ends[1], "method": "wilson"}
-        scores[name] = {"mean": mean, "interval": interval, "completed": draw(st.integers(1, 99)),
-                        "failed": {}, "range": [0, 1]}  # fmt: skip
+        completed = draw(st.integers(1, 99))
+        scores[name] = {"evaluator": name, "completed": completed, "mean": mean,
+                        "interval": interval, "range": [0, 1]}  # fmt: skip
+        evaluators[name] = {"completed": completed, "failed": {}}
     usage = {"cost": draw(st.floats(0, 99)), "total_tokens": draw(st.integers(0, 10**9))}
-    summary = {"n": steps[0].total, "workflow": {"usage": usage}, "evaluators": scores}
+    summary = {"n": steps[0].total, "workflow": {"usage": usage}, "scores": scores,
+               "evaluators": evaluators}  # fmt: skip
     return Description(
         "runs/one",
         draw(st.sampled_from(STATES)),
@@ -78,9 +81,10 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
         assert not failed or f"{failed:,}" in row
         assert not step.retries or f"{step.retries:,}" in row
         assert (in_json["kept"] + in_json["done"], in_json["total"]) == (done, step.total)
-        assert (on_page["done"], on_page["requested"]) == (done, step.total)
+        assert (on_page["done"], on_page["total"]) == (done, step.total)
         assert sum(in_json["failed"].values()) == on_page["failed"] == failed
         assert in_json["retries"] == on_page["retries"] == step.retries
+    assert len(page["scores"]) == len(data["scores"]) == len(run.progress.steps) - 1
     for claim in page["scores"]:
         numbers = data["scores"][claim["name"]]
         assert claim["mean"] == numbers["mean"]
@@ -101,11 +105,15 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
 def test_so_do_the_lists_of_runs(run):
     text, data, page = drawn(RunsTable([run])), line_data(run), run_answers._line("one", run)
     assert f"{run.done:,}/{run.asked:,}" in text
-    assert (
-        (data["done"], data["total"]) == (page["done"], page["requested"]) == (run.done, run.asked)
-    )
+    assert (data["done"], data["total"]) == (page["done"], page["total"]) == (run.done, run.asked)
     assert data["failed"] == page["failed"] == run.failed
-    assert {claim["name"]: claim["mean"] for claim in page["scores"]} == data["means"]
+    assert {claim["name"] for claim in page["scores"]} == set(data["scores"])
+    for claim in page["scores"]:
+        numbers = data["scores"][claim["name"]]
+        assert claim["mean"] == numbers["mean"]
+        assert (claim["low"], claim["high"]) == tuple(
+            numbers["interval"][e] for e in ("low", "high")
+        )
     assert data["used"] == {"cost": page["cost"], "tokens": page["tokens"]}
     for claim in page["scores"]:
         assert f"{claim['name']} {claim['words']}" in " ".join(text.split())
@@ -127,8 +135,12 @@ def test_a_description_has_the_numbers_of_summary_json_and_of_load_run(tmp_path)
     [
         '{"n": 4, "work',
         "[]",
-        '{"n": "x", "workflow": [], "evaluators": {"exact": 5}}',
-        '{"workflow": {}, "evaluators": {}, "bad_rows": 5}',
+        '{"n": "x", "workflow": [], "scores": {}, "evaluators": {}}',
+        '{"n": "x", "workflow": {}, "scores": {}, "evaluators": {"exact": 5}}',
+        '{"workflow": {}, "scores": {}, "evaluators": {}, "bad_rows": 5}',
+        '{"workflow": {}, "evaluators": {}, "bad_rows": ["of a summary without scores"]}',
+        '{"workflow": {}, "scores": {"exact": 5}, "evaluators": {"exact": {}}}',
+        '{"workflow": {}, "scores": {"x": {"evaluator": ["x"]}}, "evaluators": {"x": {}}}',
     ],
 )
 def test_a_damaged_summary_changes_no_number(tmp_path, damaged):
@@ -138,6 +150,7 @@ def test_a_damaged_summary_changes_no_number(tmp_path, damaged):
     (tmp_path / "run" / "summary.json").write_text(damaged)
     now = described_at(tmp_path / "run")
     assert line_data(now) == before
+    assert limpet.load_run(tmp_path / "run").summary["bad_rows"] == []
     assert "exact_match 0.250" in " ".join(drawn(StatusScreen(now)).split())
 
 

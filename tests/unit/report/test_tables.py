@@ -10,6 +10,7 @@ from limpet.report.items import items_table, score_names
 from limpet.report.runs import RunsTable, VariantRow, VariantsTable
 from limpet.report.summary import summary_table
 from limpet.report.tables import Indented, put
+from limpet.run.reading import RunReader
 from limpet.run.reading.description import Description
 from limpet.run.watcher import Snapshot, StepSnapshot
 
@@ -29,10 +30,13 @@ def judge(output):
 @pytest.mark.parametrize("width", [60, 200])
 def test_scores_without_a_reason_show_none(tmp_path, width):
     result = limpet.evaluate(ROWS, lambda question: question, [judge], run=tmp_path, show=False)
-    names = score_names(result.items, ["judge"])
-    text = "\n".join(drawn(items_table(result.items, names, trials=False, reasons=True), width))
+    with RunReader(result.run) as reader:
+        items = list(reader.items())
+    names = score_names(items, ["judge"])
+    text = "\n".join(drawn(items_table(items, names, trials=False, reasons=True), width))
     assert "quality: so so" in text
     assert "{}" not in text
+    assert "None" not in text
 
 
 def test_in_a_pipe_no_text_is_cut_even_if_columns_is_set(monkeypatch, capsys):
@@ -44,16 +48,18 @@ def test_in_a_pipe_no_text_is_cut_even_if_columns_is_set(monkeypatch, capsys):
 SUMMARY = {
     "n": 20,
     "workflow": {"completed": 18, "failed": {"transient": 2}, "errors": {}, "not_run": 0},
-    "evaluators": {
-        "correct": {"completed": 18, "failed": {}, "not_run": 2, "mean": 0.5},
-        "judge": {
-            "completed": 18, "failed": {}, "not_run": 2, "mean": None,
-            "means": {"quality": 0.75}, "labels_by_score": {"tone": {"kind": 12, "rude": 6}},
+    "scores": {
+        "correct": {"evaluator": "correct", "completed": 18, "mean": 0.5},
+        "judge.quality": {"evaluator": "judge", "completed": 18, "mean": 0.75},
+        "judge.tone": {
+            "evaluator": "judge", "completed": 18, "mean": None, "labels": {"kind": 12, "rude": 6},
         },
         "mood": {
-            "completed": 18, "failed": {}, "not_run": 2, "mean": None,
-            "labels": {"good": 17, "bad": 1},
+            "evaluator": "mood", "completed": 18, "mean": None, "labels": {"good": 17, "bad": 1},
         },
+    },
+    "evaluators": {
+        name: {"completed": 18, "failed": {}, "not_run": 2} for name in ("correct", "judge", "mood")
     },
 }  # fmt: skip
 
@@ -96,7 +102,7 @@ def test_a_list_of_runs_cuts_neither_names_nor_means_nor_tags(name, width):
     far = Snapshot((StepSnapshot("workflow", 20, done=18, failed={"error": 2}),), 1.0)
     lines = [
         Description(
-            name, "finished", progress=far, summary={"evaluators": scores}, tags=["best", "v1"]
+            name, "finished", progress=far, summary={"scores": scores}, tags=["best", "v1"]
         ),
         Description("runs/torn", "unreadable", why="run.json: this is a directory"),
     ]

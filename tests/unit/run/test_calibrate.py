@@ -132,7 +132,7 @@ def test_labels_that_were_not_drawn_give_agreement_alone(tmp_path, result):
     assert (found.labelled, found.drawn, found.agreement.same) == (8, 0, 6)
     assert found.corrected is None
     assert found.remarks == ["no label is of a recorded draw, so that the mean is not corrected"]
-    assert "calibrated" not in limpet.load_run(tmp_path / "run").summary["evaluators"]["right"]
+    assert "calibrated" not in limpet.load_run(tmp_path / "run").summary["scores"]["right"]
 
 
 def test_what_was_drawn_and_what_was_not_are_not_mixed(tmp_path, result, labels):
@@ -169,7 +169,7 @@ def test_rows_and_frames_are_labels_too(result, labels):
 def test_the_summary_shows_the_raw_and_the_corrected_mean(tmp_path, result, labels, capsys):
     found = result.calibrate("right", labels).corrected
     loaded = limpet.load_run(tmp_path / "run")
-    numbers = loaded.summary["evaluators"]["right"]
+    numbers = loaded.summary["scores"]["right"]
     assert numbers["mean"] == result.summary["scores"]["right"]["mean"]
     assert numbers["calibrated"] == asdict(found)
     put(summary_table(loaded.summary))
@@ -192,7 +192,7 @@ def test_a_corrected_mean_that_was_damaged_is_computed_again(tmp_path, result, l
     for text in (unsigned.replace('"mean":', damaged), unsigned.replace(str(found.mean), "0.999")):
         file.write_text(text)
         with RunReader(tmp_path / "run") as reader:
-            numbers = reader.summary()["evaluators"]["right"]
+            numbers = reader.summary()["scores"]["right"]
         assert numbers["calibrated"]["mean"] == found.mean
 
 
@@ -201,7 +201,7 @@ def test_a_damaged_file_corrects_nothing_and_is_named(tmp_path, result, labels):
     file = tmp_path / "run/people.json"
     file.write_text(file.read_text().replace(str(found.mean), "0.999"))
     with RunReader(tmp_path / "run") as reader:
-        assert "calibrated" not in reader.summary()["evaluators"]["right"]
+        assert "calibrated" not in reader.summary()["scores"]["right"]
         assert any("people.json" in remark and "damaged" in remark for remark in reader.remarks)
 
 
@@ -213,7 +213,7 @@ def test_the_next_session_writes_it_into_summary_json(tmp_path, result, labels):
     written = json.loads((tmp_path / "run" / "summary.json").read_text())
     for summary in (more.summary, written):
         assert summary["scores"]["right"]["calibrated"]["mean"] == found.mean
-        assert "calibrated" not in summary["evaluators"]["other"]
+        assert "calibrated" not in summary["scores"]["other"]
 
 
 def test_an_edited_judge_voids_it_and_the_labels_can_be_compared_again(tmp_path, result, labels):
@@ -224,11 +224,11 @@ def test_an_edited_judge_voids_it_and_the_labels_can_be_compared_again(tmp_path,
 
     edited = evaluate(tmp_path / "run", evaluator(stricter))
     for summary in (edited.summary, limpet.load_run(tmp_path / "run").summary):
-        numbers = summary["evaluators"]["right"]
+        numbers = summary["scores"]["right"]
         assert "calibrated" not in numbers
         assert numbers["not_calibrated"].startswith("the evaluator changed since")
     edited.calibrate("right", [{**row, "label": row["label"] == "good"} for row in read(labels)])
-    assert "calibrated" in limpet.load_run(tmp_path / "run").summary["evaluators"]["right"]
+    assert "calibrated" in limpet.load_run(tmp_path / "run").summary["scores"]["right"]
 
 
 def test_answers_that_changed_are_not_compared_with_old_labels(tmp_path, result, labels):
@@ -248,7 +248,7 @@ def test_if_all_answers_changed_nothing_is_corrected(tmp_path, result, labels):
     result.calibrate("right", labels)
     other = lambda question: str(int(last_word(question)) + 1)
     changed = evaluate(tmp_path / "run", workflow=other, version="2", on_change="redo")
-    numbers = changed.summary["evaluators"]["right"]
+    numbers = changed.summary["scores"]["right"]
     assert "calibrated" not in numbers
     assert "the answers changed since" in numbers["not_calibrated"]
     with pytest.raises(limpet.LimpetError, match="no label can be compared: 20 labels left out"):
@@ -266,10 +266,10 @@ def test_answers_newer_than_the_draw_are_said_and_not_corrected(tmp_path):
     first = evaluate(tmp_path / "run", rows=limpet.Dataset(ROWS, limit=20))
     first.sample(20, tmp_path / "humans.csv")
     before = first.calibrate("right", label(tmp_path / "humans.csv")).corrected
-    later = evaluate(tmp_path / "run").summary["evaluators"]["right"]
+    later = evaluate(tmp_path / "run").summary["scores"]["right"]
     assert later["completed"] == N
     assert later["calibrated"] | {"newer": 0} == limpet.load_run(tmp_path / "run").summary[
-        "evaluators"
+        "scores"
     ]["right"]["calibrated"] | {"newer": 0}
     assert (later["calibrated"]["newer"], later["calibrated"]["items"]) == (20, 20)
     assert later["calibrated"]["mean"] == before.mean
@@ -300,7 +300,7 @@ def test_scores_that_came_after_the_labels_count(tmp_path):
 def test_a_later_draw_does_not_make_a_hand_picked_label_random(tmp_path, result):
     result.calibrate("right", own(tmp_path, *[(f"q{n}", "good") for n in range(6)]))
     result.sample(N, tmp_path / "humans.csv")
-    assert "calibrated" not in limpet.load_run(tmp_path / "run").summary["evaluators"]["right"]
+    assert "calibrated" not in limpet.load_run(tmp_path / "run").summary["scores"]["right"]
 
 
 def test_both_draws_from_the_same_answers_count(tmp_path, result, labels):
@@ -470,9 +470,10 @@ def test_one_of_several_scores_is_named(tmp_path):
         result.calibrate("right.tune", file)
     found = result.calibrate("right.tone", file)
     assert found.score == "right.tone"
-    numbers = limpet.load_run(tmp_path / "run").summary["evaluators"]["right"]
-    assert numbers["calibrated_by_score"]["tone"]["mean"] == found.corrected.mean
-    assert "calibrated" not in numbers
+    scores = limpet.load_run(tmp_path / "run").summary["scores"]
+    assert list(scores) == ["right.style", "right.tone"]
+    assert scores["right.tone"]["calibrated"]["mean"] == found.corrected.mean
+    assert "calibrated" not in scores["right.style"]
 
 
 # ---- bad input ----------------------------------------------------------------------------------

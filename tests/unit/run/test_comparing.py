@@ -184,9 +184,9 @@ def test_a_score_just_outside_of_0_to_1_is_a_rounding_error_and_no_other_scale(t
     new = make(tmp_path / "b", [1, 0, 1, 0] * 5)
     found = only(limpet.compare(base, new))
     assert (found.range, found.delta, found.method) == ((0, 1), 0, "Tango")
-    numbers = json.loads((base / "summary.json").read_bytes())["evaluators"]["correct"]
+    numbers = json.loads((base / "summary.json").read_bytes())["scores"]["correct"]
     assert (numbers["mean"], numbers["interval"]["method"]) == (0.5, "Wilson")
-    assert [score["score"] for score in scores_of(base)][:2] == [1.0000001, 0]  # as it was given
+    assert [score["value"] for score in scores_of(base)][:2] == [1.0000001, 0]  # as it was given
     assert only(limpet.compare(make(tmp_path / "c", [1.00001, 0] * 10), new)).range is None
 
 

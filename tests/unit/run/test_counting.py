@@ -4,15 +4,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from limpet.run.planning.counting import EARLIER_FILES, Counting, standing_in
-from limpet.run.run_file import WORKFLOW, NotedRedo
+from limpet.run.planning.counting import EARLIER_FILES, Counting, earlier_version
+from limpet.run.run_file import WORKFLOW, PendingRedo
 
 KEY, SCORE = "0" * 32, "correct"
 NONE = -1  # the generation of a record that is not there
 
 
 def redo(generation, items=None, steps=(WORKFLOW,)):
-    return NotedRedo(generation, frozenset(steps), None if items is None else frozenset(items), {})
+    return PendingRedo(
+        generation, frozenset(steps), None if items is None else frozenset(items), {}
+    )
 
 
 @dataclass
@@ -85,9 +87,11 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_a_record_is_worth(case):
-    by = standing_in(case.kept, case.own)
+    by = earlier_version(case.kept, case.own)
 
-    verdict = case.counting.verdict(case.step, KEY, case.generation, "q1", by=by, below=case.below)
+    verdict = case.counting.verdict(
+        case.step, KEY, case.generation, "q1", earlier=by, below=case.below
+    )
 
     said = (verdict.counts, verdict.is_done, verdict.is_redo, verdict.version)
     assert said == (case.counts, case.is_done, case.is_redo, case.version)

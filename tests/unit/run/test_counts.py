@@ -152,7 +152,7 @@ def test_a_session_that_finished_what_it_selected_was_limited_and_not_stopped(tm
     assert counted(run) == added_up(run) == {
         "workflow": (4, {}), "correct": (4, {}), "picky": (3, {"evaluator": 1}),
     }  # fmt: skip
-    assert line_data(described_at(run))["means"]["correct"] == 1
+    assert line_data(described_at(run))["scores"]["correct"]["mean"] == 1
     evaluate(run)
     assert state(run) == "finished"
 
@@ -248,11 +248,15 @@ def test_what_is_damaged_is_not_counted(tmp_path, runs, make, step, damage):
         assert f"{step}_output.jsonl changed after the last session" in status(run)["remarks"][0]
 
 
+def listed_means(run):
+    return {name: score["mean"] for name, score in line_data(described_at(run))["scores"].items()}
+
+
 def test_list_does_not_show_means_of_what_is_damaged(tmp_path, runs):
     shutil.copytree(runs / "complete", tmp_path / "run")
-    assert line_data(described_at(tmp_path / "run"))["means"] == {"correct": 1, "always": 1}
+    assert listed_means(tmp_path / "run") == {"correct": 1, "always": 1}
     cut_to_nothing(tmp_path / "run/correct_output.jsonl")
-    assert line_data(described_at(tmp_path / "run"))["means"] == {"correct": None, "always": 1}
+    assert listed_means(tmp_path / "run") == {"correct": None, "always": 1}
 
 
 @pytest.mark.parametrize("step", ["workflow", "correct"])
@@ -351,7 +355,7 @@ def test_a_session_that_was_killed_before_it_was_recorded_changes_nothing(tmp_pa
     assert (state(run), counted(run)) == ("finished", before)
     with RunReader(run) as reader:
         assert len(list(reader.items())) == len(ROWS)  # the latest answers
-        assert "items.jsonl: damaged: it is not the one that run.json" in reader.remarks[0]
+        assert "items.jsonl: damaged: it does not match run.json" in reader.remarks[0]
     evaluate(run, rows, evaluators=[correct, always])
     assert state(run) == "finished"
     assert counted(run) == added_up(run)

@@ -18,8 +18,7 @@ from limpet import Output, PermanentError, Score, Usage, exact_match
 from limpet.journal.journal import Journal
 from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.executing.pipeline import Pipeline
-from limpet.run.options import RunOptions
-from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.current_answers import CurrentAnswers
 from tests.exported import exported
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
@@ -43,8 +42,10 @@ class Answering:
 
         options.setdefault("version", "1")
         options.setdefault("pace", 4)
-        trials = options.pop("trials", 1)
-        prepared = Arguments(rows, answer, evaluators, run, trials, options, **(files or {}))
+        trials, save = options.pop("trials", 1), options.pop("save", True)
+        prepared = Arguments(
+            rows, answer, evaluators, run, trials, options, save=save, **(files or {})
+        )
         return evaluate_prepared(prepared)
 
 
@@ -59,7 +60,7 @@ def lines(path):
 def test_no_evaluation_of_a_process_stays_in_its_memory(tmp_path):
     def of_a_run():
         gc.collect()
-        kinds = (CountingAnswers, Journal, Pipeline)
+        kinds = (CurrentAnswers, Journal, Pipeline)
         return [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
 
     before = of_a_run()  # of tests before, whose failures hold their frames
@@ -124,18 +125,21 @@ def test_files_are_as_the_peer_writes_them(tmp_path):
     (live, *_) = lines(tmp_path / "run" / "workflow_output.jsonl")
     assert live["_limpet"]["usage"]["prompt_tokens"] == 2
     whole = answers[[one["id"] for one in answers].index(live["id"])]
-    assert live["intermediate_steps"] == [{"name": "think"}]  # in the column, as they are
-    del live["intermediate_steps"], live["_limpet"], live["_crc"]
-    assert live.items() <= whole.items()
+    assert list(live) == ["_limpet", "id", "row", "output", "trace", "_crc"]
+    assert live["trace"] == [{"name": "think"}]  # in the column, as they are
+    assert live["output"] == whole["generated_answer"]
+    assert live["row"].items() <= whole.items()
 
 
 def test_metadata_is_kept_with_its_answer_and_no_field_of_the_dataset_is_taken_for_it(tmp_path):
     told = {"q0": {"model": "m", "at": (1, 2)}, "q1": None}
     answering = Answering(lambda q: Output(q, metadata=told[f"q{q[-1]}"]))
-    rows = [{**row, "output_metadata": "of the row"} for row in ROWS[:2]]
+    own = {"metadata": "of the row", "output_metadata": "of the row"}
+    rows = [{**row, **own} for row in ROWS[:2]]
     answering.evaluate(rows, tmp_path / "run")
     first, second = answering.evaluate(rows, tmp_path / "run").items  # read back
-    assert (first.metadata, second.metadata) == ({"model": "m", "at": [1, 2]}, None)
+    assert (first.output.metadata, second.output.metadata) == ({"model": "m", "at": [1, 2]}, None)
+    assert [item.row for item in (first, second)] == rows
     final = exported(tmp_path / "run")
     assert [one["output_metadata"] for one in final] == [{"model": "m", "at": [1, 2]}, None]
 
@@ -262,7 +266,8 @@ def test_a_failed_workflow_is_no_score_and_runs_again(tmp_path):
     (failed,) = result.failed
     assert (failed.id, failed.status, failed.output, failed.scores) == ("q3", "failed", None, {})
     numbers = result.summary["evaluators"]["exact_match"]
-    assert (numbers["mean"], numbers["completed"], numbers["not_run"]) == (1.0, 5, 1)
+    assert (numbers["completed"], numbers["not_run"]) == (5, 1)
+    assert result.summary["scores"]["exact_match"]["mean"] == 1.0
     assert result.summary["workflow"]["failed"] == {"permanent": 1}
     answer = exported(tmp_path / "run")[3]
     assert answer["generated_answer"] is None
@@ -287,7 +292,7 @@ def test_a_failing_evaluator_is_a_failure_of_its_class_and_never_zero(tmp_path):
 
     result = Answering().evaluate(ROWS, tmp_path / "run", [judge], retry=0)
     numbers = result.summary["evaluators"]["judge"]
-    assert (numbers["mean"], numbers["completed"]) == (1.0, 5)
+    assert (result.summary["scores"]["judge"]["mean"], numbers["completed"]) == (1.0, 5)
     assert sum(numbers["failed"].values()) == 1
     assert result.items[2].score_errors["judge"]["message"] == "cannot judge two"
     assert result.failed == [result.items[2]]
@@ -298,13 +303,15 @@ def test_several_scores_labels_and_reasons_are_kept(tmp_path):
         return {"long": len(output) > 1, "tone": Score(0.5, label="calm", explanation=item.id)}
 
     result = Answering().evaluate(ROWS, tmp_path / "run", {"judge": judge, "kind": lambda o: "ok"})
-    assert result.items[1].scores["judge"]["scores"]["tone"] == {
-        "score": 0.5,
-        "reasoning": "q1",
-        "label": "calm",
+    assert result.items[1].scores == {
+        "judge.long": Score(False),
+        "judge.tone": Score(0.5, label="calm", explanation="q1"),
+        "kind": Score(None, label="ok"),
     }
-    assert result.summary["evaluators"]["judge"]["means"] == {"long": 0.0, "tone": 0.5}
-    assert result.summary["scores"]["kind"]["labels"] == {"ok": 6}
+    scores = result.summary["scores"]
+    assert list(scores) == ["judge.long", "judge.tone", "kind"]
+    assert (scores["judge.long"]["mean"], scores["judge.tone"]["mean"]) == (0.0, 0.5)
+    assert scores["kind"]["labels"] == {"ok": 6}
 
 
 def test_an_items_evaluators_start_before_the_workflow_is_through(tmp_path):
@@ -352,9 +359,9 @@ def test_copies_that_are_no_longer_asked_for_are_said_to_be_old(tmp_path, caplog
     assert "workflow_output.json is of an earlier session" in caplog.text
 
 
-def test_run_false_leaves_nothing(tmp_path, monkeypatch):
+def test_save_false_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = Answering().evaluate(ROWS, False, [exact_match()])
+    result = Answering().evaluate(ROWS, None, [exact_match()], save=False)
     assert result.summary["n"] == 6
     assert result.run is None
     assert list(tmp_path.iterdir()) == []
@@ -368,7 +375,7 @@ def test_a_trace_filter_applies_to_the_final_file_and_not_to_what_is_kept(tmp_pa
     (live,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (final,) = read(tmp_path / "run" / "workflow_output.json")
     assert final["intermediate_steps"] == trace[:2]
-    assert live["intermediate_steps"] == trace
+    assert live["trace"] == trace
 
 
 def test_secrets_are_never_written(tmp_path, monkeypatch):
@@ -410,7 +417,7 @@ def test_a_record_that_cannot_be_encoded_harms_no_other(tmp_path):
 def test_a_directory_that_cannot_be_written_is_said_before_anything_is_spent(tmp_path):
     (tmp_path / "file").write_text("x")
     answering = Answering()
-    with pytest.raises(limpet.errors.JournalError, match="this is a file, and a run is a"):
+    with pytest.raises(limpet.errors.JournalError, match="this is a file, but a run is a"):
         answering.evaluate(ROWS, tmp_path / "file" / "run")
     assert answering.calls == []
 
@@ -456,13 +463,11 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"trails": 2}, TypeError, "'trails' is not an option of evaluate"),
-        ({"pase": 2}, TypeError, "did you mean 'pace'"),
         ({"pace": "fast"}, TypeError, "pace='fast': must be \"auto\", a Pace, or a whole number"),
         ({"retry": -1}, ValueError, "retry=-1: must be a Retry, or a whole number, 0 or more"),
         ({"timeout": 0}, ValueError, "timeout=0: must be a finite number above 0"),
         ({"version": 2}, TypeError, "version=2: must be a string or None"),
-        ({"secrets": "hunter22"}, TypeError, "secrets: must be a list of strings, or False"),
+        ({"secrets": "hunter22"}, TypeError, "secrets: must be a list of strings"),
         ({"secrets": ["x", ""]}, ValueError, "secrets[0]: must have at least 8 characters to be"),
         ({"secrets": ["MY_API_KEY"]}, ValueError, "secrets[0]: is the name of a variable, not its"),
         (
@@ -503,12 +508,9 @@ def test_a_group_of_options_is_checked_when_it_is_made(made, said):
         made()
 
 
-def test_evaluate_has_no_more_than_eighteen_parameters_and_show():
-    named = list(inspect.signature(limpet.evaluate).parameters)[:-1]
-    assert "show" in RunOptions.__annotations__
-    assert len(named) + len(RunOptions.__annotations__) == 18 + 1
-    for name in (*named, *RunOptions.__annotations__):
-        assert f"{name}" in limpet.evaluate.__doc__
+def test_the_documentation_of_evaluate_names_every_parameter():
+    for name in inspect.signature(limpet.evaluate).parameters:
+        assert f"        {name}: " in limpet.evaluate.__doc__
 
 
 @pytest.mark.parametrize("name", ["workflow", "run", "summary", "events", "failures"])
@@ -641,9 +643,7 @@ def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
     elif damage == "summary":
         (run / "summary.json").unlink()
     else:
-        column.write_bytes(
-            column.read_bytes().replace(b'"generated_answer":"3"', b'"generated_answer":"7"')
-        )
+        column.write_bytes(column.read_bytes().replace(b'"output":"3"', b'"output":"7"'))
         (run / "index" / "workflow_output.idx").unlink()
     result = answering.evaluate(ROWS, run, [exact_match()])
     assert len(answering.calls) == 6 + {"cut": 1, "deleted": 6, "summary": 0, "edited": 1}[damage]
@@ -842,11 +842,10 @@ def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
 
 
 def test_an_answer_may_take_ten_minutes_unless_told_otherwise():
-    from limpet.run.options import RunOptions, as_options
+    from limpet.run.options import as_options
 
-    known = RunOptions.__annotations__
-    assert as_options({}, known, "evaluate").executors["timeout"] == 600
-    assert as_options({"timeout": 5}, known, "evaluate").executors["timeout"] == 5
+    assert as_options({}).executors["timeout"] == 600
+    assert as_options({"timeout": 5}).executors["timeout"] == 5
 
 
 def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_runs_again(
@@ -901,7 +900,7 @@ def test_a_watcher_sees_each_item_when_it_is_on_disk_and_its_failure_harms_nothi
     def note(item):
         column = tmp_path / "run" / "workflow_output.jsonl"
         on_disk = item.status == "failed" or f'"id":"{item.id}"'.encode() in column.read_bytes()
-        seen[item.id] = (item.status, item.output, on_disk)
+        seen[item.id] = (item.status, item.output and item.output.value, on_disk)
         if item.id == "q0":
             raise RuntimeError("the onlooker fell over")
 

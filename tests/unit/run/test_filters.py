@@ -21,8 +21,8 @@ def _record(value):
     if isinstance(value, dict):
         return {"scores": {part: _record(inner) for part, inner in value.items()}}
     if isinstance(value, str):
-        return {"score": None, "label": value, "reasoning": f"because {value}"}
-    return {"score": value}
+        return {"value": None, "label": value, "explanation": f"because {value}"}
+    return {"value": value}
 
 
 def chosen(items, **conditions):

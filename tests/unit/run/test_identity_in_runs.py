@@ -256,7 +256,7 @@ def test_two_closures_of_one_factory_are_never_taken_for_each_other(tmp_path, mo
     run(ROWS, app.answer, at, {"a": app.make(1), "b": app.make(2)})
     again = run(ROWS, app.answer, at, {"a": app.make(2), "b": app.make(1)})
     assert [one.calls for one in again.plan.evaluators] == [4, 4]
-    means = {name: one["mean"] for name, one in again.summary["evaluators"].items()}
+    means = {name: one["mean"] for name, one in again.summary["scores"].items()}
     assert means == {"a": 2, "b": 1}
 
 

@@ -31,7 +31,7 @@ def evaluate(run, score, *, number=20, workflow=lambda question: question, **opt
 
 
 def numbers_of(*args, **options):
-    return evaluate(*args, **options).summary["evaluators"]["score"]
+    return evaluate(*args, **options).summary["scores"]["score"]
 
 
 def score(output, item):
@@ -80,7 +80,7 @@ def test_what_failed_is_bounds_and_the_mean_of_what_completed_is_called_so(tmp_p
     assert numbers["mean"] == pytest.approx(12 / 17)
     assert headline(numbers) == f"0.706 ({span(bounds['low'], bounds['high'])})"
     assert of_completed(numbers) == "of 17 completed"
-    assert score_words(numbers) == {None: f"{headline(numbers)} of 17 completed"}
+    assert score_words(numbers) == f"{headline(numbers)} of 17 completed"
 
 
 def test_a_failure_is_the_highest_score_where_lower_is_better(tmp_path):
@@ -141,7 +141,7 @@ def test_without_a_range_calls_in_flight_are_not_called_failures(tmp_path):
     evaluator = as_evaluator(lambda output: output, "score")
     numbers_of(tmp_path / "run", evaluator, workflow=fails_on(4))
     with RunReader(tmp_path / "run") as reader:
-        numbers = reader.numbers().summary(3)["evaluators"]["score"]
+        numbers = reader.numbers().summary(3)["scores"]["score"]
     said = "without 1 that failed and 3 in flight: declare the range to count them"
     assert numbers["interval_note"] == said
 
@@ -198,10 +198,10 @@ def test_what_has_not_run_makes_a_mean_an_interim_one(tmp_path):
         return question
 
     result = cut_short(evaluate, tmp_path / "run", score, workflow=workflow, pace=1)
-    numbers = result.summary["evaluators"]["score"]
+    numbers = result.summary["scores"]["score"]
     assert numbers["interim"]
-    assert score_words(numbers)[None].endswith("so far")
-    assert "interim" not in evaluate(tmp_path / "run", score).summary["evaluators"]["score"]
+    assert score_words(numbers).endswith("so far")
+    assert "interim" not in evaluate(tmp_path / "run", score).summary["scores"]["score"]
 
 
 def test_another_scale_runs_nothing_again_and_gives_other_numbers(tmp_path):
@@ -216,7 +216,8 @@ def test_another_scale_runs_nothing_again_and_gives_other_numbers(tmp_path):
     assert last.plan.calls == 0
     assert last.summary["scores"]["score"]["range"] == [0, 4]
     with RunReader(run) as reader:
-        assert reader.summary()["evaluators"] == last.summary["evaluators"]
+        for name in ("scores", "evaluators"):
+            assert reader.summary()[name] == last.summary[name]
         assert reader.run_file.scales == {"score": limpet.types.Scale(range=(0, 4))}
 
 
@@ -247,7 +248,7 @@ def test_a_class_whose_scale_is_none_is_told_how_to_make_one(tmp_path):
         async def call(self, scored):
             return {"score": limpet.Score(1)}
 
-    with pytest.raises(TypeError, match=r"limpet\.Scale\(range=\(1, 5\)\)"):
+    with pytest.raises(TypeError, match=r"limpet\.types\.Scale, .*range=\(1, 5\)"):
         evaluate(tmp_path / "run", Own())
 
 
@@ -276,7 +277,7 @@ def test_evaluators_say_what_they_can_give():
 def test_slices_that_differ_from_the_rest_are_told_from_chance(tmp_path):
     evaluator = as_evaluator(lambda item: item.row["topic"] != "b" or item.row["answer"], "score")
     result = evaluate(tmp_path / "run", evaluator, number=240)
-    by_value = {group["value"]: group["evaluators"]["score"] for group in result.by("topic")}
+    by_value = {group["value"]: group["scores"]["score"] for group in result.by("topic")}
     assert by_value["b"]["from_rest"]["p_adjusted"] < 0.001
     assert by_value["b"]["from_rest"]["difference"] < -0.2
     assert by_value["b"]["interval"]["n"] == 40
@@ -350,9 +351,9 @@ def test_fail_under_does_not_pass_a_score_that_only_some_answers_have(tmp_path):
         "a number for each"
     )
     assert ending_of(result, [Floor(ScoreName("score", "right"), 0.5)]) == (0, "")
-    numbers = result.summary["evaluators"]["score"]
-    assert numbers["without_by_score"] == {"tone": 12}
-    assert numbers["interval_notes"]["tone"] == "12 answers have no number for it"
+    right, tone = (result.summary["scores"][f"score.{part}"] for part in ("right", "tone"))
+    assert (tone["without"], "without" in right) == (12, False)
+    assert tone["interval_note"] == "12 answers have no number for it"
 
 
 def test_fail_under_does_not_pass_a_score_of_which_some_are_only_labels(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 import limpet
 from limpet.report.summary import remarks
+from limpet.run.reading import RunReader
 
 ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
 PRICES = {"m": {"prompt": 1_000_000, "completion": 0}}
@@ -39,7 +40,7 @@ def test_agreement_and_flips_stand_beside_the_mean(tmp_path):
         assert abs(numbers["votes"]["agreement"] - 5 / 6) < 1e-9
         assert numbers["orders"]["flip_rate"] == 0.25
         assert not {"agreement", "flip_rate"} & numbers["other"].keys()
-        assert summary["workflow"]["cut_off"] == 2
+        assert summary["workflow"]["truncated"] == 2
 
 
 def test_the_plan_says_what_the_calls_will_cost(tmp_path):
@@ -99,9 +100,11 @@ def test_replies_that_cannot_be_used_are_paid_for_and_counted(tmp_path):
     for summary in (result.summary, loaded.summary):
         numbers = summary["evaluators"]["right"]
         assert (numbers["completed"], numbers["failed"]) == (0, {"invalid_reply": 4})
-        assert numbers["mean"] is None
+        assert summary["scores"]["right"]["mean"] is None
         assert numbers["usage"]["total_tokens"] == 4 * 2 * 12  # asked twice each
-    assert [item.score_usage["right"]["usage"]["total_tokens"] for item in loaded.items] == [24] * 4
+    with RunReader(tmp_path / "run") as reader:
+        used = [item.score_usage["right"]["usage"]["total_tokens"] for item in reader.items()]
+    assert used == [24] * 4
 
 
 def yes_sayer():
@@ -163,7 +166,7 @@ def test_items_on_which_votes_disagree_are_found_and_their_agreement_is_a_column
 
 def test_an_item_is_written_in_a_few_words(tmp_path):
     result = evaluate(tmp_path / "run", judge("right", lambda n: {"agreement": 1.0}))
-    assert repr(result.items[0]) == "<ItemRecord q0: completed, right 1>"
+    assert repr(result.items[0]) == "<ItemResult q0: completed, right 1>"
 
 
 def test_the_summary_says_how_each_model_of_a_jury_voted(tmp_path):

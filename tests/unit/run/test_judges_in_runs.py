@@ -36,15 +36,19 @@ def summary_of(result, name="judge"):
     return result.summary["evaluators"][name]
 
 
+def mean_of(result, name="judge"):
+    return result.summary["scores"][name]["mean"]
+
+
 def test_a_judge_scores_each_answer_with_its_usage(tmp_path):
     with model_server(CORRECT) as server:
         result = run(tmp_path, limpet.judge(grader(server), PROMPT))
     assert len(server.asked) == 4
-    assert summary_of(result)["mean"] == 1
+    assert mean_of(result) == 1
     assert summary_of(result)["usage"]["total_tokens"] == 60
     (score,) = [item.scores["judge"] for item in result.items if item.id == "q0"]
-    assert score["label"] == "correct"
-    assert score["reasoning"] == "it fits"
+    assert score.label == "correct"
+    assert score.explanation == "it fits"
 
 
 def test_a_finished_run_asks_nothing_again(tmp_path):
@@ -147,7 +151,7 @@ def test_a_bad_reply_is_a_failure_of_its_own_class_and_never_a_score(tmp_path, r
         result = run(tmp_path, judge, rows=ROWS[:2])
     assert len(server.asked) == 4  # each once more
     assert summary_of(result)["failed"] == {"invalid_reply": 2}
-    assert summary_of(result)["mean"] is None
+    assert mean_of(result) is None
 
 
 def test_retries_are_not_for_bad_replies(tmp_path):
@@ -167,7 +171,7 @@ def test_a_score_that_failed_half_way_asks_only_for_the_missing_vote(tmp_path):
         assert summary_of(result)["failed"] == {"invalid_reply": 1}
         result = run(tmp_path, limpet.judge(grader(server), **judge), rows=ROWS[:1])
     assert len(server.asked) == 4
-    assert summary_of(result)["mean"] == 1
+    assert mean_of(result) == 1
 
 
 def test_a_refused_call_is_tried_again_and_the_other_votes_are_not(tmp_path):
@@ -178,7 +182,7 @@ def test_a_refused_call_is_tried_again_and_the_other_votes_are_not(tmp_path):
         judge = limpet.judge(grader(server), PROMPT, votes=2)
         result = run(tmp_path, judge, rows=ROWS[:1], retry=3)
     assert len(server.asked) == 3
-    assert summary_of(result)["mean"] == 1
+    assert mean_of(result) == 1
 
 
 def test_a_vote_that_hangs_does_not_cost_the_others(tmp_path):
@@ -202,7 +206,7 @@ def test_a_vote_that_hangs_does_not_cost_the_others(tmp_path):
         assert summary_of(result)["failed"] == {"timeout": 1}
         result = evaluate(server)
     assert len(server.asked) == 4
-    assert summary_of(result)["mean"] == 1
+    assert mean_of(result) == 1
 
 
 def test_a_rubric_gives_several_scores(tmp_path):
@@ -211,8 +215,8 @@ def test_a_rubric_gives_several_scores(tmp_path):
     with model_server(reply) as server:
         result = run(tmp_path, limpet.rubric(grader(server), questions))
     assert len(server.asked) == 4
-    scores = result.items[0].scores["rubric"]["scores"]
-    assert {name: score["score"] for name, score in scores.items()} == {"polite": 1, "short": 0}
+    values = {name: score.value for name, score in result.items[0].scores.items()}
+    assert values == {"rubric.polite": 1, "rubric.short": 0}
 
 
 def test_two_runs_are_compared_in_both_orders(tmp_path):
@@ -229,7 +233,7 @@ def test_two_runs_are_compared_in_both_orders(tmp_path):
         judge = limpet.pairwise(grader(server), against=tmp_path / "base")
         result = run(tmp_path, judge)
     assert len(server.asked) == 8
-    assert summary_of(result, "pairwise")["mean"] == 1
+    assert mean_of(result, "pairwise") == 1
     other = limpet.load_run(tmp_path / "base")
     assert limpet.pairwise(grader(server), against=other).fingerprint == judge.fingerprint
 
@@ -257,7 +261,7 @@ def test_vectors_are_fetched_for_many_items_at_once(tmp_path):
         result = run(tmp_path, limpet.embedding_similarity(grader(server)), rows=rows)
     summary = summary_of(result, "embedding_similarity")
     assert summary["completed"] == 200
-    assert summary["mean"] == pytest.approx(1)
+    assert mean_of(result, "embedding_similarity") == pytest.approx(1)
     assert len(server.asked) < 60
     used = sum(len(asked["input"]) for asked in server.asked)
     assert summary["usage"]["total_tokens"] == used
@@ -310,8 +314,8 @@ def test_a_decision_endpoint_gives_a_label_without_a_reason(tmp_path):
         model = openai_api(server.url, model="m", key=None, reply="decision")
         result = run(tmp_path, limpet.judge(model, PROMPT))
     score = result.items[0].scores["judge"]
-    assert (score["label"], score["reasoning"]) == ("correct", {})
-    assert score["metadata"]["probabilities"] == {"correct": 0.75, "incorrect": 0.25}
+    assert (score.label, score.explanation) == ("correct", None)
+    assert score.metadata["probabilities"] == {"correct": 0.75, "incorrect": 0.25}
 
 
 def test_a_function_of_the_user_is_a_model_and_its_code_counts(tmp_path):
@@ -330,7 +334,7 @@ def test_a_function_of_the_user_is_a_model_and_its_code_counts(tmp_path):
     assert len(asked) == 4
     result = run(tmp_path, limpet.judge(kind, PROMPT))
     assert len(asked) == 8
-    assert summary_of(result)["mean"] == 1
+    assert mean_of(result) == 1
 
 
 def test_an_attack_in_an_answer_reaches_the_judge_as_data(tmp_path):

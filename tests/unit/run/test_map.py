@@ -166,7 +166,7 @@ def test_every_attempt_of_a_failure_is_recorded(tmp_path):
 def test_an_output_without_a_json_form_is_a_failure_that_says_so(tmp_path):
     result = Counting(lambda x: object() if x else "fine").map([0, 1], tmp_path / "out.jsonl")
     assert result.outputs == ["fine", limpet.executors.UNSET]
-    assert "cannot be kept as JSON" in str(result.failures[0].error)
+    assert "cannot be stored as JSON" in str(result.failures[0].error)
     assert result.details[1].status is ExecutionStatus.FAILED
 
 

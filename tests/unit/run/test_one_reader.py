@@ -10,6 +10,7 @@ from cut_short import cut_short
 import limpet
 from limpet.errors import JournalError
 from limpet.run.reading import RunReader
+from limpet.run.results.item_result import result_of
 from limpet.run.results.summary import Numbers
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n), "note": "x"} for n in range(5)]
@@ -35,20 +36,21 @@ def evaluate(run, rows=ROWS, workflow=last_word, limit=None, evaluators=None, **
     )
 
 
-def told(item):
+def told(record):
     names = (
-        "id", "trial", "input", "expected", "output", "trace", "scores", "error", "score_errors",
-        "status", "seconds", "attempts", "usage", "at", "row", "key", "masked", "saw_masked",
-        "version", "redo",
+        "id", "trial", "input", "expected", "output", "trace", "metadata", "scores", "error",
+        "score_errors", "score_usage", "status", "seconds", "attempts", "usage", "at", "row", "key",
+        "masked", "saw_masked", "version", "redo",
     )  # fmt: skip
-    return {name: getattr(item, name) for name in names}
+    return {name: getattr(record, name) for name in names}
 
 
 def assert_the_same(result, run):
     with RunReader(run) as reader:
         items = list(reader.items())
     summary = assert_the_items_add_up(run)
-    assert [told(one) for one in items] == [told(one) for one in result.items]
+    assert [told(one) for one in items] == [told(one) for one in result._records]
+    assert [result_of(one) for one in items] == result.items
     assert summary == {name: result.summary[name] for name in summary}
     written = json.loads((run / "summary.json").read_text())
     assert summary == {name: written[name] for name in summary}
@@ -306,7 +308,8 @@ def test_a_finished_run_that_is_asked_again_says_the_same(tmp_path, kind):
     options = {"version": "2"} if kind is kept_by_decision else {"trials": first.plan.trials}
     again = evaluate(tmp_path / "run", **options)
     assert again.plan.calls == 0
-    assert [told(one) for one in again.items] == [told(one) for one in first.items]
+    assert [told(one) for one in again._records] == [told(one) for one in first._records]
+    assert again.items == first.items
     assert_the_same(again, tmp_path / "run")
 
 
@@ -427,7 +430,7 @@ def noted_value(text, name, value):
 
 NOT_AS_NOTED = {
     "a flipped bit in an answer": edit("workflow_output.jsonl", flipped(b"seconds")),
-    "a flipped bit in a score": edit("correct_output.jsonl", flipped(b'"score"')),
+    "a flipped bit in a score": edit("correct_output.jsonl", flipped(b'"value"')),
     "a flipped bit in a failure": edit("failures.jsonl", flipped(b"ZeroDivisionError")),
     "an answer is lost": edit("workflow_output.jsonl", without_last_line),
     "a score is lost": edit("length_output.jsonl", without_last_line),

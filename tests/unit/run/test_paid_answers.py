@@ -44,7 +44,7 @@ def answered_with(tmp_path, make, evaluators=(), **options):
     assert again.summary["workflow"]["completed"] == len(ROWS)
     assert len(calls) == len(ROWS)  # nothing was asked, and paid for, twice
     told = lines(tmp_path / "run")
-    assert sorted(one["generated_answer"] for one in told) == [row["answer"] for row in ROWS]
+    assert sorted(one["output"] for one in told) == [row["answer"] for row in ROWS]
     return told
 
 
@@ -201,7 +201,7 @@ def cyclic():
 )
 def test_a_trace_that_is_no_list_costs_the_trace_and_one_warning(tmp_path, caplog, trace):
     for line in answered_with(tmp_path, lambda q: Output(q, trace=trace)):
-        assert line["intermediate_steps"] == []
+        assert line["trace"] == []
     (said_once,) = warnings_in(caplog)
     assert "trace" in said_once.message
 
@@ -212,15 +212,15 @@ def test_what_has_no_json_form_in_a_step_is_shown_as_text_and_the_rest_is_kept(
 ):
     trace = [{"name": "search", "odd": odd}, {"name": "answer"}]
     for line in answered_with(tmp_path, lambda q: Output(q, trace=trace)):
-        assert [one["name"] for one in line["intermediate_steps"]] == ["search", "answer"]
+        assert [one["name"] for one in line["trace"]] == ["search", "answer"]
     assert len(warnings_in(caplog)) == 1
 
 
 def test_nan_models_and_tuples_in_steps_are_kept(tmp_path, caplog):
     trace = ({"score": math.nan}, Model(), (1, 2))
     (line, *_) = answered_with(tmp_path, lambda q: Output(q, trace=trace))
-    assert line["intermediate_steps"][0] == {"score": "~float:nan"}
-    assert line["intermediate_steps"][1]["prompt_tokens"] == 10
+    assert line["trace"][0] == {"score": "~float:nan"}
+    assert line["trace"][1]["prompt_tokens"] == 10
     assert not warnings_in(caplog)
 
 
@@ -257,7 +257,7 @@ def test_an_output_in_an_output_is_one_output(tmp_path):
         lambda q: Output(Output(q, usage={"prompt_tokens": 2}, trace=[{"name": "in"}]), trace=[]),
     )
     assert told[0]["_limpet"]["usage"]["prompt_tokens"] == 2
-    assert told[0]["intermediate_steps"] == [{"name": "in"}]
+    assert told[0]["trace"] == [{"name": "in"}]
 
 
 class Own(limpet.Workflow):
@@ -347,7 +347,7 @@ def test_a_record_that_cannot_be_made_is_a_failure_and_never_nothing(tmp_path, m
     def broken(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("limpet.run.executing.asking.answer_record", broken)
+    monkeypatch.setattr("limpet.run.executing.steps.answer_record", broken)
     result = limpet.evaluate(FEW, same, run=tmp_path / "run", version="1")
     assert result.summary["workflow"]["failed"] == {"encoding": len(FEW)}
     messages = [one["error"]["message"] for one in lines(tmp_path / "run", "failures")]

@@ -65,15 +65,30 @@ def test_items_are_those_that_evaluate_returned_in_the_same_order(tmp_path):
     result = evaluate(tmp_path / "run", workflow=workflow, evaluators=[correct, two_values])
     items = read(tmp_path / "run")
     for one, other in zip(items, result.items, strict=True):
-        for name in ("id", "trial", "input", "expected", "output", "status", "scores", "error"):
+        same = ("id", "trial", "input", "expected", "row", "status", "error", "score_errors")
+        for name in (*same, "attempts", "seconds", "at"):
             assert getattr(one, name) == getattr(other, name), (one.id, name)
-        assert list(one.trace) == list(other.trace)
-        assert one.metadata == other.metadata
-        assert one.score_errors == other.score_errors
+        assert one.is_completed == (other.output is not None)
+        assert [*other.scores] == (["correct", "two_values.length", "two_values.empty"]
+                                   if one.is_completed else [])  # fmt: skip
+        if other.output is not None:
+            assert one.output == other.output.value
+            assert list(one.trace) == list(other.output.trace) == [{"type": "think"}]
+            assert one.metadata == other.output.metadata
+            assert other.output.usage == other.usage
+            assert other.usage == limpet.Usage(*(one.usage[name] for name in COUNTED))
+            assert one.scores["correct"]["value"] is other.scores["correct"].value
+            several = one.scores["two_values"]["scores"]
+            assert {f"two_values.{part}": record["value"] for part, record in several.items()} == {
+                name: score.value for name, score in other.scores.items() if "." in name
+            }
     assert items[0].usage["total_tokens"] == 7
     assert (items[0].metadata, items[2].metadata) == ({"by": "m"}, None)
     assert items[0].attempts == 1
     assert items[2].error["message"] == "two is too much"
+
+
+COUNTED = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 def two_values(output):
@@ -102,10 +117,10 @@ def test_an_edited_row_shows_its_new_answer_and_the_old_one_as_an_earlier(tmp_pa
     with RunReader(tmp_path / "run") as reader:
         assert [one.output for one in reader.items()] == ["0", "one", "2", "3"]
         (whole,) = reader.item("q1")
-    assert whole.item.scores["correct"].value is False
+    assert whole.item.scores["correct"]["value"] is False
     (earlier,) = whole.earlier
-    assert earlier.entry.record["generated_answer"] == "1"
-    assert earlier.scores["correct"].record["score"] is True
+    assert earlier.entry.record["output"] == "1"
+    assert earlier.scores["correct"].record["value"] is True
 
 
 def test_an_edited_expectation_is_shown_with_its_own_score(tmp_path):
@@ -114,7 +129,7 @@ def test_an_edited_expectation_is_shown_with_its_own_score(tmp_path):
     for rows in (ROWS, edited, ROWS):  # the last time, nothing is scored anew
         evaluate(tmp_path / "run", rows)
         first = read(tmp_path / "run")[0]
-        seen.append((first.expected, first.scores["correct"].value))
+        seen.append((first.expected, first.scores["correct"]["value"]))
     assert seen == [("0", True), ("zero", False), ("0", True)]
 
 
@@ -125,9 +140,9 @@ def test_a_changed_evaluator_shows_its_new_scores(tmp_path):
     strict.__name__ = "correct"
     evaluate(tmp_path / "run")
     evaluate(tmp_path / "run", evaluators=[strict])
-    assert [one.scores["correct"].value for one in read(tmp_path / "run")] == [False] * 4
+    assert [one.scores["correct"]["value"] for one in read(tmp_path / "run")] == [False] * 4
     evaluate(tmp_path / "run")
-    assert [one.scores["correct"].value for one in read(tmp_path / "run")] == [True] * 4
+    assert [one.scores["correct"]["value"] for one in read(tmp_path / "run")] == [True] * 4
 
 
 def test_a_workflow_changed_and_changed_back_shows_the_first_answers_and_scores(tmp_path):
@@ -140,9 +155,9 @@ def test_a_workflow_changed_and_changed_back_shows_the_first_answers_and_scores(
     evaluate(tmp_path / "run", version="a", on_change="redo")
     items = read(tmp_path / "run")
     assert [one.output for one in items] == ["0", "1", "2", "3"]
-    assert [one.scores["correct"].value for one in items] == [True] * 4
+    assert [one.scores["correct"]["value"] for one in items] == [True] * 4
     with RunReader(tmp_path / "run") as reader:
-        assert reader.item("q0")[0].earlier[0].entry.record["generated_answer"] == "0!"
+        assert reader.item("q0")[0].earlier[0].entry.record["output"] == "0!"
 
 
 def test_a_failure_that_succeeded_later_is_no_failure_but_its_attempts_are_told(tmp_path):
@@ -178,7 +193,7 @@ def test_a_failed_score_is_told_apart_from_a_low_one(tmp_path):
 
     evaluate(tmp_path / "run", evaluators=[moody])
     items = read(tmp_path / "run")
-    assert items[0].scores["moody"].value == 0
+    assert items[0].scores["moody"]["value"] == 0
     assert items[0].score_errors == {}
     assert items[1].scores == {}
     assert items[1].score_errors["moody"]["message"] == "no mood"
@@ -194,7 +209,7 @@ def test_several_trials_are_items_of_their_own(tmp_path):
             ("q2", 0),
             ("q2", 1),
         ]
-        assert all(one.scores["correct"].value for one in items)
+        assert all(one.scores["correct"]["value"] for one in items)
 
 
 def test_more_trials_than_before_keep_the_answers_of_the_first(tmp_path):
@@ -204,7 +219,7 @@ def test_more_trials_than_before_keep_the_answers_of_the_first(tmp_path):
     assert [(one.id, one.trial) for one in items] == [
         (f"q{n}", t) for t in (0, 1) for n in range(4)
     ]
-    assert all(one.scores["correct"].value for one in items)
+    assert all(one.scores["correct"]["value"] for one in items)
     names = [one["id"] for one in exported(tmp_path / "run")]
     assert names == [f"q{n}_rep{t}" for t in (0, 1) for n in range(4)]
     evaluate(tmp_path / "run")
@@ -217,8 +232,8 @@ def test_a_removed_row_is_no_item_but_can_still_be_looked_at(tmp_path):
     with RunReader(tmp_path / "run") as reader:
         assert [one.id for one in reader.items()] == ["q0", "q1"]
         (whole,) = reader.item("q3")
-    assert whole.item.status == "not_asked"
-    assert whole.earlier[0].entry.record["generated_answer"] == "3"
+    assert whole.item.status == "not_selected"
+    assert whole.earlier[0].entry.record["output"] == "3"
 
 
 def test_an_unknown_id_gives_nothing(tmp_path):
@@ -270,7 +285,7 @@ def test_an_older_run_without_plans_in_its_sessions_is_read(tmp_path):
     with RunReader(tmp_path / "run") as reader:
         assert reader.state == "finished"
         assert [step.done + step.kept for step in reader.snapshot().steps] == [4, 4]
-        assert [one.scores["correct"].value for one in reader.items()] == [True] * 4
+        assert [one.scores["correct"]["value"] for one in reader.items()] == [True] * 4
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"sessions": 5}', '{"sessions": [3]}'])
@@ -281,7 +296,7 @@ def test_a_run_without_a_usable_run_json_is_read_from_its_columns(tmp_path, text
     (tmp_path / "run/index/run.json").unlink()
     with RunReader(tmp_path / "run") as reader:
         assert [one.output for one in reader.items()] == ["0", "1", "2", "3"]
-        assert [one.scores["correct"].value for one in reader.items()] == [True] * 4
+        assert [one.scores["correct"]["value"] for one in reader.items()] == [True] * 4
         assert bool(reader.remarks) == (text is not None)
 
 
@@ -290,7 +305,7 @@ def test_a_damaged_line_is_an_item_that_has_not_run(tmp_path):
     column = tmp_path / "run/workflow_output.jsonl"
     lines = column.read_bytes().splitlines(keepends=True)
     broken = next(n for n, line in enumerate(lines) if b'"id":"q1"' in line)
-    lines[broken] = lines[broken].replace(b'"generated_answer":"1"', b'"generated_answer":"7"')
+    lines[broken] = lines[broken].replace(b'"output":"1"', b'"output":"7"')
     column.write_bytes(b"".join(lines))
     for index in (tmp_path / "run/index").glob("*.idx"):
         index.unlink()

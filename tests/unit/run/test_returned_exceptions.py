@@ -110,7 +110,7 @@ def test_an_exception_in_a_trace_or_in_metadata_is_data(tmp_path):
 
     result = limpet.evaluate(ROWS[:1], answer, run=tmp_path)
     assert result.items[0].output.value == "yes"
-    assert result.items[0].metadata == {"e": {"type": "OSError", "message": "y"}}
+    assert result.items[0].output.metadata == {"e": {"type": "OSError", "message": "y"}}
 
 
 def test_a_value_that_contains_itself_is_looked_at_once():

@@ -10,7 +10,7 @@ from limpet.datasets.selection import Selection
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.run.reading import RunReader
-from limpet.run.run_file import Completion, NotedRedo, RunFile, Session, StepBegan
+from limpet.run.run_file import Completion, PendingRedo, RunFile, Session, StepBegan
 
 FULL = RunFile(
     limpet="1.2",
@@ -26,7 +26,7 @@ FULL = RunFile(
     state={"workflow": ["seen"]},
     files_last=5,
     files_decided={"prompt.txt": {"digest": "redo"}},
-    redo=[NotedRedo(3, frozenset({"workflow"}), None, {"workflow": "ab"}, tried=True)],
+    redo=[PendingRedo(3, frozenset({"workflow"}), None, {"workflow": "ab"}, tried=True)],
     generation=3,
     complete=Completion("ab", {"workflow": [4, 100]}, {"summary.json": 17}, "cd"),
     configuration={"dataset": {"path": "rows.jsonl"}},
@@ -83,7 +83,7 @@ def test_without_a_file_every_field_has_its_default(layout):
     ],
 )
 def test_a_field_that_is_damaged_or_newer_is_refused_by_its_name(layout, told, said):
-    write(layout, {"format": 1, **told})
+    write(layout, {"format": 2, **told})
     with pytest.raises(limpet.errors.JournalError, match=rf"run\.json: .*{said}") as caught:
         limpet.evaluate(ROWS, lambda question: question, run=layout.home, version="1")
     assert caught.value.hint

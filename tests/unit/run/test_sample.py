@@ -241,8 +241,8 @@ def test_a_number_must_be_one(tmp_path, n, more, error):
 
 
 def test_a_run_that_was_not_kept_cannot_remember_a_draw(tmp_path):
-    result = evaluate(False)
-    with pytest.raises(limpet.LimpetError, match="was not kept"):
+    result = evaluate(None, save=False)
+    with pytest.raises(limpet.LimpetError, match="was not saved"):
         result.sample(1, tmp_path / "humans.csv")
 
 

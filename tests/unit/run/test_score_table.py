@@ -56,7 +56,7 @@ def test_each_cell_has_its_scores_labels_failures_seconds_and_cost(tmp_path):
     np.testing.assert_array_equal(table.costs[:, 0], [0.5, 0.5, nan, 0.5, 0.5])
     for item in result.items:
         row = table.ids.index(item.id)
-        if item.is_completed:
+        if item.output is not None:
             assert table.seconds[row, item.trial] == item.seconds
 
 
@@ -113,7 +113,7 @@ def test_without_items_the_answers_say_which_items_there_are(tmp_path):
     (tmp_path / "run/items.jsonl").unlink()
     table = table_of(tmp_path / "run")
     assert sorted(table.ids) == sorted(whole.ids)
-    assert not table.places
+    assert not table.positions
     order = [whole.ids.index(id_) for id_ in table.ids]
     np.testing.assert_array_equal(table.scores[CORRECT], whole.scores[CORRECT][order])
 

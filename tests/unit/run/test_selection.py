@@ -137,10 +137,8 @@ def test_a_changed_workflow_tried_on_few_leaves_the_others_as_they_were_and_says
     assert tried.summary["scores"]["exact_match"]["mean"] == 0.0
     summary = json.loads((bench.path / "summary.json").read_bytes())
     assert summary["workflow"]["by_current_version"] == 3
-    assert (
-        summary["evaluators"]["exact_match"] | {"mean": 0.75, "by_current_version": 3}
-        == (summary["evaluators"]["exact_match"])
-    )
+    assert summary["evaluators"]["exact_match"]["by_current_version"] == 3
+    assert summary["scores"]["exact_match"]["mean"] == 0.75
     assert bench.reported() == (12, 12, "finished")
     with pytest.raises(limpet.FunctionChangedError, match="the answers of 9 of 12 items"):
         bench.evaluate(version="2")  # trying it on three was no answer for the others

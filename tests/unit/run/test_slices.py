@@ -29,7 +29,7 @@ def from_rest(tmp_path, rows=ROWS, trials=1, **scale):
     result = limpet.evaluate(
         rows, lambda question: question, [right], run=tmp_path, trials=trials, show=False
     )
-    return result.by("topic")[0]["evaluators"]["right"].get("from_rest")
+    return result.by("topic")[0]["scores"]["right"].get("from_rest")
 
 
 @pytest.mark.quick(2)

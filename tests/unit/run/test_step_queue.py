@@ -6,11 +6,11 @@ from virtual_time import in_virtual_time
 
 from limpet import AsyncExecutor
 from limpet.executors.inputs import NOTHING
-from limpet.run.executing.asking import StepQueue
+from limpet.run.executing.steps import StepQueue
 
 
 @in_virtual_time
-async def test_a_full_queue_makes_who_puts_wait_for_a_place():
+async def test_a_full_queue_makes_who_puts_wait_for_a_slot():
     queue = StepQueue(2)
     assert [queue.put(item) for item in "ab"] == [None, None]
     waits = [queue.put(item) for item in "cd"]
@@ -51,8 +51,8 @@ async def test_an_executor_takes_what_arrives_until_the_queue_ends():
 
     running = asyncio.ensure_future(AsyncExecutor(see, concurrency=2).drain(queue))
     for item in range(50):
-        if (place := queue.put(item)) is not None:
-            await place
+        if (slot := queue.put(item)) is not None:
+            await slot
     assert not running.done()
     queue.end()
     await running

@@ -36,23 +36,21 @@ async def out_of_quota(question):
 
 
 def evaluate(workflow, run, **options):
-    return limpet.evaluate(ROWS, workflow, ["exact_match"], run, pace=1, version="1", **options)
+    options |= {"pace": 1, "version": "1", "save": run is not None}
+    return limpet.evaluate(ROWS, workflow, ["exact_match"], run, **options)
 
 
 def aevaluate(workflow, run, **options):
-    return asyncio.run(
-        limpet.aevaluate(ROWS, workflow, ["exact_match"], run, pace=1, version="1", **options)
-    )
+    options |= {"pace": 1, "version": "1", "save": run is not None}
+    return asyncio.run(limpet.aevaluate(ROWS, workflow, ["exact_match"], run, **options))
 
 
 def map_(function, journal):
-    return limpet.map(function, "012345", journal=journal or None, pace=1, version="1")
+    return limpet.map(function, "012345", journal=journal, pace=1, version="1")
 
 
 def amap(function, journal):
-    return asyncio.run(
-        limpet.amap(function, "012345", journal=journal or None, pace=1, version="1")
-    )
+    return asyncio.run(limpet.amap(function, "012345", journal=journal, pace=1, version="1"))
 
 
 def finished(result):
@@ -67,7 +65,7 @@ def finished(result):
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_signal_ends_the_script_too(tmp_path, run, signum, kept):
     with pytest.raises(SIGNALS[signum]) as caught:
-        run(signalling(signum), tmp_path / "run" if kept else False)
+        run(signalling(signum), tmp_path / "run" if kept else None)
     result = caught.value.result
     assert 3 <= finished(result) <= 4
     assert isinstance(result.stop_reason, limpet.errors.InterruptedRunError)
@@ -85,13 +83,14 @@ def test_a_signal_ends_the_script_too(tmp_path, run, signum, kept):
 @pytest.mark.parametrize("run", [evaluate, aevaluate, map_, amap])
 def test_any_other_stop_raises_why(tmp_path, run, kept):
     with pytest.raises(limpet.errors.QuotaExhaustedError, match="nothing left") as caught:
-        run(out_of_quota, tmp_path / "run" if kept else False)
+        run(out_of_quota, tmp_path / "run" if kept else None)
     result = caught.value.result
     assert finished(result) == 3
     assert result.stop_reason is caught.value
     assert caught.value.hint == "top it up"
     if not isinstance(result, limpet.types.MapResult):
-        assert [item.output.value for item in result.items[:4]] == ["0", "1", "2", None]
+        assert [item.output.value for item in result.items[:3]] == ["0", "1", "2"]
+        assert result.items[3].output is None
 
 
 def test_the_summary_is_written_before_it_raises(tmp_path):
@@ -104,7 +103,7 @@ def test_the_summary_is_written_before_it_raises(tmp_path):
 
 def test_where_nothing_is_kept_it_does_not_tell_to_resume():
     with pytest.raises(KeyboardInterrupt, match="nothing is kept; what finished is in its `result"):
-        evaluate(signalling(signal.SIGINT), False)
+        evaluate(signalling(signal.SIGINT), None)
 
 
 def test_a_goal_that_is_reached_is_no_error(tmp_path):

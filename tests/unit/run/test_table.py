@@ -57,7 +57,7 @@ def test_everything_that_is_known_of_an_item_has_a_column(tmp_path):
     frame = evaluate(tmp_path, [judge], workflow=workflow, prices=prices).to_dataframe()
     first, _, third, last = frame.to_dict("records")
     assert (first["judge.quality"], first["judge.quality.label"]) == (0.5, "fine")
-    assert first["judge.quality.reason"] == "it is short"
+    assert first["judge.quality.explanation"] == "it is short"
     assert first["judge.quality.metadata"] == {"by": 1}
     assert (first["judge.tone"], first["judge.tone.label"]) == ("warm", "warm")
     assert (first["judge.usage.prompt_tokens"], first["judge.usage.cost"]) == (7, 0.25)
@@ -67,7 +67,13 @@ def test_everything_that_is_known_of_an_item_has_a_column(tmp_path):
     assert third["judge.error.class"] == "evaluator"
     assert (last["error"], last["error.class"]) == ("three is too much", "permanent")
     assert list(frame) == exported(tmp_path)[0]
-    assert "judge.tone.reason" not in frame  # no row has one
+    assert "judge.tone.explanation" not in frame  # no row has one
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_explanation_has_no_column(tmp_path, empty):
+    frame = evaluate(tmp_path, {"judge": lambda _: limpet.Score(1, explanation=empty)})
+    assert "judge.explanation" not in frame.to_dataframe()
 
 
 def test_a_table_is_joined_with_its_dataset_by_id_for_all_trials(tmp_path):
@@ -108,7 +114,7 @@ def test_means_by_item_count_only_what_was_scored(tmp_path):
 
 AWKWARD = {
     "output": "a", "score": "b", "correct": "c", "row.output": "d", "usage.total_tokens": "e",
-    "judge.quality": "f", "judge.quality.reason": "g", "error.class": "h", "trial": "i",
+    "judge.quality": "f", "judge.quality.explanation": "g", "error.class": "h", "trial": "i",
 }  # fmt: skip
 
 
@@ -129,7 +135,7 @@ def test_no_field_of_the_dataset_hides_a_column_or_is_hidden(tmp_path):
     assert row["score"] == "b"  # no column of ours has this name
     assert (row["usage.total_tokens"], row["row.usage.total_tokens"]) == (3, "e")
     assert (row["judge.quality"], row["row.judge.quality"]) == (1, "f")
-    assert (row["judge.quality.reason"], row["row.judge.quality.reason"]) == ("why", "g")
+    assert (row["judge.quality.explanation"], row["row.judge.quality.explanation"]) == ("why", "g")
     assert (row["trial"], row["row.trial"], row["error.class"]) == (0, "i", "h")
 
 
@@ -137,17 +143,15 @@ def test_scores_named_like_facts_about_scores_have_columns_of_their_own(tmp_path
     def judge(output):
         if output == "3":
             raise limpet.PermanentError("no")
-        reason = limpet.Score(0.1, explanation="because")
-        return {"reason": reason, "error": 0.2, "error.class": 0.3, "reason.reason": 0.4}
+        given = limpet.Score(0.1, explanation="because")
+        return {"x": given, "error": 0.2, "error.class": 0.3, "x.explanation": 0.4}
 
     frame = evaluate(tmp_path, [judge]).to_dataframe()
     assert len(set(frame)) == len(list(frame))
     first, last = frame.to_dict("records")[0], frame.to_dict("records")[-1]
-    values = [
-        first[f"judge.{part}"] for part in ("reason", "error", "error.class", "reason.reason")
-    ]
+    values = [first[f"judge.{part}"] for part in ("x", "error", "error.class", "x.explanation")]
     assert values == [0.1, 0.2, 0.3, 0.4]
-    assert first["judge.reason.reason_"] == "because"
+    assert first["judge.x.explanation_"] == "because"
     assert (last["judge.error_"], last["judge.error.class_"]) == ("no", "evaluator")
 
 
@@ -177,10 +181,11 @@ def test_labels_inside_several_scores_are_in_the_summary(tmp_path):
         tone = limpet.Score(None, label="cold" if output == "3" else "warm")
         return {"tone": tone, "quality": limpet.Score(0.5, label="fine")}
 
-    numbers = evaluate(tmp_path, [judge]).summary["evaluators"]["judge"]
-    assert numbers["labels_by_score"] == {"tone": {"warm": 3, "cold": 1}, "quality": {"fine": 4}}
-    assert numbers["means"] == {"quality": 0.5}
-    assert "labels" not in numbers
+    scores = evaluate(tmp_path, [judge]).summary["scores"]
+    assert {name: (score["mean"], score["labels"]) for name, score in scores.items()} == {
+        "judge.tone": (None, {"warm": 3, "cold": 1}),
+        "judge.quality": (0.5, {"fine": 4}),
+    }
 
 
 def test_means_by_item_are_the_same_however_many_items_are_read_at_once(tmp_path, monkeypatch):

@@ -106,7 +106,7 @@ def test_each_part_is_on_disk_with_its_kind_and_what_it_was(tmp_path, module, mo
     monkeypatch.setenv("TONE", "mild")
     limpet.evaluate(ROWS, module(PARTS).answer, run=tmp_path / "run")
     known = on_disk(tmp_path / "run")
-    assert known["format"] == 1
+    assert known["format"] == 2
     parts = known["steps"]["workflow"]["parts"]
     assert all(len(part["digest"]) == 32 for part in parts.values())
     kinds = {name: part["kind"] for name, part in parts.items()}
@@ -150,14 +150,14 @@ def test_files_variables_and_packages_that_were_declared_are_shown(tmp_path, mod
     assert told["package click"][0].isdigit()
 
 
-def test_a_huge_value_is_cut_and_that_is_said(tmp_path, module):
+def test_a_huge_value_is_shortened_and_that_is_said(tmp_path, module):
     app = module(f"A = list(range(60_000))\nB = 'x' * {MOST_TEXT * 3}\ndef answer(q): return A, B")
     limpet.evaluate(ROWS, lambda q: str(len(app.answer(q))), run=tmp_path / "run")
     assert (tmp_path / "run/identity.json").stat().st_size < 200_000
     known = on_disk(tmp_path / "run")["steps"]["workflow"]
-    cut = {name for name, part in known["parts"].items() if part.get("cut")}
-    assert {name.rpartition(".")[2] for name in cut} == {"A", "B"}
-    assert known["cut"] is True
+    shortened = {name for name, part in known["parts"].items() if part.get("shortened")}
+    assert {name.rpartition(".")[2] for name in shortened} == {"A", "B"}
+    assert known["shortened"] is True
 
 
 def test_all_of_it_is_bounded(tmp_path, module):
@@ -166,7 +166,7 @@ def test_all_of_it_is_bounded(tmp_path, module):
     app = module("\n".join([*code, f"def answer(q): return str(len([{names}]))"]))
     limpet.evaluate(ROWS, app.answer, run=tmp_path / "run")
     assert (tmp_path / "run/identity.json").stat().st_size < 2_500_000
-    assert on_disk(tmp_path / "run")["steps"]["workflow"]["cut"] is True
+    assert on_disk(tmp_path / "run")["steps"]["workflow"]["shortened"] is True
 
 
 def test_a_function_without_source_has_a_name_and_no_text(tmp_path):
@@ -219,8 +219,8 @@ def test_parts_are_kept_of_ten_versions_and_the_digest_of_all(tmp_path, module):
         b"{",
         b"[]",
         b"\xff\xfe",
-        b'{"format": 2, "steps": {}}',
-        b'{"format": 1, "steps": 3}',
+        b'{"format": 3, "steps": {}}',
+        b'{"format": 2, "steps": 3}',
         b'{"steps": {"workflow": {"parts": [1], "before": 3, "asked": []}}}',
         b'{"steps": {"workflow": {"parts": {"P": {"digest": 3}, "Q": 1}, "left_out": 1}}}',
         b"[" * 100_000,

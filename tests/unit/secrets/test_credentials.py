@@ -97,7 +97,7 @@ def test_a_trace_on_disk_has_no_authorization_and_an_answer_is_as_it_was(tmp_pat
     )  # fmt: skip
     (line,) = (tmp_path / "run" / "workflow_output.jsonl").read_text().splitlines()
     record = json.loads(line)
-    assert record["generated_answer"] == said
+    assert record["output"] == said
     assert line.count("Planted") == (1 if secrets is None else 3)
     assert ("masked" in record["_limpet"]) is (secrets is None)
     assert seen == [f"Bearer {KEY}"]

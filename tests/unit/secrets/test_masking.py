@@ -173,14 +173,14 @@ def test_a_secret_is_found_in_each_of_its_forms(form, secret):
     assert text[6:-6] not in masked
 
 
-def test_the_longest_of_secrets_within_each_other_is_masked_whole():
+def test_the_longest_of_nested_secrets_is_masked():
     mask = Mask(["abc-0123456789", "abc-0123456789-longer", "x-abc-0123456789-longer-y"])
     assert mask.text("1 abc-0123456789 2 abc-0123456789-longer 3") == f"1 {MASK} 2 {MASK} 3"
     assert mask.text("x-abc-0123456789-longer-y") == MASK
 
 
 @pytest.mark.parametrize("mark", ["…", "..."])
-def test_the_beginning_of_a_secret_that_was_cut_is_masked(mark):
+def test_the_start_of_a_shortened_secret_is_masked(mark):
     mask = Mask([KEY, "sk-Other/0123+456789"])
     for length in range(8, len(KEY)):
         assert mask.data([f"got '{KEY[:length]}{mark} not x"]) == ([f"got '{MASK}{mark} not x"], 1)
@@ -249,7 +249,7 @@ def test_what_is_hardly_a_secret_is_never_masked_in_a_result(tmp_path, monkeypat
 
     result = evaluate(value, tmp_path / "run", [exact_match(), judge], row)
     (item,) = result.items
-    assert (item.output, item.scores["exact_match"].value) == (value, True)
+    assert (item.output.value, item.scores["exact_match"].value) == (value, True)
     assert (item.scores["judge"].explanation, item.scores["judge"].metadata) == (
         f"it is {value}",
         {value: value},
@@ -278,8 +278,8 @@ def test_evaluators_see_the_original_and_the_disk_does_not(tmp_path, monkeypatch
     assert found_in(tmp_path, "Planted") == []
     (answer,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (score,) = lines(tmp_path / "run" / "judge_output.jsonl")
-    assert (answer["generated_answer"], answer["_limpet"]["masked"]) == (f"my key: {MASK}", 3)
-    assert answer["output_metadata"] == {"key": MASK}
+    assert (answer["output"], answer["_limpet"]["masked"]) == (f"my key: {MASK}", 3)
+    assert answer["metadata"] == {"key": MASK}
     assert (score["metadata"], score["_limpet"]["masked"]) == ({MASK: [MASK]}, 3)
     assert score["_limpet"]["of"] == answer["_limpet"]["output"][1]  # it reads the trace, too
     assert result.summary["masked"] == 2
@@ -305,7 +305,7 @@ def test_a_masked_answer_is_not_scored_again_and_a_plan_knows_that(tmp_path, mon
     monkeypatch.delenv("MY_API_KEY")  # nor does it matter what is secret now
     assert limpet.plan([ROW], answering(None), [judge], run, version="1").calls == 0
     with RunReader(run) as reader:
-        assert next(reader.items()).scores["judge"].value == 1
+        assert next(reader.items()).scores["judge"]["value"] == 1
         assert reader.summary()["masked"] == 1
 
 
@@ -325,7 +325,8 @@ def test_an_evaluator_that_comes_later_sees_the_masked_text_and_that_is_said(
     assert seen == [f"it is {MASK}"]
     assert "late scores 1 answer with secrets masked" in caplog.text
     assert result.summary["evaluators"]["late"]["saw_masked"] == 1
-    assert result.items[0].saw_masked == ("late",)
+    with RunReader(run) as reader:
+        assert next(reader.items()).saw_masked == ("late",)
 
 
 def test_masking_can_be_turned_off(tmp_path, monkeypatch):
@@ -342,7 +343,7 @@ def test_rows_and_ids_are_never_masked(tmp_path, monkeypatch):
     result = evaluate("fine", tmp_path / "run", {"judge": lambda output: 1}, row)
     (line,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (final,) = exported(tmp_path / "run")
-    assert {name: line[name] for name in row} == {name: final[name] for name in row} == row
+    assert line["row"] == {name: final[name] for name in row} == row
     assert (result.items[0].id, result.summary["masked"]) == (f"id {KEY}", 0)
     events = lines(tmp_path / "run" / "events.jsonl")
     assert {one["id"] for one in events if one["event"] == "started"} == {f"id {KEY}"}
@@ -522,7 +523,7 @@ def test_a_fingerprint_of_a_users_own_holds_no_secret_on_disk(tmp_path, monkeypa
     again = limpet.evaluate([ROW], Flow(), [Judge()], run)
     assert (again.plan.calls, found_in(tmp_path, "Planted")) == (0, [])
     with RunReader(run) as reader:
-        assert next(reader.items()).scores["judge"].value == 1
+        assert next(reader.items()).scores["judge"]["value"] == 1
 
 
 def test_a_reason_to_stop_is_shown_and_kept_without_secrets(tmp_path, monkeypatch):

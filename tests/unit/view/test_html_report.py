@@ -88,7 +88,7 @@ def test_it_has_the_numbers_of_the_summary_and_every_item(runs, tmp_path):
     blocks = blocks_of(made.path)
     run = blocks["head"]["runs"][0]
     summary = limpet.load_run(runs["new"]).summary
-    numbers = summary["evaluators"]["correct"]
+    numbers = summary["scores"]["correct"]
     assert run["about"]["summary"]["scores"]["correct"]["mean"] == numbers["mean"]
     assert run["about"]["scores"][0]["mean"] == numbers["mean"]
     assert blocks["table-0"]["ids"] == [f"q{n}" for n in range(30)]

@@ -209,7 +209,7 @@ def test_a_label_shows_the_score_it_is_about_and_no_other(runs):
         await client.label(id_, 1, "parts.tone", trial)
         item = await client.item(id_, trial)
         assert [score["name"] for score in item["scores"]] == ["right", "parts.tone"]
-        assert list(item["raw"]["scores"]["parts"]["scores"]) == ["tone"]
+        assert list(item["raw"]["scores"]) == ["right", "parts.tone"]
         assert item["hidden"]
         await client.label(id_, 0, "parts.facts", trial)
         await client.label(id_, 3, "stars", trial)

@@ -180,7 +180,7 @@ def test_placeholders_become_one_argument_each_whatever_they_contain():
     assert not Path("pwned").exists()
 
 
-def test_a_string_is_split_and_its_placeholders_stay_whole():
+def test_a_string_is_split_but_not_its_placeholders():
     words = command("printf '%s|' 'a b' {{ my column }} \"x {{question}}\"")
     row = {"my column": "1 2", "question": "3 4"}
     assert answer(words, **row) == "a b|1 2|x 3 4|"
@@ -221,7 +221,7 @@ def test_an_exit_status_of_75_and_a_signal_may_pass():
         (lambda: shell(r"printf 'a\377b'"), "not UTF-8 at byte 1"),
         (lambda: shell("echo '{'", answer="json"), "the output is not JSON"),
         (lambda: shell("true", answer="json"), "the output is not JSON"),
-        (lambda: shell("echo 1e999", answer="json"), "too large a number"),
+        (lambda: shell("echo 1e999", answer="json"), "too large to store"),
         (lambda: shell("echo NaN", answer="json"), "not JSON"),
         (lambda: command(["printf", "{{text}}"]), "contains a NUL"),
     ],
@@ -429,7 +429,7 @@ def test_a_script_without_an_interpreter_is_said(folder):
         ("", "must not be empty"),
         ([], "must not be empty"),
         ([1], "must be a list of strings"),
-        ("{{question}} x", "must not choose what runs"),
+        ("{{question}} x", "must not choose the program"),
         ("cat {{question", "has no '}}'"),
         ("cat 'x", "cannot be split"),
         ("cat a | wc", "there is no shell"),
@@ -486,7 +486,7 @@ def test_a_version_replaces_its_files(folder):
     assert before != dict(command("python agent.py", version="4").fingerprint)
 
 
-def test_it_sees_the_whole_row():
+def test_it_sees_the_entire_row():
     workflow = command(["printf", "{{id}}"])
     row = {"question": "q", "hidden": 1}
     assert workflow.seen(Item("a", "q", None, row)) != workflow.seen(Item("b", "q", None, row))

@@ -86,13 +86,13 @@ def test_a_field_that_holds_no_messages_is_an_error_before_the_first_call(held):
     [
         ({}, "needs prompt or messages"),
         ({"prompt": "a", "messages": ["{{b}}"]}, "prompt: excludes messages"),
-        ({"prompt": " "}, "prompt: must be a string that is not empty"),
+        ({"prompt": " "}, "prompt: must be a nonempty string"),
         ({"prompt": "{{a"}, "prompt: '{{a' has no '}}'"),
         ({"messages": []}, "messages: must be a list of messages"),
         ({"messages": [{"role": "user"}]}, "messages: message 1 must have content"),
         ({"prompt": "a", "files": [""]}, "files: must be a list of strings"),
         ({"prompt": "a", "params": 3}, "params=3: must be a mapping"),
-        ({"prompt": "a", "params": {"model": "b"}}, "params: 'model' is not one of them"),
+        ({"prompt": "a", "params": {"model": "b"}}, "params: 'model' is not a parameter"),
     ],
 )
 def test_a_conversation_that_is_none_is_refused(arguments, said):
@@ -160,7 +160,7 @@ def test_a_schema_makes_the_answer_a_value():
     assert model.asked[0][1] == {"type": "object"}
 
 
-def test_an_answer_that_was_cut_off_says_so():
+def test_a_truncated_answer_says_so():
     assert call(openai(model=Recorder("4", finish="length"), prompt="a"), item()).metadata == {
         "finish": "length"
     }
@@ -195,14 +195,14 @@ def test_a_reply_that_only_calls_tools_has_the_calls_as_its_answer(tmp_path, con
     reply = completion(content, finish="tool_calls", tool_calls=CALLS)
     tools = limpet.trajectory(expected_column="tools", mode="exact")
     item = asked_of(reply, tmp_path, [tools])
-    assert item.output == {
+    assert item.output.value == {
         "tool_calls": [
             {"name": "weather", "arguments": {"city": "Rome"}},
             {"name": "weather", "arguments": {"city": "Paris"}},
         ]
     }
-    assert item.trace[0]["output"] == item.output
-    assert item.trace[1:] == [
+    assert item.output.trace[0]["output"] == item.output.value
+    assert item.output.trace[1:] == [
         {"kind": "tool", "name": "weather", "input": {"city": "Rome"}, "id": "a"},
         {"kind": "tool", "name": "weather", "input": {"city": "Paris"}, "id": "b"},
     ]
@@ -211,19 +211,19 @@ def test_a_reply_that_only_calls_tools_has_the_calls_as_its_answer(tmp_path, con
 
 def test_a_streamed_call_is_the_same(tmp_path):
     item = asked_of(calling("weather", {"city": "Rome"}), tmp_path, stream=True)
-    assert item.output == {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
-    assert [event.get("id") for event in item.trace] == [None, "call_1"]
+    assert item.output.value == {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
+    assert [event.get("id") for event in item.output.trace] == [None, "call_1"]
 
 
 def test_text_is_the_answer_and_the_calls_beside_it_are_in_the_trace(tmp_path):
     item = asked_of(completion("Let me look.", finish="tool_calls", tool_calls=CALLS), tmp_path)
-    assert item.output == "Let me look."
-    assert [event["name"] for event in item.trace] == ["m", "weather", "weather"]
+    assert item.output.value == "Let me look."
+    assert [event["name"] for event in item.output.trace] == ["m", "weather", "weather"]
 
 
 def test_arguments_that_are_not_json_stay_text(tmp_path):
     item = asked_of(calling("weather", '{"city": '), tmp_path)
-    assert item.output == {"tool_calls": [{"name": "weather", "arguments": '{"city": '}]}
+    assert item.output.value == {"tool_calls": [{"name": "weather", "arguments": '{"city": '}]}
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool_calls"])
@@ -235,7 +235,7 @@ def test_no_text_and_no_call_is_a_failure(tmp_path, finish, calls):
 
 
 def test_an_empty_text_is_an_answer(tmp_path):
-    assert asked_of(completion("", tool_calls=[]), tmp_path).output == ""
+    assert asked_of(completion("", tool_calls=[]), tmp_path).output.value == ""
 
 
 # ---- images and files ---------------------------------------------------------------------------
@@ -303,9 +303,9 @@ def test_the_content_of_a_file_counts(folder):
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("../secret.png", "'../secret.png' is outside of data/"),
-        ("/etc/passwd", "'/etc/passwd' is outside of data/"),
-        ("link.png", "'link.png' is outside of data/"),
+        ("../secret.png", "'../secret.png' is outside data/"),
+        ("/etc/passwd", "'/etc/passwd' is outside data/"),
+        ("link.png", "'link.png' is outside data/"),
         (".env", "'.env' is hidden: hidden files are never sent"),
         ("b.png", "'b.png' does not exist"),
         (".", "'.' is not a file"),
@@ -328,7 +328,7 @@ def test_a_row_cannot_send_what_it_likes(reference, said, folder):
 def test_a_row_cannot_send_what_it_likes_in_its_messages_either(folder):
     workflow = openai(model=Recorder(), messages="{{history}}", folder=folder)
     parts = [{"type": "file", "file": {"file_data": "../secret.png"}}]
-    with pytest.raises(DatasetError, match=r"is outside of data/"):
+    with pytest.raises(DatasetError, match=r"is outside data/"):
         workflow.seen(item(history=[{"role": "user", "content": parts}]))
 
 

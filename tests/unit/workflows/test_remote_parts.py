@@ -149,7 +149,7 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: nat("ftp://u:hunter22@agent"), "endpoint: must be the address of a server"),
         (lambda: nat("http://agent:99999"), "endpoint: must be"),
         (lambda: nat(None), "endpoint: must be"),
-        (lambda: nat("http://agent", path="generate"), "path='generate': must begin"),
+        (lambda: nat("http://agent", path="generate"), "path='generate': must start"),
         (lambda: nat("http://agent", input_key=""), "input_key=''"),
         (lambda: nat("http://agent", headers={"A": 7}), "the value of 'A' must be a string"),
         (lambda: nat("http://agent", headers={"A": "hunter22\nB: x"}), "contains a line break"),
@@ -168,7 +168,7 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: http("http://agent", statuses=[]), "statuses="),
         (lambda: http("http://agent", statuses=["200"]), "statuses="),
         (lambda: http("http://agent", statuses=200), "statuses=200: must be a list"),
-        (lambda: nat("http://agent", path="ask?key=hunter22"), "path='ask?…': must begin"),
+        (lambda: nat("http://agent", path="ask?key=hunter22"), "path='ask?…': must start"),
     ],
 )
 def test_a_wrong_argument_is_said_before_anything_is_sent_and_no_secret_with_it(make, says):

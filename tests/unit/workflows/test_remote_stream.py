@@ -44,7 +44,7 @@ ANSWER = "Grüße, 日本 😀 " + "x" * 300
 
 
 @given(st.lists(st.integers(0, 60), max_size=40))
-def test_wherever_the_bytes_are_cut_the_answer_and_the_trace_are_the_same(sizes):
+def test_wherever_the_bytes_are_split_the_answer_and_the_trace_are_the_same(sizes):
     answer, trace = read(WHOLE, sizes=sizes)
     assert answer == ANSWER
     assert [event["type"] for event in trace] == ["LLM_START", "WORKFLOW_END"]
@@ -118,9 +118,9 @@ def test_a_limit_of_the_agents_own_model_slows_us_down():
     assert limpet.pacing.classify(caught.value).kind == "rate_limit"
 
 
-def test_an_end_without_a_mark_is_taken_for_a_cut_unless_the_server_said_that_it_is_all():
+def test_an_unmarked_end_is_taken_for_truncation():
     raw = b'data: {"value":"a"}\n\n'
-    with pytest.raises(limpet.TransientError, match="it may be truncated"):
+    with pytest.raises(limpet.TransientError, match="the stream may be truncated"):
         read(raw, framed=False)
     assert read(raw + step("WORKFLOW_END") + b"\n", framed=False)[0] == "a"
     assert read(raw + b"data: [DONE]\n", framed=False)[0] == "a"

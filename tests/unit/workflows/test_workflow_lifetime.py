@@ -278,7 +278,7 @@ def test_what_breaks_down_when_all_is_answered_does_not_count(tmp_path):
     assert result.summary["evaluators"]["slow"]["completed"] == 6
 
 
-def test_what_breaks_down_at_once_stops_it_before_anything_is_asked(tmp_path):
+def test_what_breaks_down_at_once_stops_it_before_any_call(tmp_path):
     class Dead(Connected):
         async def setup(self):
             await super().setup()

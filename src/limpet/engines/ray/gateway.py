@@ -1,4 +1,4 @@
-"""Which process stands between a driver and Ray? The gateway, the only one that imports Ray.
+"""How does a driver use Ray without importing it? Through this process, the only one that does.
 
 Ray can end or hang a process that imports it: when its central service dies, when a cluster
 restarts, or at a wrong address. If that happens here, the driver starts another gateway and runs

@@ -1,1 +1,1 @@
-"""What code does, independent of its layout: from syntax, or from bytecode without source."""
+"""Code, independent of its layout: from its syntax, or from bytecode without source."""

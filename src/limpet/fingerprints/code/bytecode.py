@@ -15,7 +15,7 @@ _SILENT = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG", "RESUME"}
 
 
 def shape(code: CodeType) -> list[Any]:
-    """Return what bytecode does, without positions."""
+    """Return the instructions of bytecode, without positions."""
     constants = [
         shape(constant) if isinstance(constant, CodeType) else _plain(constant)
         for constant in code.co_consts

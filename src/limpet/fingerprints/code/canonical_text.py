@@ -1,4 +1,4 @@
-"""How is code written down so that code that does the same gives the same text?
+"""Which text is the same for equivalent code?
 
 The text lists the kinds and fields of the nodes of a syntax tree, without anything that differs
 between versions of Python. A local is written as a number, so renaming it changes nothing. Which
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar
 
-# ---- What one pass over code finds out: a text for its digest, and the names it uses. -----------
+# ---- What does one pass over code collect? A text for its digest, and the names it uses. --------
 
 Chain = tuple[str, ...]
-"""A name with the attributes that are read off it: `settings.model.name`."""
+"""A name with its attributes: `settings.model.name`."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -32,21 +32,21 @@ NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvar
 LOOKS = "looks"
 NOTICED |= dict.fromkeys(["exists", "lexists", "isfile", "isdir", "is_file", "is_dir"], LOOKS)
 NOTICED |= dict.fromkeys(["stat", "lstat", "getmtime", "getsize", "readlink", "access"], LOOKS)
-"""Names that show what code inspects."""
+"""Names that show which things code inspects."""
 
 
 @dataclass(slots=True, eq=False)
 class CodeSummary:
-    """What one pass over code finds out.
+    """The result of one pass over code.
 
     Attributes:
         text: The canonical text of the code.
         chains: The globals it reads, with their attribute chains.
-        handed: The chains that are passed on, not only called.
+        handed: The chains that are passed on, not just called.
         imports: Its import statements, and calls that import by name.
         looked_up: Its lookups by name: the chain of the container, and the name as syntax.
         computes_names: Whether it may reach anything in its module by a computed name.
-        notices: What it inspects: docstrings, source, frames, subclasses.
+        notices: The things it inspects: docstrings, source, frames, subclasses.
         environment: How often it mentions the environment.
         free: The variables it closes over, numbered by first use.
     """
@@ -130,12 +130,12 @@ def chain_of(node: ast.AST) -> Chain | None:
     return (node.id, *reversed(names))
 
 
-# ---- How is code written down so that code that does the same gives the same text? --------------
+# ---- Which text is the same for equivalent code? ------------------------------------------------
 
 _IGNORED = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _READS_LOCALS = {"locals", "vars", "eval", "exec", "dir"}
 COMPUTES_NAMES = {"globals", "eval", "exec", "vars", "compile"}
-"""Functions that may reach anything in the module of their caller."""
+"""Functions that may reach anything in their caller's module."""
 
 _Use = tuple[int, str, Chain | None, bool]
 """A name in the text: its token, the name, its attribute chain, and whether it is called."""
@@ -146,7 +146,7 @@ _position, _named = operator.itemgetter(0), operator.itemgetter(1)
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The names of a function, class or comprehension. Which ones it binds is known at its end."""
+    """The names of a function, class or comprehension. Its bound names are known at its end."""
 
     kind: str
     parent: "Scope | None"
@@ -184,7 +184,7 @@ class Names:
         self.scope = Scope(kind, self.scope)
 
     def leave(self) -> None:
-        """Leave a scope, and write the names that it binds."""
+        """Leave a scope, and write its bound names."""
         self.tokens.append("}")
         scope = self.scope
         assert scope.parent is not None
@@ -252,7 +252,7 @@ def _write_plain(writer: "NodeWriter", value: Any) -> None:
 
 
 def _by_fields(kind: type[ast.AST]) -> Handler:
-    # Sorted, because the order differs between versions of Python.
+    # Sorted: the order differs between versions of Python.
     fields = [(name, f"{name}:") for name in sorted(set(kind._fields) - _IGNORED)]
     begin = f"{kind.__name__}:"
 
@@ -305,7 +305,7 @@ class NodeWriter(Names):
         self.tokens.append(f"={type(node.value).__name__} {node.value!r}")
 
     def _pass(self, node: ast.Pass) -> None:
-        """Write nothing: an empty body says the same."""
+        """Write nothing: an empty body is equivalent."""
 
     def _operator(self, node: ast.AST) -> None:
         self.tokens.append(type(node).__name__)

@@ -21,7 +21,7 @@ _FAILS = (SyntaxError, ValueError, RecursionError)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.Lambda
 _Found = list[tuple[ast.stmt, Definition]]
-# A file that counts as a whole counts for every step, and at both ends of a run.
+# A file that counts in full counts for every step, and at both ends of a run.
 _summaries: dict[str, CodeSummary] = {}
 _MOST_SUMMARIES = 1024
 
@@ -33,7 +33,7 @@ class Parsed:
         text: The content of the file.
 
     Raises:
-        SyntaxError: The text is not Python; ValueError and RecursionError mean the same.
+        SyntaxError: The text is not Python; ValueError or RecursionError mean the same.
     """
 
     def __init__(self, text: str) -> None:
@@ -65,7 +65,7 @@ class Parsed:
 
     @property
     def summary(self) -> CodeSummary:
-        """What the whole file does. It is shared: do not change it."""
+        """The summary of the entire file. It is shared: do not change it."""
         if self.text not in _summaries:
             if len(_summaries) >= _MOST_SUMMARIES:
                 _summaries.clear()
@@ -121,7 +121,7 @@ class Parsed:
 
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
-        """The statements that may do more than assign names: calls, changes of other objects."""
+        """The statements that may do more than assign names: calls, changes to other objects."""
         return [*filter(may_have_effects, self.tree.body)]
 
     def uses(self, name: str) -> bool:
@@ -143,17 +143,17 @@ class Parsed:
         """Return the shape of each function that a statement compiles to."""
         known = (id(statement), flags)
         if known not in self._shapes:
-            # The compiler treats imported names differently.
+            # The compiler handles imported names differently.
             alone = statement in self.imports
             body: list[ast.stmt] = [statement] if alone else [*self.imports, statement]
             self._shapes[known] = compiled(ast.Module(body, []), flags)
         return self._shapes[known]
 
     def at_line(self, line: int, name: str) -> _Found:
-        """Return the functions that begin on a line, each with its top-level statement."""
+        """Return the functions that start on a line, each with its top-level statement."""
         if name != "<lambda>":
             return self._lines.get(line, [])
-        # With several lambdas on a line, the last one that begins before the code is the right one.
+        # With several lambdas on a line, the last one that starts before the code is the right one.
         return sorted(self._lambdas.get(line, []), key=lambda pair: -pair[1].col_offset)
 
     @functools.cached_property

@@ -1,7 +1,7 @@
 """Where is the syntax of this code?
 
-A file may have been edited since it was imported, so its text is used only if it compiles to the
-code in memory. Without such a text, the bytecode counts.
+A file may have been edited since its import, so its text is used only if it compiles to the code in
+memory. Otherwise the bytecode counts.
 """
 
 import __future__
@@ -24,16 +24,16 @@ from limpet.fingerprints.walk.safe_access import text_at
 
 # ---- Is a file certainly unchanged since this process imported it? ------------------------------
 #
-# It is if its ctime is older than the process: a ctime cannot be set back. Anything uncertain is
-# treated as a change. Then the code in memory is compared with the compiled file, which is slower.
+# It is if its ctime is older than the process: a ctime cannot be set back. If that is uncertain,
+# the code in memory is compared with the compiled file, which is slower.
 
-_TIMES_ARE_CUT = 2.0  # seconds, because both times are rounded
+_ROUNDING_S = 2.0  # both times are rounded
 _CLOCK_JUMPED = 1.0
 _FORKED_AND_NO_EXEC = 0x40  # PF_FORKNOEXEC: its memory may be older than the process
 
 
 def _boot() -> float | None:
-    """Return when the machine booted, by the current clock."""
+    """Return the boot time of the machine, by the current clock."""
     since = getattr(time, "CLOCK_BOOTTIME", None)
     return None if since is None else time.time() - time.clock_gettime(since)
 
@@ -91,7 +91,7 @@ def _is_older_than_bytecode(file: str, changed: float) -> bool:
 
 
 def _began() -> float | None:
-    """Return when this process started, by the current clock; None if unknown."""
+    """Return the start time of this process, by the current clock; None if unknown."""
     boot = _boot()
     if boot is None or _boot_then is None or abs(boot - _boot_then) > _CLOCK_JUMPED:
         return None
@@ -107,7 +107,7 @@ def _began() -> float | None:
         began = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, StopIteration):
         return None
-    return min(began, _imported) - _TIMES_ARE_CUT
+    return min(began, _imported) - _ROUNDING_S
 
 
 # ---- Where is the syntax of this code? ----------------------------------------------------------
@@ -118,10 +118,10 @@ _FUTURE = functools.reduce(
     0,
 )
 _MOST_KEPT = 10_000
-# The text of each file that code in memory was compiled from. It stays valid if the file is edited
-# but not imported again.
+# The text from which code in memory was compiled, by file. It stays valid if the file is edited but
+# not imported again.
 _believed: dict[str, str] = {}
-# The same for modules, by file: an object that every import creates anew, and the text.
+# The same for modules: an object that every import creates anew, and the text.
 _imported_module: dict[str, tuple[Any, str]] = {}
 
 

@@ -22,7 +22,7 @@ LEAVES = frozenset({ast.Name, ast.Constant})
 """Nodes that contain no code."""
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
-# Of expressions, only those that are assignments themselves are searched.
+# Of expressions, only assignments are searched.
 _WITHOUT_ASSIGNMENTS = (*_SCOPES, *_IMPORTS, ast.expr)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
@@ -98,7 +98,7 @@ def registered_by(statement: ast.stmt) -> list[str]:
 
 
 def may_have_effects(statement: Any) -> bool:
-    """Return whether a statement may do more than assign names; most do not."""
+    """Return whether a statement may do more than assign names."""
     kind = type(statement)
     if kind in _IMPORTS:
         return False
@@ -133,10 +133,10 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
         node = todo.pop()
         if type(node) is ast.Assign:  # most are
             for target in node.targets:
-                _note(found, target, node.value)
+                _add_assigned(found, target, node.value)
         elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
             if node.value is not None:
-                _note(found, node.target, node.value)
+                _add_assigned(found, node.target, node.value)
             if type(node) is not ast.NamedExpr:
                 todo += ast.iter_child_nodes(node)
         elif not isinstance(node, _WITHOUT_ASSIGNMENTS):
@@ -144,21 +144,21 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
     return found
 
 
-def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+def _add_assigned(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
     if type(target) is ast.Name:
         found.setdefault(target.id, []).append(value)
         return
     match target:
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for element in targets:
-                _note(found, element, value)
+                _add_assigned(found, element, value)
         case ast.Starred(value=element):
-            _note(found, element, value)
+            _add_assigned(found, element, value)
 
 
 # ---- Which modules does code import, and where are their files? ---------------------------------
 #
-# Nothing is imported to find out.
+# Finding out imports nothing.
 
 SearchPath = tuple[str, ...]
 Finder = Callable[[str, SearchPath], tuple[str | None, SearchPath] | None]
@@ -203,7 +203,7 @@ def _computed(name: ast.expr, package: str | None) -> str:
 
 
 def find_module(name: str, search_path: SearchPath) -> tuple[str | None, SearchPath] | None:
-    """Return the file of a module in some folders, and the folders of its own modules."""
+    """Return the file of a module on a search path, and the search path of its submodules."""
     spec = PathFinder.find_spec(name, search_path)
     return None if spec is None else (spec.origin, (*(spec.submodule_search_locations or ()),))
 
@@ -214,7 +214,7 @@ def file_of_module(name: str, importer: str, find: Finder = find_module) -> str 
     Args:
         name: Its full name.
         importer: The file that imports it.
-        find: `find_module`, or the same with a memory.
+        find: `find_module`, or a cached version of it.
     """
     file, search_path = None, (os.path.dirname(importer) or ".", *sys.path)  # noqa: PTH120 - a string
     for part in name.split("."):

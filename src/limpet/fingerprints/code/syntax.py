@@ -33,7 +33,7 @@ def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset(
 
     Args:
         *nodes: Statements and expressions of one scope.
-        hints: Whether type hints count.
+        hints: Whether to include type hints.
         free: Names that are locals of an enclosing function.
     """
     return _Reader(hints=hints).read(nodes, free)

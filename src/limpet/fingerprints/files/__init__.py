@@ -1,1 +1,1 @@
-"""Which files a call reads, and their content."""
+"""The files that a cell reads, and their digests."""

@@ -1,8 +1,8 @@
-"""Which files are opened, and by which call? A Python audit hook reports it.
+"""Which files are opened, and by which cell? A Python audit hook reports it.
 
-The hook is active while a workflow is imported, set up and called. Each call has its own context,
-which ties a file to the call that opens it. A hook cannot be removed, and Python calls it for every
-audit event: it returns at once while nothing listens.
+The hook is active while a workflow is imported, set up and called. Each cell has its own context,
+which ties a file to the cell that opens it. A hook cannot be removed, and Python calls it for every
+audit event, so it returns at once if there are no listeners.
 """
 
 import itertools
@@ -18,13 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
-from limpet.fingerprints.files.file_reads import CallReads, StepReads, remember
+from limpet.fingerprints.files.file_reads import CellReads, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import holds_users_files, is_module, is_users_file
 
 # ---- Whose code opens a file: the user's, Python's for an import, or Limpet's own? --------------
 #
-# The frames that are running when the audit hook is called say so.
+# The running frames tell.
 
 _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
@@ -41,9 +41,9 @@ def is_limpet() -> bool:
 
 
 def is_imported(path: str) -> bool:
-    """Return whether a path is the source of a module, or is read by an import: that is code."""
+    """Return whether a path is code: the source of a module, or read by an import."""
     if path.endswith(".py"):
-        try:  # a copy of ten thousand modules takes longer than to look at the last ones
+        try:  # copying ten thousand modules takes longer than checking the last ones
             return _is_of_module(path, reversed(sys.modules.values()))
         except RuntimeError:  # another thread imports a module
             return _is_of_module(path, list(sys.modules.values()))
@@ -57,17 +57,17 @@ def _is_of_module(path: str, modules: Iterable[object]) -> bool:
 
 
 def is_found_by_name() -> bool:
-    """Return whether a library loads a module for a user's function, by a name it was given.
+    """Return whether a library loads a module for a user's function, by a given name.
 
-    `pydoc.locate(name)`, `entry_point.load()`, `import_module(name)`: the code may not say which
-    file that is. An `import` statement does. What is loaded while the user's modules are imported
-    is in memory when a run is planned.
+    `pydoc.locate(name)`, `entry_point.load()`, `import_module(name)`: the code may not name the
+    file, unlike an `import` statement. Modules loaded while the user's modules are imported are in
+    memory when a run is planned.
     """
     is_loading = is_by_library = is_in_function = is_at_import = False
     for frame in _frames():
         code = frame.f_code
         if code.co_filename.startswith("<frozen importlib"):
-            is_loading |= code.co_name == "get_code"  # else its source is shown, as in a traceback
+            is_loading |= code.co_name == "get_code"  # otherwise the source is read for a traceback
         elif code.co_filename.startswith(_LIMPET):
             break
         elif is_users_file(code.co_filename):
@@ -111,14 +111,14 @@ def _frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
     # Not by `f_code`: reading that is itself an audit event.
     while frame is not None and frame.f_globals.get("__name__") != _HOOK:
-        frame = frame.f_back  # of who records, wherever that is
+        frame = frame.f_back  # skip the recorder's own frames
     while frame is not None:
         if frame.f_globals.get("__name__") != _HOOK:
             yield frame
         frame = frame.f_back
 
 
-# ---- Which files are opened, and by which call? A Python audit hook reports it. -----------------
+# ---- Which files are opened, and by which cell? A Python audit hook reports it. -----------------
 
 _LISTING = {"os.listdir", "os.scandir"}
 _EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", *_LISTING}
@@ -135,7 +135,7 @@ class Watch:
         steps: The steps whose reads are recorded.
 
     Attributes:
-        written: Files that were opened for writing, with their digests before that.
+        written: Files that were opened for writing, with their earlier digests.
     """
 
     def __init__(self, project: Project, steps: Iterable[StepReads]) -> None:
@@ -143,31 +143,31 @@ class Watch:
         self.steps = {reads.step: reads for reads in steps}
         self.written: dict[str, str] = {}
 
-    def begin(self, step: str, row: Any) -> "tuple[CallReads, Token[Any]]":
-        """Attribute reads in this context to a call, until `end`."""
-        call = CallReads(self.steps[step], row)
-        return call, _call.set((self, call))
+    def begin(self, step: str, row: Any) -> "tuple[CellReads, Token[Any]]":
+        """Attribute reads in this context to a cell, until `end`."""
+        cell = CellReads(self.steps[step], row)
+        return cell, _cell.set((self, cell))
 
-    def end(self, call: CallReads, token: "Token[Any]") -> None:
-        """End a call."""
-        call.end()
-        _call.reset(token)
+    def end(self, cell: CellReads, token: "Token[Any]") -> None:
+        """End a cell."""
+        cell.end()
+        _cell.reset(token)
 
     @contextmanager
     def setting_up(self, step: str) -> Iterator[None]:
-        """Attribute reads in this context to all calls of a step."""
-        call = CallReads(self.steps[step], ())
-        call.end()
-        token = _call.set((self, call))
+        """Attribute reads in this context to all cells of a step."""
+        cell = CellReads(self.steps[step], ())
+        cell.end()
+        token = _cell.set((self, cell))
         try:
             yield
         finally:
-            _call.reset(token)
+            _cell.reset(token)
 
     def record(
         self,
         path: str,
-        call: CallReads | None,
+        cell: CellReads | None,
         *,
         writes: bool,
         by: Readers,
@@ -179,11 +179,11 @@ class Watch:
 
         Args:
             path: The file.
-            call: The call that opens it, if it belongs to this session.
+            cell: The cell that opens it, if it belongs to this session.
             writes: Whether it is opened for writing.
             by: The functions that are running; None if unknown.
-            is_module: Whether a library imports it for a call.
-            digest: The digest that another process saw; None: as it is now.
+            is_module: Whether a library imports it for a cell.
+            digest: The digest that another process saw; None: the current one.
             thread: The thread of another process that opens it; None: this thread.
         """
         name = self.project.name_of(path)
@@ -195,17 +195,17 @@ class Watch:
         if writes or digest is None:
             return
         source = path if is_module else None
-        if call is not None and not call.has_code(source):
-            call.read(name, digest, thread)
+        if cell is not None and not cell.has_code(source):
+            cell.read(name, digest, thread)
         for step in self.steps.values():
             if source in step.sources:
                 continue
             if source is not None:
                 step.modules.add(name)
-            # A step that uses a function that reads it may find it in a cache.
+            # Another step that uses the reading function may find it in a cache.
             if by is None:
                 step.read(name, digest, None)
-            elif not (call and call.is_of(step)) and not by.isdisjoint(step.code):
+            elif not (cell and cell.is_of(step)) and not by.isdisjoint(step.code):
                 step.read_elsewhere(name, digest)
 
 
@@ -217,8 +217,8 @@ class ReadElsewhere(NamedTuple):
         digest: The digest of its content then; None: it is a folder.
         writes: Whether it was opened for writing.
         by: The functions that were running, by file and line; None if unknown.
-        thread: In which thread that was.
-        is_module: Whether a library imported it for a call.
+        thread: The thread.
+        is_module: Whether a library imported it for a cell.
     """
 
     path: str
@@ -243,9 +243,9 @@ class Early:
         self._project = Project([])
 
     def record(
-        self, path: str, call: CallReads | None, *, writes: bool, by: Readers, is_module: bool
+        self, path: str, cell: CellReads | None, *, writes: bool, by: Readers, is_module: bool
     ) -> None:
-        del call, by
+        del cell, by
         if not is_users_file(path):
             return
         if writes:
@@ -256,24 +256,24 @@ class Early:
                 self.read[path] = (digest, importing_module())
 
 
-_call: ContextVar[tuple[Watch, CallReads] | tuple[()] | None] = ContextVar(
-    "limpet_call", default=None
+_cell: ContextVar[tuple[Watch, CellReads] | tuple[()] | None] = ContextVar(
+    "limpet_cell", default=None
 )
 _listening: list[Any] = []
 _own = threading.local()
 _is_hooked = False
-# Importing a large library opens thousands of files, below hundreds of frames: their folder alone
-# decides. A set, as calling a function that remembers takes 5% of such an import.
+# Importing a large library opens thousands of files, below hundreds of frames, so only their folder
+# is checked. A set, since calling a cached function would take 5% of such an import.
 _of_libraries: set[str] = set()
 missed: deque[str] = deque(maxlen=100)
-"""Files that could not be recorded, and why, for the session to log."""
+"""Files that could not be recorded, with the reasons, for the session to log."""
 early = Early()
 """Files that were read under `importing`."""
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Record the files that the user's modules read while they are imported."""
+    """Record the files that the user's modules read during their import."""
     listen(early)
     try:
         yield
@@ -282,27 +282,27 @@ def importing() -> Iterator[None]:
 
 
 class Listener(Protocol):
-    """Hears of files that are opened."""
+    """Is notified of opened files."""
 
     def record(
-        self, path: str, call: Any, *, writes: bool, by: Readers, is_module: bool
+        self, path: str, cell: Any, *, writes: bool, by: Readers, is_module: bool
     ) -> None: ...
 
 
-def attribute(listener: Listener, call: object) -> None:
-    """Attribute reads in this context to a call of this listener, from now on."""
-    _call.set((listener, call))  # type: ignore[arg-type]  # it is passed back to its listener
+def attribute(listener: Listener, cell: object) -> None:
+    """Attribute further reads in this context to one of this listener's cells."""
+    _cell.set((listener, cell))  # type: ignore[arg-type]  # it is passed back to its listener
 
 
 def replay(reads: Iterable[ReadElsewhere]) -> None:
-    """Record files that another process opened, for the call of this context."""
-    current = _call.get()
+    """Record files that another process opened, for the cell of this context."""
+    current = _cell.get()
     with unwatched():
         for read in reads:
             if current == () and not read.writes:
                 continue
             if current is None and early.read.get(read.path, ("",))[0] == read.digest:
-                continue  # read by the same import here, where it counts for whom it concerns
+                continue  # the same import here has recorded it
             for listener in _listening:
                 if isinstance(listener, Watch):
                     listener.record(
@@ -317,21 +317,21 @@ def replay(reads: Iterable[ReadElsewhere]) -> None:
 
 
 class unattributed:  # noqa: N801 - used like a function; a generator would take three times as long
-    """Attribute reads in this context to no call: observers run here."""
+    """Attribute reads in this context to no cell, for observers."""
 
     __slots__ = ("_token",)
 
     def __enter__(self) -> None:
-        self._token = _call.set(())
+        self._token = _cell.set(())
 
     def __exit__(self, *_: object) -> None:
-        _call.reset(self._token)
+        _cell.reset(self._token)
 
 
 def unattributed_context() -> Context:
-    """Return a copy of this context in which reads are attributed to no call."""
+    """Return a copy of this context in which reads are attributed to no cell."""
     context = copy_context()
-    context.run(_call.set, ())
+    context.run(_cell.set, ())
     return context
 
 
@@ -377,7 +377,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 def _handle(event: str, args: tuple[Any, ...]) -> None:
     paths, kinds = _opened(event, args)
     users = [path for path in paths if not _is_librarys(path, event)]
-    if not users or (not _call.get() and is_limpet()):
+    if not users or (not _cell.get() and is_limpet()):
         return
     for path in users:
         if not isinstance(path, int):
@@ -388,7 +388,7 @@ def _handle(event: str, args: tuple[Any, ...]) -> None:
 def _is_librarys(path: Any, event: str) -> bool:
     """Return whether a path is a library's, by its folder."""
     if type(path) is not str or not path.startswith(os.sep):
-        return False  # seldom: the listeners find out
+        return False  # rare: the listeners check it
     folder = path if event in _LISTING else path.rpartition(os.sep)[0]
     if not holds_users_files(folder):
         _of_libraries.add(folder)
@@ -397,19 +397,19 @@ def _is_librarys(path: Any, event: str) -> bool:
 
 def _tell(path: str, kinds: Sequence[bool]) -> None:
     is_module = False in kinds and is_imported(path)
-    if is_module and not is_found_by_name():  # it counts as code
+    if is_module and not is_found_by_name():  # it is code
         kinds = [writes for writes in kinds if writes]
     if not kinds:
         return
-    current = _call.get()
+    current = _cell.get()
     by = None if current is None else running_functions()
     if False in kinds and by is not None:
         remember(path, by)
     for listener, writes in itertools.product(list(_listening), kinds):
         if current == () and not writes:
             continue
-        call = current[1] if current and current[0] is listener else None
-        listener.record(path, call, writes=writes, by=by, is_module=is_module and not writes)
+        cell = current[1] if current and current[0] is listener else None
+        listener.record(path, cell, writes=writes, by=by, is_module=is_module and not writes)
 
 
 def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:

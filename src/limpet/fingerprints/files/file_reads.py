@@ -1,16 +1,15 @@
-"""Which files does a call read?
+"""Which files does a cell read?
 
-A file that is read outside of any call (at import, during setup, in a user's thread) counts for all
-calls.
+A file read outside any cell (at import, during setup, in a user's thread) counts for all cells.
 
-A call may use what an earlier call read and cached. So a file counts for all calls that end after
-it was read, with two exceptions:
+A cell may use a file that an earlier cell read and cached. So a file counts for all cells that end
+after it was read, with two exceptions:
 
-- A file that a later call reads again, on the same thread, is not cached, as long as the step holds
-  no state that is seen, is not a class, keeps nothing for each thread, and reads no file that the
-  run wrote. It counts for the calls that read it. For a class, what only others read is not cached:
-  nobody else has its object.
-- A file whose name comes from the row (`docs/17.txt` for item 17) does not count for a call that
+- A file that a later cell reads again, on the same thread, is not cached, provided that the step
+  has no visible state, is not a class, keeps nothing per thread, and reads no file that the run
+  wrote. It counts for the cells that read it. For a class, files that only other steps read are not
+  cached: no other step has its object.
+- A file whose name comes from the row (`docs/17.txt` for item 17) does not count for a cell that
   read the file of its own row.
 
 Reads by C code and by other processes are not seen.
@@ -50,19 +49,19 @@ class Read(NamedTuple):
     word: str | None = None
 
 
-class CallReads:
-    """A call, and the files it reads.
+class CellReads:
+    """The files that one cell reads.
 
     Attributes:
         files: The digest of each file it read, by name.
-        is_cut: Whether it read more files than are listed.
+        is_truncated: Whether it read more files than are listed.
     """
 
-    __slots__ = ("_begun", "_step", "_values", "ended", "files", "is_cut")
+    __slots__ = ("_begun", "_step", "_values", "ended", "files", "is_truncated")
 
     def __init__(self, step: "StepReads", row: Any) -> None:
         self.files: dict[str, str] = {}
-        self.is_cut = False
+        self.is_truncated = False
         self._step = step
         self._values = row
         self._begun, self.ended = next(_ticks), -1
@@ -70,7 +69,7 @@ class CallReads:
     def end(self) -> None:
         self.ended = next(_ticks)
 
-    def began_after(self, other: "CallReads") -> bool:
+    def began_after(self, other: "CellReads") -> bool:
         return 0 <= other.ended < self._begun
 
     def words(self) -> frozenset[str]:
@@ -87,28 +86,28 @@ class CallReads:
         return source in self._step.sources
 
     def read(self, name: str, digest: str, thread: object = None) -> None:
-        if self.ended >= 0:  # by a task that outlives the call
+        if self.ended >= 0:  # read by a task that outlives the cell
             self._step.read(name, digest, None)
             return
         if len(self.files) < _MOST_READS:
             self.files.setdefault(name, digest)
         elif name not in self.files:
-            self.is_cut = True
+            self.is_truncated = True
         self._step.read(name, digest, self, thread)
 
 
 class StepReads:
-    """The files that the calls of a step read in a session.
+    """The files that the cells of a step read in a session.
 
     Args:
         step: The name of the step.
         code: The file and line of each of its functions.
-        known: Files that its functions read earlier in this process, and may have cached, with
+        known: Files that its functions read earlier in this process and may have cached, with
             their digests.
         sources: The source files that count as its code.
 
     Attributes:
-        modules: Files that were loaded as modules: Python keeps those for later calls.
+        modules: Files that were loaded as modules: Python caches them.
     """
 
     def __init__(
@@ -127,49 +126,49 @@ class StepReads:
         self.elsewhere: set[str] = set()
         self.own: set[str] = set()
         self._known: dict[str, Read] = {}
-        self._readers: dict[tuple[str, object], CallReads] = {}
+        self._readers: dict[tuple[str, object], CellReads] = {}
         for name, digest in known:
             if name.endswith(".py"):
                 self.modules.add(name)
             self.read_elsewhere(name, digest)
 
     def knows(self, name: str) -> str | None:
-        """Return the digest of a file when it was last read; None if it was never read."""
+        """Return the digest of a file at its last read; None if it was never read."""
         known = self._known.get(name)
         return None if known is None else known.digest
 
-    def read(self, name: str, digest: str, call: CallReads | None, thread: object = None) -> None:
-        """Record that a file was read, by a call or for all calls.
+    def read(self, name: str, digest: str, cell: CellReads | None, thread: object = None) -> None:
+        """Record that a file was read, by a cell or for all cells.
 
         Args:
             name: The file.
             digest: The digest of its content.
-            call: The call that read it; None: it counts for all calls.
+            cell: The cell that read it; None: it counts for all cells.
             thread: The thread of another process that read it; None: this thread.
         """
         self.own.add(name)
-        self._read(name, digest, call, thread)
+        self._read(name, digest, cell, thread)
 
-    def _read(self, name: str, digest: str, call: CallReads | None, thread: object = None) -> None:
-        if call is not None:
-            self._check_read_again(name, call, thread or threading.get_native_id())
+    def _read(self, name: str, digest: str, cell: CellReads | None, thread: object = None) -> None:
+        if cell is not None:
+            self._check_read_again(name, cell, thread or threading.get_native_id())
         if self.knows(name) == digest:
             return
-        pattern, word = (None, None) if call is None else derived_from(name, call.words())
+        pattern, word = (None, None) if cell is None else derived_from(name, cell.words())
         self._known[name] = Read(self.step, name, digest, pattern, word)
         self.new.append(self._known[name])
 
     def read_elsewhere(self, name: str, digest: str) -> None:
-        """Record that another step read a file by a function that this step also uses."""
+        """Record that another step read a file with a function that this step also uses."""
         self.elsewhere.add(name)
         self._read(name, digest, None)
 
-    def _check_read_again(self, name: str, call: CallReads, thread: object) -> None:
+    def _check_read_again(self, name: str, cell: CellReads, thread: object) -> None:
         if name in self.afresh:
             return
         reader = (name, thread)
-        before = self._readers.setdefault(reader, call)
-        if before is not call and call.began_after(before):
+        before = self._readers.setdefault(reader, cell)
+        if before is not cell and cell.began_after(before):
             self.afresh.add(name)
 
 
@@ -177,12 +176,12 @@ def derived_from(name: str, words: frozenset[str]) -> tuple[str | None, str | No
     """Return a file's name with `*` for a value of the row, and the value; (None, None) if none."""
     longest = ""
     for word in words:
-        if len(word) > len(longest) and word in name and re.search(_whole(word), name):
+        if len(word) > len(longest) and word in name and re.search(_as_word(word), name):
             longest = word
-    return (re.sub(_whole(longest), "*", name), longest) if longest else (None, None)
+    return (re.sub(_as_word(longest), "*", name), longest) if longest else (None, None)
 
 
-def _whole(word: str) -> str:
+def _as_word(word: str) -> str:
     """Return a pattern for a whole word in a name."""
     return rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
 
@@ -207,7 +206,7 @@ _contents = Project([])
 
 
 def remember(path: str, by: frozenset[tuple[str, int]]) -> None:
-    """Remember which functions read a file in this process: they may have cached it."""
+    """Remember the functions that read a file in this process: they may have cached it."""
     if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
         return
     digest = _contents.digest_at(path)

@@ -1,7 +1,7 @@
 """Which files belong to the user's project, and what are their names and digests?
 
-The name of a file is its path below the project's folder, so it is the same on another machine.
-Files of the machine, of Python and of libraries do not belong to the project, nor do secrets.
+The name of a file is its path below the project's folder: the same on every machine. Files of the
+machine, of Python and of libraries do not belong to the project, nor do secrets.
 """
 
 import itertools
@@ -31,7 +31,7 @@ _SECRET_FILE = re.compile(
     r"|id_(?:rsa|dsa|ecdsa|ed25519)|htpasswd|netrc"
 )
 _SECRET_ENDS = {".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".env", ".crt", ".asc"}
-# Nobody keeps a secret in these: `password.md` is a page about passwords.
+# These contain no secrets: `password.md` is a page about passwords.
 _DOCUMENT_ENDS = {".md", ".mdx", ".rst", ".html", ".htm", ".adoc", ".pdf", ".docx"}
 _DOCUMENT_ENDS |= {".j2", ".jinja", ".jinja2", ".prompt", ".mustache", ".py"}
 _LARGE_BYTES = 64 * 2**20
@@ -43,8 +43,8 @@ class Project:
     """The folders of a project.
 
     Args:
-        starts: Where to look for it: the working directory, the folders of its code.
-        without: Files and folders that do not count: the run's own, the dataset.
+        starts: Where to search for it: the working directory, the folders of its code.
+        without: Files and folders to exclude: the run's own, the dataset.
 
     Attributes:
         own: Names of files that the run wrote. Listings of folders skip them.
@@ -78,7 +78,7 @@ class Project:
             return None
         real = os.path.realpath(path)
         for candidate, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
-            if candidate.startswith(folder + os.sep):  # the project folder itself does not count
+            if candidate.startswith(folder + os.sep):  # not the project folder itself
                 name = candidate[len(folder) + 1 :]
                 if not _may_count(name) or not is_users_file(candidate):
                     return None
@@ -116,7 +116,7 @@ class Project:
     def text(self, name: str, digest: str, most: int) -> str | None:
         """Return the text of a file to show; None if it changed, is too long or is not text.
 
-        Nor is a page shown that is named like a secret: it counts, and may contain some.
+        A page named like a secret counts, but is not shown: it may contain some.
         """
         path = self._path_of(name)
         if path is None or _is_like_secret(re.sub(r"^\d+:", "", name)):
@@ -132,8 +132,8 @@ class Project:
     def digest_at(self, path: str) -> str | None:
         """Return the digest of a file's content, or of the names in a folder.
 
-        ABSENT if it does not exist, None if it is neither, like a pipe. A very large file counts by
-        its size and modification time.
+        ABSENT if it does not exist, None if it is neither, like a pipe. For a very large file, its
+        size and modification time.
         """
         try:
             about = os.stat(path)  # noqa: PTH116 - called for each read

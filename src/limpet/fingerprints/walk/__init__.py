@@ -1,1 +1,1 @@
-"""From a step to everything its results depend on: functions, classes, values, side effects."""
+"""Everything a step's results depend on: functions, classes, values, side effects."""

@@ -1,22 +1,21 @@
 """What do the results of a step depend on?
 
-Never mixing results of different code requires knowing what the code of a workflow is: not only the
-text of one function, but everything the function can reach.
+To never mix results of different code, we must know all the code of a workflow: not only the text
+of one function, but everything the function can reach.
 
 Comparing names in the source is not enough: two instances of a class or two closures of a factory
-look the same, and an edit in anything that cannot be read goes unnoticed.
+look the same, and an edit in unreadable code goes unnoticed.
 
 So `Collector` follows the objects in memory, starting at the step: code, closures, defaults, the
 globals and attributes that the code names, classes with all their bases, instances by class and
-state, containers by their elements. Each object is visited once, and later only named: that two
-parts share a list counts. Constants like `()` are shared by accident, so they are written out each
-time.
-What cannot be followed (a computed name, a module that is passed around) counts as a whole. What
-has no stable form counts by its class, and is listed in `left_out`.
+state, containers by their elements. Each object is visited once, and later only named: whether two
+parts share a list matters. Constants like `()` are shared by accident, so they are written out each
+time. A module that cannot be followed (a computed name, a module that is passed around) counts in
+full. An object without a stable form counts by its class, and is listed in `left_out`.
 
 A name from an installed package counts as a name: `openai.AsyncOpenAI`, regardless of its version.
 Objects of packages count by class and state, to a limited depth; the user's functions in them are
-followed. Not covered: what C code holds and does not expose.
+followed. Not covered: hidden state of C code.
 """
 
 import functools
@@ -54,7 +53,7 @@ _DEEPEST = 60
 
 
 class Collector(Walk):
-    """Collects what one object reaches."""
+    """Collects everything that one object reaches."""
 
     def collect(self, root: Any) -> WalkResult:
         """Return everything that counts for a function, a class or an instance."""
@@ -157,7 +156,7 @@ class Collector(Walk):
 
     def _queue(self, path: str, value: Any, read: Callable[..., None], **how: Any) -> Any:
         if not is_users(value) and type(value) is not FunctionType:
-            return ["library", full_name(value)]  # a name, wherever it is used
+            return ["library", full_name(value)]
         own = self.short(module_name(value), text_at(value, "__qualname__") or path)
         if "<lambda>" in own or "<locals>" in own:
             own = path
@@ -165,12 +164,12 @@ class Collector(Walk):
         self.defer(read, self, label, value, **how)
         return ["see", label]
 
-    # ---- what counts only if visited code inspects it -------------------------------------------
+    # ---- parts that count only if visited code inspects them ------------------------------------
 
     def _add_inspected(self) -> None:
         """Add docstrings, source, frames and subclasses that the visited code reads.
 
-        That is known only after all code has been visited. New objects go to the queue.
+        Called after all code has been visited. New objects go to the queue.
         """
         forms = self.result.forms
         if DOCUMENTATION in self.notices:

@@ -17,12 +17,12 @@ from limpet.fingerprints.code.canonical_text import Chain, CodeSummary
 from limpet.fingerprints.walk.safe_access import text_at
 
 COMPUTED = None
-"""Stands for a computed name."""
+"""Means a computed name."""
 
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
 _READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
-# `if name.startswith("APP_")` says which variables a loop over all of them reads.
+# `if name.startswith("APP_")` shows which variables a loop over all of them reads.
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
 _READERS = {"environs", "decouple", "environ", "dynaconf"}  # they only read the environment
@@ -33,7 +33,7 @@ _OF_THE_MACHINE |= {"VIRTUAL_ENV", "PYTHONPATH", "COLUMNS", "LINES", "TZ", "CI",
 
 
 def is_of_the_machine(name: str) -> bool:
-    """Return whether a variable describes the machine, not what code does."""
+    """Return whether a variable describes the machine and does not affect code."""
     return name in _OF_THE_MACHINE or name.startswith(("XDG_", "SSH_", "LIMPET_", "PYTEST_"))
 
 
@@ -42,7 +42,7 @@ class EnvironmentUse:
 
     Attributes:
         indirect: Whether it reads variables other than by literal names.
-        computes_names: Whether one of these names has no known beginning.
+        computes_names: Whether one of these names has no known start.
     """
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class EnvironmentUse:
         self._texts: list[str] = []
         self._begins: set[str] = set()
 
-    def note(self, summary: CodeSummary, scope: Mapping[str, Any]) -> None:
-        """Note how some code uses the environment."""
+    def record(self, summary: CodeSummary, scope: Mapping[str, Any]) -> None:
+        """Record how some code uses the environment."""
         self._texts.append(summary.text)
         if not summary.environment:
             return
@@ -118,7 +118,7 @@ def _texts_in(forms: list[Any]) -> Iterator[str]:
 
 
 def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
-    """Return the known beginning of a computed string."""
+    """Return the known start of a computed string."""
     match name:
         case ast.Constant(value=str() as text):
             return text

@@ -75,7 +75,7 @@ def read_function(walk: Walk, label: str, function: FunctionType, *, documented:
 
 
 def _readable_name(walk: Walk, label: str, function: FunctionType) -> str:
-    """Return a readable name for a function; a wrapper has the name of what it wraps."""
+    """Return a readable name for a function; for a wrapper, the wrapped function's name."""
     name = function.__qualname__
     if "<locals>" in name or "<lambda>" in name:
         return label.replace("<locals>.", "")
@@ -85,7 +85,7 @@ def _readable_name(walk: Walk, label: str, function: FunctionType) -> str:
 def read_code(
     walk: Walk, label: str, code: CodeType, node: Definition | None, scope: dict[str, Any]
 ) -> CodeSummary | None:
-    """Add the code of a function as a part: as syntax if possible, else as bytecode."""
+    """Add the code of a function as a part: as syntax if possible, otherwise as bytecode."""
     module = str(scope.get("__name__", ""))
     if node is None:
         walk.add_form(label, ["bytecode", shape(code)])
@@ -104,7 +104,7 @@ def read_code(
     kept = walk.add_form(label, ["code", summary.digest])
     walk.result.written[kept] = (code.co_filename, (lines_of(node),))
     walk.functions.append((label, walk.sources.text_of(node), code))
-    _note_getter(walk, node, summary, scope)
+    _record_getter(walk, node, summary, scope)
     walk.follow(label, summary, module, scope, code.co_filename)
     return summary
 
@@ -137,7 +137,7 @@ def form_of_wrapper(walk: Walk, path: str, value: Any, depth: int) -> Any:
         inner = {"__func__": value.__func__, "__self__": value.__self__}
     elif kind is staticmethod or kind is classmethod:
         inner = {"__func__": value.__func__}
-    elif kind is functools.cached_property:  # what else it holds differs between Pythons
+    elif kind is functools.cached_property:  # its other attributes differ between Pythons
         inner = {"func": value.func}
     elif kind is property:
         inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
@@ -156,7 +156,7 @@ def form_of_wrapper(walk: Walk, path: str, value: Any, depth: int) -> Any:
 def _form_of_partial(walk: Walk, path: str, value: Any, depth: int) -> Any:
     func = walk.form(f"{path}.func", value.func, depth=depth)
     args = walk.form(f"{path}.args", value.args, depth=depth)
-    keywords = value.keywords  # each partial has its own dict: it holds no state
+    keywords = value.keywords  # each partial has its own dict: it is not state
     before = len(walk.held)
     form = ["partial", func, args, walk.form(f"{path}.keywords", keywords, depth=depth)]
     walk.held[before:] = [held for held in walk.held[before:] if held is not keywords]
@@ -201,8 +201,10 @@ def _written_defaults(node: Definition) -> dict[str, ast.expr]:
     return written
 
 
-def _note_getter(walk: Walk, node: Definition, summary: CodeSummary, scope: dict[str, Any]) -> None:
-    """Note a function that reads the environment variable named by its argument."""
+def _record_getter(
+    walk: Walk, node: Definition, summary: CodeSummary, scope: dict[str, Any]
+) -> None:
+    """Record a function that reads the environment variable named by its argument."""
     if isinstance(node, ast.Lambda) or not summary.looked_up:
         return
     arguments = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
@@ -224,7 +226,7 @@ def _note_getter(walk: Walk, node: Definition, summary: CodeSummary, scope: dict
 def _document(
     walk: Walk, label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
 ) -> None:
-    """Add a docstring and hints if they count; else remember them, as some code may read them."""
+    """Add a docstring and hints if they count; otherwise remember them for code that reads them."""
     text, fields, hints = documentation_of(node), fields_of(node), hints_of(node)
     if counts:  # the hints of a class are in the text of its body
         walk.result.forms |= {} if text is None else {f"{label}.__doc__": text}
@@ -236,7 +238,7 @@ def _document(
 
 
 def follow_hints(walk: Walk, hints: list[ast.expr], scope: Mapping[str, Any]) -> None:
-    """Follow what type hints name."""
+    """Follow the names in type hints."""
     if hints:
         hinted = syntax.read_hints(hints)
         scopes.add_chains(walk, str(scope.get("__name__", "")), scope, hinted.chains, set())
@@ -304,7 +306,7 @@ def read_class(walk: Walk, label: str, cls: type) -> None:
 
 
 def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:
-    """Return the lines of a class without its methods, which are parts of their own."""
+    """Return the lines of a class without its methods, which are separate parts."""
     begin, end = lines_of(node)
     pieces = []
     for first, last in [lines_of(method) for method in node.body if isinstance(method, FUNCTIONS)]:

@@ -2,7 +2,7 @@
 
 It may have changed a library: a setting, a registry, a method. Code that uses the library does not
 name that change. So the side effects of a module count as soon as anything in it counts, and so do
-those of the modules that it imports.
+those of the modules it imports.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from limpet.fingerprints.walk.walk import Walk
 
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
-# What these register is a step of a run, by its package: it counts for that step alone.
+# These register steps of a run, by package: they count for that step alone.
 _REGISTERS_STEPS = {"nat": "register_evaluator"}
 _LIMPET = __name__.partition(".")[0]
 _MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
@@ -92,9 +92,9 @@ def add_code(
 
 
 def parts_that_change(walk: Walk, statement: ast.stmt, scope: Scope) -> list[ast.AST]:
-    """Return the parts of a statement that change objects outside of the module.
+    """Return the parts of a statement that change objects outside the module.
 
-    The module's own objects count where they are used. Statements that start a run are left out: a
+    The module's own objects count where they are used. Statements that start a run are omitted: a
     script may start several.
     """
     if isinstance(statement, ast.ClassDef):
@@ -147,7 +147,7 @@ def _registers_steps(decorator: Any) -> bool:
 
 
 def _belongs_to_library(registry: Any) -> bool:
-    """Return whether a registry belongs to a library. The user's own counts where it is used."""
+    """Return whether a registry belongs to a library; the user's own counts where it is used."""
     if is_module(registry):
         return not is_users_module(registry)
     return not is_users(registry) and not is_users(type(registry))
@@ -156,7 +156,7 @@ def _belongs_to_library(registry: Any) -> bool:
 def _line_that_runs(scope: Scope) -> int | None:
     """Return the current line of a module that is still running; None if it is done.
 
-    A script that starts a run is still running. What it does later does not affect the results.
+    A script that starts a run is still running. Its later lines do not affect the results.
     """
     for innermost in sys._current_frames().values():  # noqa: SLF001 - all threads
         frame: FrameType | None = innermost
@@ -189,7 +189,7 @@ def _set_in(parsed: Parsed, libraries: set[str]) -> list[tuple[str, str]]:
     """Return the libraries and attributes that code assigns, as in `name.attribute = …`."""
     named = [name for name in libraries if f"{name}." in parsed.text]
     if not any(re.search(_MAY_SET % (name, name), parsed.text) for name in named):
-        return []  # in most files, without a look at each node
+        return []  # most files: no need to check each node
     found = {
         (node.value.id, node.attr)
         for node in ast.walk(parsed.tree)

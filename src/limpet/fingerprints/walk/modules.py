@@ -1,7 +1,7 @@
-"""What counts of a module or a file that counts as a whole?
+"""Which parts has a module or a file that counts in full?
 
-A module that is passed around may be used by anything in it. A file that code imports when it runs
-is read, not imported: importing it may do anything.
+Anything in a module that is passed around may be used. A file that code imports when it runs is
+read, not imported: importing it may do anything.
 """
 
 import re
@@ -28,7 +28,7 @@ _MOST_FILES = 500
 
 
 def add_module(walk: Walk, module: ModuleType) -> Any:
-    """Add a whole module: it is passed around, so anything in it may be used."""
+    """Add everything in a module that is passed around."""
     if not is_users_module(module):
         return ["library", text_at(module, "__name__")]
     name = text_at(module, "__name__") or ""
@@ -69,7 +69,7 @@ def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
 
 def add_variables(walk: Walk, label: str, summary: CodeSummary, scope: Scope) -> None:
     """Add the environment variables that code reads."""
-    walk.environment.note(summary, scope)
+    walk.environment.record(summary, scope)
     for name in environment.variables_read(summary.looked_up, scope):
         if name is environment.COMPUTED:
             walk.leave_out(f"{label}: environment", "reads a variable by a computed name")

@@ -1,8 +1,8 @@
 """What is the form of an object: its class, elements and attributes?
 
-An object that shows neither elements nor attributes is asked how it would be pickled. If it does
-not say, the user's functions and objects that it refers to count: a wrapper written in C refers to
-the function that it wraps.
+An object without visible elements or attributes counts by its pickled state. Without that, the
+user's functions and objects that it refers to count: a wrapper written in C refers to the function
+that it wraps.
 """
 
 import contextlib
@@ -47,12 +47,12 @@ _OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "asyncio.transports.Base
 _OF_THE_PROCESS |= {"_asyncio.Future", "asyncio.futures.Future", "asyncio.events.Handle"}
 _OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._base.Future"}
 _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
-# What such an object calls.
+# The functions that such an object calls.
 _CALLED = ["_target", "_args", "_kwargs", "function", "args", "kwargs", "_initializer", "_initargs"]
-# Models, which describe what their replies depend on, without their keys and connections.
+# Models, which describe themselves without their keys and connections.
 _DESCRIBED = {"limpet.models.openai_model.OpenAIModel", "limpet.models.client_model.ClientModel"}
 _COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
-# Type hints that `functools.update_wrapper` copies; what it wraps has them too.
+# Type hints that `functools.update_wrapper` copies; the wrapped function has them too.
 _COPIED_HINTS = {"__annotations__", "__annotate__", "__type_params__"}
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
@@ -161,7 +161,7 @@ def _attributes(
 
 
 def _builtin_state(value: Any) -> list[Any]:
-    """Return what an instance of a built-in class holds besides elements and attributes."""
+    """Return the state of a built-in class's instance besides elements and attributes."""
     kind = type(value)
     state: list[Any] = [
         f"{base.__name__} {base.__repr__(value)}"
@@ -232,7 +232,7 @@ def _item(walk: Walk, path: str, key: Any, value: Any, depth: int, *, differs: b
 
 
 def _form_of_opaque(walk: Walk, path: str, value: Any, form: list[Any], depth: int) -> Any:
-    """Return the form of an object that shows neither elements nor attributes."""
+    """Return the form of an object without visible elements or attributes."""
     kind = type(value)
     if kind is object:
         return form
@@ -240,7 +240,7 @@ def _form_of_opaque(walk: Walk, path: str, value: Any, form: list[Any], depth: i
     if pickled is not None:
         held = list(walk.held)
         form = [*form, [walk.form(f"{path}.state", part, depth=depth) for part in pickled]]
-        walk.held = held  # objects created for the pickle hold no state
+        walk.held = held  # objects created for the pickle are not state
         return form
     inner = [referent for referent in gc.get_referents(value) if _is_followed(referent)]
     texts = [] if issubclass(kind, _STREAM) else _texts(value)
@@ -290,9 +290,9 @@ def _texts(value: Any) -> list[Any]:
     return found
 
 
-# ---- What is the form of `Literal["a"]`, of a type variable, of what else `typing` makes? -------
+# ---- What is the form of a `typing` object: `Literal["a"]`, a type variable? --------------------
 #
-# What these objects hold differs between versions of Python; what they say does not.
+# Their attributes differ between versions of Python; their meaning does not.
 
 _VARIABLES = {"TypeVar", "ParamSpec", "TypeVarTuple"}
 _OF_ALIASES = ("__origin__", "__args__", "__metadata__")

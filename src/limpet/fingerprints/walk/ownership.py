@@ -54,7 +54,7 @@ def is_users(thing: Any) -> bool:
 
 def full_name(thing: Any) -> str:
     """Return a unique name: with the module, unless it is the user's."""
-    # A script has another module name when it is imported, so the user's modules are left out.
+    # A script has another module name when it is imported, so the user's modules are omitted.
     module = "" if is_users(thing) or is_users(type(thing)) else module_name(thing)
     module = _OTHER_NAMES.get(module, module)
     return f"{module}.{plain_name(thing)}".lstrip(".")
@@ -94,7 +94,7 @@ def is_users_file(file: str) -> bool:
     """Return whether a source file is the user's: not Python's, not a package's.
 
     A file below `site-packages` belongs to a package, even if it is found by PYTHONPATH, by a .pth
-    file or in a virtual environment inside the project. An editable install is outside of it.
+    file or in a virtual environment inside the project. An editable install is outside it.
     """
     if file.startswith("<frozen"):
         return False
@@ -108,12 +108,12 @@ def is_users_file(file: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def holds_users_files(folder: str) -> bool:
-    """Return whether files in a folder are the user's, by its path or by where links lead."""
-    # Bytecode may be kept elsewhere, below there by the path of its source.
+    """Return whether files in a folder are the user's, by its path or its links' targets."""
+    # Bytecode may be in a separate tree, under the path of its source.
     folder = os.path.normpath(folder.removeprefix(sys.pycache_prefix or ""))
     above = os.path.dirname(folder)  # noqa: PTH120 - strings
     if above != folder and not os.path.islink(folder) and not holds_users_files(above):  # noqa: PTH114
-        return False  # at little cost: a library has hundreds of folders
+        return False  # cheap: a library has hundreds of folders
     return any(
         is_users_file(os.path.join(path, "any"))  # noqa: PTH118 - strings
         for path in (folder, os.path.realpath(folder))
@@ -154,7 +154,7 @@ _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git")
 
 
 def project_folder(start: Path) -> Path | None:
-    """Return the project's folder that contains a folder; None if no mark shows it."""
+    """Return the project's folder that contains a folder; None if no marker file shows it."""
     start = Path(os.path.abspath(start))  # noqa: PTH100 - links stay
     for folder in (start, *start.parents):
         if folder in (Path.home(), Path(folder.anchor)):
@@ -165,10 +165,10 @@ def project_folder(start: Path) -> Path | None:
 
 
 def folders_of(homes: Iterable[Path]) -> list[Path]:
-    """Return the folders that the paths of a project are relative to, with links resolved too.
+    """Return the base folders of a project's paths, also with links resolved.
 
-    The working directory is one of them, but not if it is just any folder above the project: then
-    a path would be another one wherever a run is started.
+    The working directory is one of them, unless it is just any folder above the project: then paths
+    would depend on where a run is started.
 
     Args:
         homes: The folders of the project's code.

@@ -11,7 +11,7 @@ UNSEEN_NAME = "has the name of a secret"
 UNSEEN_FILE = "what code learns of a file without opening it is not seen"
 UNSEEN_VARIABLE = "it is not seen which one"
 UNSEEN = frozenset({UNSEEN_NAME, UNSEEN_FILE, UNSEEN_VARIABLE})
-"""Why something does not count that may matter: a plan says so."""
+"""Reasons why something that may matter does not count; a plan shows them."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -25,11 +25,11 @@ class WalkResult:
         left_out: Why something does not count, by name.
         modules: Names of the user's modules that contribute a part.
         code: The file and line of each of the user's functions that counts.
-        sources: The source files that count as a whole.
+        sources: The source files that count in full.
         written: The source of each part: its file, and pairs of first and last lines.
         variables: The variable behind a part, and the function that closes over it. Parts have no
             names of variables, because renaming a local changes nothing.
-        holders: The objects that hold each part: first the object it is an attribute of (None for a
+        holders: The objects that hold each part: first the object with that attribute (None for a
             module), then the mutable objects it consists of.
         visited: The ids of all visited objects.
     """

@@ -1,7 +1,7 @@
 """How are attributes and names read without running any code of the object?
 
-A proxy answers to every name, a lazy module is imported on access, a property runs arbitrary code.
-So attributes are read from dicts and slots only.
+A proxy has every attribute, a lazy module is imported on access, a property runs arbitrary code. So
+attributes are read from dicts and slots only.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _names_of_module = vars(ModuleType)["__dict__"].__get__
 
 
 def is_a(thing: Any, *kinds: type) -> bool:
-    """Return whether an object has exactly one of these types. Subclasses do not count."""
+    """Return whether an object has exactly one of these types, not a subclass."""
     kind = type(thing)
     for wanted in kinds:  # noqa: SIM110 - called very often, and any() takes twice as long
         if kind is wanted:

@@ -2,12 +2,12 @@
 
 It may have configured a library, `configure(args.model)`, at the top, under `if __name__ ==
 "__main__":`, or in the functions that lead to the run. The workflow's code does not name that. So
-the code that ran before the current line counts, if it changes objects that are not the script's.
+the code that ran before the current line counts if it changes objects other than the script's.
 
-A worker does not do what is under `if __name__ == "__main__":`. It has the environment and the
-working directory of the script, though; and if a step names neither `random` nor an installed
-package that may use it, it does not matter that `random` was seeded, nor that a context variable
-was set that the step does not name.
+A worker does not run the code under `if __name__ == "__main__":`, but it has the script's
+environment and working directory. If a step names neither `random` nor an installed package that
+may use it, seeding `random` does not matter; nor does setting a context variable that the step does
+not name.
 """
 
 import ast
@@ -31,7 +31,7 @@ from limpet.fingerprints.walk.side_effects import Scope, SideEffects, resolved, 
 from limpet.fingerprints.walk.walk import Walk
 
 BEFORE_RUN = "script: what it does before the run"
-"""How the names of such parts begin."""
+"""The prefix of such parts' names."""
 _HEADERS = ("test", "iter", "items", "subject")
 _OF_PYTHON = {*sys.stdlib_module_names, "limpet"}
 
@@ -49,7 +49,7 @@ def reach_script(walk: Walk) -> None:
         return
     import_effects.reach(walk, "__main__", scope)
     if walk.for_worker:
-        walk.finish()  # what the step reaches is known then
+        walk.finish()  # now everything that the step reaches is known
     for frame in _frames_of_script(scope):
         _add_before_run(walk, frame)
 
@@ -81,7 +81,7 @@ def _add_before_run(walk: Walk, frame: FrameType) -> None:
     if code.co_name == "<module>":
         parsed = walk.sources.module(scope)
         body = [] if parsed is None else parsed.tree.body
-        # Statements that are done at the top level count as import effects.
+        # Completed top-level statements count as import effects.
         at = [statement for statement in body if (statement.end_lineno or 0) >= frame.f_lineno]
         body = at[:1]
     else:
@@ -117,23 +117,23 @@ def _add_before_run(walk: Walk, frame: FrameType) -> None:
 def _may_use_random(walk: Walk) -> bool:
     """Return whether a step may use `random`: by name, through a package, or by a computed name."""
     used = walk.packages() | {name.partition(".")[0] for name in walk.imported}
-    # The name of a whole module is that of code that computes names in it.
-    wholes = [
+    # A part for an entire module means that code computes names in it.
+    modules = [
         name
         for name, form in walk.result.forms.items()
         if type(form) is list and form[:1] == ["module"]
     ]
-    computes_names = any(name.startswith("module ") for name in wholes)
+    computes_names = any(name.startswith("module ") for name in modules)
     return computes_names or "random" in used or not used <= _OF_PYTHON
 
 
 def _is_elsewhere(
     walk: Walk,
-    may_use_random: bool,  # noqa: FBT001 - asked once
+    may_use_random: bool,  # noqa: FBT001 - private
     chain: tuple[str, ...],
     scope: Scope,
 ) -> bool:
-    """Return whether a change is there in a worker, too, or not reached by the step."""
+    """Return whether a worker has the change too, or the step does not reach it."""
     value, owner = resolved(chain, scope)
     if owner == "os" and value in (os.chdir, os.putenv, os.unsetenv):
         return True
@@ -148,7 +148,7 @@ def _is_elsewhere(
 
 
 def _ran_before(body: list[Any], line: int) -> Iterator[ast.AST]:
-    """Yield what ran before a line: whole statements, and headers of enclosing ones."""
+    """Yield the code that ran before a line: statements, and headers of enclosing ones."""
     for statement in body:
         first, last = statement.lineno, statement.end_lineno
         if last < line:
@@ -193,7 +193,7 @@ def _add_locals(
     assigned: dict[str, list[ast.expr]],
     scope: dict[str, Any],
 ) -> None:
-    """Add the locals that were passed to objects that are not the script's."""
+    """Add the locals that were passed to objects other than the script's."""
     for chain in sorted(summary.chains):
         first = chain[0]
         if first not in own or is_module(own[first]):

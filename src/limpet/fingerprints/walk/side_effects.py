@@ -1,7 +1,7 @@
-"""Does code that runs once, at import or before a run, change objects that are not its own?
+"""Does code that runs once, at import or before a run, change others' objects?
 
 A call of a library's function may: `configure("m1")`. All such calls count, except those of
-packages known not to change answers. Creating an object of a library's class has no side effects,
+packages known not to change answers. Creating an object of a library's class has no side effects
 unless the object is discarded. The user's functions are checked line by line.
 """
 
@@ -36,7 +36,7 @@ Scope = Mapping[str, Any]
 # ---- Which object does a name in code refer to, and which package owns it? ----------------------
 
 NOTHING: Any = object()
-"""The object of a name that is unknown."""
+"""The object of an unknown name."""
 
 
 def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
@@ -66,7 +66,7 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
 
 
 def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a function imports when it is called: from libraries, and from the user."""
+    """Return the imports of a function when it is called: of libraries, and of the user's."""
     found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for statement in () if isinstance(function, ast.Lambda) else statements_in(function):
         if not isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -102,7 +102,7 @@ def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, 
 
 
 def in_class(cls: type, name: str) -> Any:
-    """Return an attribute from a class or its bases; NOTHING if they do not have it."""
+    """Return an attribute from a class or its bases; NOTHING if they lack it."""
     return next(
         (class_dict(base)[name] for base in mro_of(cls) if name in class_dict(base)), NOTHING
     )
@@ -132,14 +132,14 @@ def _root(name: str | None) -> str:
 # All of them, except those known not to.
 
 _US = __name__.partition(".")[0]
-# Of Python, also if the result is used: `old = locale.setlocale(…)`, `ok = random.seed(1)`.
+# Python's, even if the result is used: `old = locale.setlocale(…)`, `ok = random.seed(1)`.
 _CHANGING = re.compile(
     r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
 )
 # `getcontext().prec = 3` of decimal sets what it returns.
 _CONTEXTS = {"getcontext", "localcontext"}
 _BUILTINS = {"setattr", "delattr", "exec", "eval", "__import__"}
-# Their calls do not affect answers, except by what they return.
+# Their calls affect answers only by their results.
 _PACKAGES = {"numpy", "pandas", "polars", "pyarrow", "datasets", "yaml", "tqdm", "rich", "jinja2"}
 _PACKAGES |= {"typer", "click", "fire", "dotenv", "structlog", "loguru", "pytest", "_pytest"}
 _PACKAGES |= {"attr", "attrs", "pydantic", "pydantic_core", "tenacity", "wrapt", "tiktoken"}
@@ -148,18 +148,18 @@ _PACKAGES |= {"typing_extensions", "colorama", _US}
 # They only observe.
 _PACKAGES |= {"opentelemetry", "openinference", "phoenix", "langfuse", "langsmith", "weave", "opik"}
 _PACKAGES |= {"logfire", "traceloop", "agentops", "sentry_sdk", "ddtrace", "comet_ml", "icecream"}
-# Calls of them that do change answers: how numbers, tables and strings are read or written.
+# Their calls that do change answers: how numbers, tables and strings are read or written.
 _EXCEPTIONS = {"numpy": r"set_|seterr|seed", "polars": r"set_|Config", "yaml": r"add_"}
 _EXCEPTIONS |= {"wrapt": r"patch_|wrap_|register", "csv": r"register_|field_size_limit"}
 _EXCEPTIONS |= dict.fromkeys(
     ["mlflow", "wandb", "sentry_sdk", "weave", "opentelemetry", _US], r"(?!)"
 )
-# Of Python, those whose calls leave nothing behind that an answer depends on.
+# Python's modules whose calls have no lasting effect on answers.
 _STANDARD = {"argparse", "logging", "warnings", "time", "shutil", "pathlib", "json", "csv", "gc"}
 _STANDARD |= {"asyncio", "atexit", "faulthandler", "tracemalloc", "pprint", "textwrap", "typing"}
 _STANDARD |= {"_io", "io", "builtins", "collections", "dataclasses", "enum", "posixpath"}
 _STANDARD |= {"_thread", "_asyncio", "_collections", "signal", "multiprocessing"}
-# Of its other modules: `os.makedirs`, `sys.exit`, `sys.stdout.reconfigure`.
+# In its other modules: `os.makedirs`, `sys.exit`, `sys.stdout.reconfigure`.
 _HARMLESS = {"makedirs", "mkdir", "exit", "sleep", "flush", "reconfigure"}
 
 
@@ -184,9 +184,9 @@ def has_side_effects(package: str, name: str, *, dropped: bool) -> bool:
     return True
 
 
-# ---- Does code that runs once, at import or before a run, change objects that are not its own?
+# ---- Does code that runs once, at import or before a run, change others' objects? ---------------
 
-# Methods of an argument of unknown type that most likely is the script's own: a list, a parser.
+# Methods of an argument of unknown type that is probably the script's own: a list, a parser.
 _OF_CONTAINERS = {"append", "extend", "add", "update", "insert", "pop", "clear", "remove", "sort"}
 _OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "info", "debug"}
 # They call their arguments.
@@ -197,12 +197,12 @@ _PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collect
 
 
 class SideEffects:
-    """Knows which code changes objects that are not its own.
+    """Checks which code changes others' objects.
 
     Args:
         sources: The source files.
-        is_elsewhere: Whether what a chain of names stands for may be changed by other means, or
-            does not matter; None: nothing may.
+        is_elsewhere: Returns whether changes to a chain of names do not matter, or happen anyway;
+            None: all changes matter.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class SideEffects:
         self._functions: dict[int, bool] = {}
 
     def changes(self, node: ast.AST, scope: Scope) -> bool:
-        """Return whether running code changes objects that are not its own."""
+        """Return whether running code changes others' objects."""
         dropped = set()
         for part in executed(node):
             if type(part) is ast.Expr:
@@ -266,7 +266,7 @@ class SideEffects:
     def _known_effects(
         self, call: ast.Call, chain: tuple[str, ...], value: Any, scope: Scope
     ) -> bool | None:
-        """Return whether a call has side effects, if its name alone says so."""
+        """Return whether a call has side effects, if its name alone tells."""
         if self._is_elsewhere is not None and self._is_elsewhere(chain, scope):
             return False
         if value is setattr or value is delattr:
@@ -276,7 +276,7 @@ class SideEffects:
         return None
 
     def _text_has_effects(self, text: str, scope: Scope) -> bool:
-        """Check `eval("1")` by its text: what it returns counts where it is used."""
+        """Check `eval("1")` by its text; its result counts where it is used."""
         try:
             return self.changes(ast.parse(text.strip(), mode="eval").body, scope)
         except (SyntaxError, ValueError, RecursionError):
@@ -356,7 +356,7 @@ class SideEffects:
         )
 
     def _function_has_effects(self, function: FunctionType) -> bool:
-        """Return whether a user's function changes objects that are not its own."""
+        """Return whether a user's function changes others' objects."""
         code = function.__code__
         if id(code) not in self._functions:
             self._functions[id(code)] = False  # until it is checked, for recursion

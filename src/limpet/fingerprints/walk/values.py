@@ -60,8 +60,8 @@ def form_of_scalar(value: Any, normalizer: "Normalizer") -> Any:
 def is_constant(value: Any) -> bool:
     """Return whether a value is an immutable scalar, or a short tuple or frozenset of them.
 
-    Python keeps such a value once: `()` in the process, equal constants in a module. That two uses
-    share it says nothing about either of them.
+    Python keeps such a value once: `()` in the process, equal constants in a module. So sharing it
+    means nothing.
     """
     room, todo = _MOST_IN_CONSTANT, [value]
     while todo:
@@ -78,7 +78,7 @@ def is_constant(value: Any) -> bool:
 
 
 def form_of_constant(value: Any, normalizer: "Normalizer") -> Any:
-    """Return the form of a constant, see `is_constant`: the one that the walk gives to any tuple.
+    """Return the form of a constant, see `is_constant`; the same as from a walk.
 
     Args:
         value: A constant.
@@ -93,9 +93,9 @@ def form_of_constant(value: Any, normalizer: "Normalizer") -> Any:
 
 
 def is_plain_member(value: Any) -> bool:
-    """Return whether a value is a member of an enum that stands for a constant.
+    """Return whether a value is an enum member that is a constant.
 
-    It exists once in a process: that two uses share it says nothing about either of them.
+    It exists once in a process, so sharing it means nothing.
     """
     if not issubclass(type(value), Enum):
         return False
@@ -125,7 +125,7 @@ def _of_numpy(value: Any) -> Any:
 
 
 class Normalizer:
-    """Normalizes strings, so that the project's folder and secrets make no difference.
+    """Normalizes strings, so the project's folder and secrets make no difference.
 
     Args:
         folders: The project's folders, replaced by `<project>`.
@@ -158,7 +158,7 @@ class Normalizer:
 def contents_of(value: Any) -> list[Any] | None:
     """Return the elements of a built-in container, in order; None for any other value.
 
-    The elements of a dict are pairs. Subclasses of containers count too.
+    The elements of a dict are pairs. Subclasses of containers are included.
     """
     kind = type(value)
     for base in (list, tuple, collections.deque, set, frozenset):

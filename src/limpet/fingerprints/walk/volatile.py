@@ -1,9 +1,9 @@
 """Which values differ at every start of the process? They count by their source.
 
-`RUN = uuid4().hex` differs at every start, though nobody edited it. The expression that creates it
-is checked in `volatile_code`. A value that may also be passed in, `self.run = run or uuid4().hex`,
-is checked itself: an id that appears nowhere in the code, and a time since the process started,
-were not passed in.
+`RUN = uuid4().hex` differs at every start without an edit. `volatile_code` checks the expression
+that creates it. A value that may also be passed in, `self.run = run or uuid4().hex`, is checked
+itself: an id that appears nowhere in the code, and a time since the process started, were not
+passed in.
 """
 
 import ast
@@ -83,7 +83,7 @@ def is_global(walk: Walk, module: str, scope: Scope, name: str) -> bool:
 
 
 def _find_members(walk: Walk, value: Any, parsed: Parsed, name: str, scope: Scope) -> None:
-    """Note which elements and attributes of a global differ at every start."""
+    """Record the elements and attributes of a global that differ at every start."""
     for member, assigned in parsed.member_assignments.get(name, {}).items():
         if code.is_volatile(assigned, scope, walk) and (times_set(walk, member) == len(assigned)):
             walk.volatile.setdefault(id(value), set()).add(member)
@@ -111,7 +111,7 @@ def _find_elements(walk: Walk, value: Any, node: ast.Dict, scope: Scope) -> None
 
 
 def _find_arguments(walk: Walk, value: Any, node: ast.Call, scope: Scope) -> None:
-    """Note arguments that differ at every start: `Agent(run=uuid4().hex)`."""
+    """Record arguments that differ at every start: `Agent(run=uuid4().hex)`."""
     named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
     if type(value) is functools.partial:
         held: dict[str, Any] = value.keywords
@@ -164,7 +164,7 @@ def _names_in_class(walk: Walk, cls: type) -> dict[str, bool]:
 def is_by_source(
     walk: Walk, value: Any, assigned: list[ast.expr], scope: Scope, *, data: bool = True
 ) -> bool:
-    """Return whether a value differs at every start, by the expressions that make it."""
+    """Return whether a value differs at every start, by its expressions."""
     return is_plain(value) and code.is_volatile(assigned, scope, walk, data=data)
 
 
@@ -272,7 +272,7 @@ def _is_in_source(walk: Walk, texts: Iterable[str]) -> bool:
 
 
 def times_set(walk: Walk, name: str) -> int:
-    """Count where the user's code sets a name, except by `self.name = …`."""
+    """Count how often the user's code sets a name, except by `self.name = …`."""
     found = re.compile(
         rf"(?<!\bself)\.{re.escape(name)}\s*(?::[^=\n]+)?[-+*/|&%]?=(?!=)"
         rf"|\bglobal\b[^\n]*\b{re.escape(name)}\b"

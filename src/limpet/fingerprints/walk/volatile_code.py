@@ -1,9 +1,9 @@
-"""Does an expression give another value at every start, and for no other reason?
+"""Does an expression give another value at every start, only because of time or chance?
 
-An id from `uuid4()`, a start time, a temporary folder differ at every start of the process, though
-nobody edited anything. For that, all inputs of the expression must be known: random and time
-functions, literals, pure functions. With any other input (arguments, a file, a library, an object)
-the value itself counts.
+An id from `uuid4()`, a start time, a temporary folder differ at every start of the process, without
+an edit. That is certain only if all inputs of the expression are known: random and time functions,
+literals, pure functions. With any other input (arguments, a file, a library, an object) the value
+itself counts.
 """
 
 import ast
@@ -59,7 +59,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 12
 
 ARGUMENT = ast.Await(ast.Constant(None))
-"""Stands for an argument of unknown value."""
+"""An argument of unknown value."""
 Locals = Mapping[str, Sequence[ast.expr]]
 """The expressions assigned to each local of a function."""
 
@@ -72,7 +72,7 @@ def is_volatile(
     *,
     data: bool = True,
 ) -> bool:
-    """Return whether expressions differ at every start, and for no other reason.
+    """Return whether expressions differ at every start, only because of time or chance.
 
     Args:
         expressions: The expressions.

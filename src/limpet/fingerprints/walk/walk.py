@@ -1,4 +1,4 @@
-"""What has a walk found so far, and what does each part of it need?
+"""What has a walk found so far?
 
 `Collector` follows the objects; the other files of this room add what they find to a `Walk`.
 """
@@ -47,26 +47,26 @@ class Walk(ABC):
 
     Args:
         secrets: Secret values.
-        for_worker: Leave out what a script did before the run and a worker gets anyway, or the
+        for_worker: Omit a script's changes before the run that a worker gets anyway, or that the
             step cannot reach.
 
     Attributes:
-        result: What counts so far.
+        result: The parts so far.
         normalizer: Normalizes strings.
         volatile: Attributes and keys that differ at every start, by the id of their object.
         environment: How the visited code uses the environment.
         getters: Names of functions that read the environment variable named by their argument.
         calls: Calls with a literal argument: the last name of the function, and the argument.
-        notices: What the visited code inspects: docstrings, source, frames, subclasses.
+        notices: The things the visited code inspects: docstrings, source, frames, subclasses.
         documentation: Docstrings and hints, which count if any visited code reads them.
-        hints: Type hints with the globals of their module, for the same case.
+        hints: Type hints with the globals of their module, likewise.
         functions: The visited functions: label, a callable that gives the source, code.
         classes: The visited classes, by label.
         sources: The source files.
-        find_module: Finds modules; each once, as one import may be in a thousand files.
-        side_effects: Knows which code changes objects that are not its own.
+        find_module: Finds modules, cached: one import may be in a thousand files.
+        side_effects: Checks which code changes others' objects.
         reached: Names of modules that contribute something.
-        files: The source files that count as a whole, each with the name of its part.
+        files: The source files that count in full, each with the name of its part.
         of_python: Names that code uses and no module defines: builtins, or not defined yet.
         imported: Names of modules that functions import when they are called.
         volatile_in_classes: Attributes that differ at every start, by the id of their class.
@@ -103,7 +103,7 @@ class Walk(ABC):
         self._home = ""
         self._room = _MOST_IN_LIBRARY
         self._labels: dict[int, str] = {}
-        self._alive: list[Any] = []  # so that no id is reused
+        self._alive: list[Any] = []  # keeps ids from being reused
         self._label_counts: dict[str, int] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self._nesting = 0
@@ -118,8 +118,8 @@ class Walk(ABC):
             path: The name of the value.
             value: Any object.
             documented: Whether other code may read its docstring and hints.
-            named: Whether its attributes become parts of their own.
-            depth: How many objects of libraries it is nested in.
+            named: Whether its attributes become separate parts.
+            depth: How many library objects contain it.
         """
 
     @abstractmethod
@@ -145,13 +145,13 @@ class Walk(ABC):
             path: The name of the part.
             value: Any object.
             documented: Whether other code may read its docstring and hints.
-            holder: The object that it is an attribute of; None if it belongs to a module.
+            holder: The object that has it as an attribute; None if it belongs to a module.
         """
         # `answer(api_key)` is the name of a default.
         name = path[path.rfind("(") + 1 : -1] if path[-1:] == ")" else path.rpartition(".")[2]
         is_secret = is_secret_name(name)
         form = UNKNOWN if is_secret else form_of_scalar(value, self.normalizer)
-        if form is not UNKNOWN:  # it holds nothing else
+        if form is not UNKNOWN:  # a scalar
             self.result.holders.setdefault(self.add_form(path, form), (holder,))
             return
         if not self._nesting:
@@ -174,11 +174,11 @@ class Walk(ABC):
         return name
 
     def leave_out(self, path: str, why: str) -> None:
-        """Note what does not count, and why."""
+        """Record that something does not count, and why."""
         self.result.left_out[path] = why
 
     def leave_out_volatile(self, path: str) -> None:
-        """Note a value that differs at every start."""
+        """Record a value that differs at every start."""
         self.leave_out(path, "differs at every start: counts by its source")
 
     def add_variable(self, name: str) -> None:
@@ -199,14 +199,14 @@ class Walk(ABC):
 
     # ---- values under a secret's name -----------------------------------------------------------
     #
-    # A string without white space does not count: it is the secret. If it does not look like a
+    # A string without white space is the secret, and does not count. If it does not look like a
     # key, the plan names it. A string with white space, or with letters beyond ASCII, is prose,
     # like a prompt about passwords: it counts by its digest, and is not shown. Anything else
     # counts: `guess_password` is a function, `secret` may be a puzzle. The same holds for strings
-    # in containers and in objects of libraries.
+    # in containers and in library objects.
 
     def form_behind_secret(self, path: str, value: Any, depth: int = 0) -> Any:
-        """Return the form of a value under a secret's name; ALL_SECRET if nothing of it counts."""
+        """Return the form of a value under a secret's name; ALL_SECRET if it is all secret."""
         if value is None:  # a key that is not set
             return ALL_SECRET
         if is_a(value, *_TEXT):
@@ -222,7 +222,7 @@ class Walk(ABC):
         else:
             held = [(f"{path}[…]", part[1] if is_dict else part) for part in content]
         forms = [self.form_behind_secret(at, part, depth + 1) for at, part in held]
-        # Keys are names; a digest shows none that is a secret all the same.
+        # Keys are names; in a digest, a secret among them is not shown.
         keys = [pair[0] for pair in content or () if is_dict and is_a(pair[0], str)]
         named = sorted(digest_of(key) for key in keys if not looks_secret(key))
         return [full_name(type(value)), named, *(form for form in forms if form is not ALL_SECRET)]
@@ -236,7 +236,7 @@ class Walk(ABC):
         return ALL_SECRET
 
     def _is_walked(self, value: Any) -> bool:
-        """Return whether a value counts as under any other name."""
+        """Return whether a value counts despite a secret's name."""
         kind = type(value)
         if is_a(value, *_CODE) or issubclass(kind, type) or is_module(value) or is_users(kind):
             return True
@@ -267,12 +267,12 @@ class Walk(ABC):
         return id(value) in self._labels
 
     def has_room(self, depth: int) -> bool:
-        """Count an object of a library; return whether there is room for it in this part."""
+        """Count a library object; return whether there is room for it in this part."""
         self._room -= 1
         return depth < _DEEPEST_IN_LIBRARY and self._room > 0
 
     def packages(self) -> set[str]:
-        """Return the packages of all objects that were visited, and of all names of libraries."""
+        """Return the packages of all visited objects, and of all library names."""
         kinds = {type(value) for value in self._alive}
         named = {name.partition(".")[0] for name in libraries_in(list(self.result.forms.values()))}
         return {package_of(kind) for kind in kinds if not is_users(kind)} | named
@@ -297,10 +297,10 @@ class Walk(ABC):
 
 
 def _is_prose(text: str) -> bool:
-    """Return whether a text under a secret's name is no secret: it has white space.
+    """Return whether a text under a secret's name is prose, not a secret: it has white space.
 
-    A private key has lines, too, and says what it is. A text that is not ASCII is no key either:
-    some languages have no white space.
+    A private key has lines too, but is marked as a key. A text that is not ASCII is not a key
+    either: some languages have no white space.
     """
     is_private_key = text.lstrip().startswith("-----BEGIN ")
     return (len(text.split()) > 1 and not is_private_key) or not text.isascii()

@@ -147,7 +147,7 @@ class NatConfig(Configuration):
             written_events=self.general.output.steps,
             bare_outputs=columns.disable,
             as_toolkit=True,
-            asked=self.general.dataset.source,
+            dataset_name=self.general.dataset.source,
             names=ToolkitNames(
                 self.general.dataset.id_key,
                 columns.generated_answer_key,

@@ -35,7 +35,7 @@ from limpet.integrations.nat.evaluators import ToolkitBlock, read_evaluators
 from limpet.integrations.nat.flags import Flags, flags_of
 from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.integrations.nat.toolkit import is_installed
-from limpet.run.record_fields import METADATA
+from limpet.run.record_fields import TOOLKIT_METADATA
 from limpet.text import did_you_mean, nearest, nearest_file, one_line, quoted
 
 _TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
@@ -393,7 +393,7 @@ def _check_columns(dataset: DatasetBlock, findings: Findings) -> None:
     columns = dataset.structure
     if columns.disable:
         return
-    taken = {dataset.id_key: "id_key", **dict.fromkeys((*RESERVED, METADATA), "")}
+    taken = {dataset.id_key: "id_key", **dict.fromkeys((*RESERVED, TOOLKIT_METADATA), "")}
     for key in ("generated_answer_key", "trajectory_key"):
         column = getattr(columns, key)
         if column in taken:

@@ -75,7 +75,7 @@ class Disagreement:
 
 
 @dataclass
-class Comparison:
+class JudgeComparison:
     """Compares what a judge and people say.
 
     Attributes:
@@ -212,7 +212,7 @@ def calibrate(
         kept = sorted_out.usable(judged, values)
         of_draw = OfDraw(judged, scale, kept, people.draws)
         corrected = _corrected(of_draw, remarks)
-        compared = Comparison(judged, values)
+        compared = JudgeComparison(judged, values)
         drawn = set(of_draw.labels)
         others = [one for one in kept if one not in drawn]
         known = asdict(corrected) if corrected else {}

@@ -64,8 +64,8 @@ class Judged:
         self, reader: "RunResults", name: ScoreName, wanted: Collection[IdAndTrial]
     ) -> None:
         self._name = name
-        self._offsets = reader.asked.offsets()
-        self._positions = reader.asked.positions()
+        self._offsets = reader.requested.offsets()
+        self._item_of = reader.requested.items_of_cells()
         numbers = reader.numbers().scores[name.evaluator]
         self._parts = {*numbers.parts, *numbers.labels}
         self._check_part()
@@ -82,7 +82,7 @@ class Judged:
     def _in_full(
         self, reader: "RunResults", wanted: Collection[IdAndTrial]
     ) -> dict[IdAndTrial, JudgedCell]:
-        numbers = reader.asked.numbers(wanted)
+        numbers = reader.requested.numbers(wanted)
         cells: dict[IdAndTrial, JudgedCell] = {}
         for number, item in zip(numbers.values(), reader.items_at(numbers.values()), strict=True):
             records = self._name.records(item.scores)
@@ -98,12 +98,12 @@ class Judged:
                    for cell in self.cells.values())  # fmt: skip
 
     def population(self, answers_at: int) -> tuple[int, list[float]]:
-        """Return how many answers began before this place, and the mean score of each item."""
+        """Return how many answers began before this offset, and the mean score of each item."""
         before = [0 <= offset < answers_at for offset in self._offsets]
         by_item: dict[int, list[float]] = {}
         for cell, value in self.values.items():
             if before[cell]:
-                by_item.setdefault(self._positions[cell], []).append(value)
+                by_item.setdefault(self._item_of[cell], []).append(value)
         # Sorted: no number depends on the order in which scores came.
         return sum(before), sorted(fsum(values) / len(values) for values in by_item.values())
 

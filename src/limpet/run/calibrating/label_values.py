@@ -153,7 +153,7 @@ def choices_of(layout: Layout, evaluator: str, fingerprint: str) -> dict[str, fl
     from limpet.run.planning.identity_file import read_identity  # noqa: PLC0415 - slow to import
 
     kept = read_identity(layout).steps.get(evaluator)
-    if kept is None or kept.version != fingerprint or "choices" not in kept.shown:
+    if kept is None or kept.fingerprint != fingerprint or "choices" not in kept.shown:
         return {}
     with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         choices = ast.literal_eval(kept.shown["choices"].text or "")

@@ -212,7 +212,7 @@ LABEL, DRAWN = "label", "drawn"
 _SEEDS = 2**32
 
 
-class Sample(NamedTuple):
+class DrawnSample(NamedTuple):
     """What was drawn and written.
 
     Attributes:
@@ -220,14 +220,14 @@ class Sample(NamedTuple):
         of: How many there were, counting each trial.
         before: How many items were drawn earlier, and not again.
         seed: The seed: it draws the same from the same answers.
-        cut: How many cells were too long for an Excel file.
+        shortened: How many cells were too long for an Excel file.
     """
 
     drawn: int
     of: int
     before: int
     seed: int
-    cut: int
+    shortened: int
 
 
 def draw_sample(
@@ -237,7 +237,7 @@ def draw_sample(
     *,
     seed: int | None = None,
     force: bool = False,
-) -> Sample:
+) -> DrawnSample:
     """Draw answers at random, record that in the run, and write them to a file for people.
 
     Args:
@@ -265,14 +265,14 @@ def draw_sample(
     try:
         with PeopleFile.changing(reader.layout) as people:
             draw, items, before = _draw(reader, n, seed, people.draws)
-            cut = _write(file, items, draw.cells)
+            shortened = _write(file, items, draw.cells)
             is_written = True
             people.draws.append(draw)
     except BaseException:
         if is_written:  # nobody should label what is not recorded
             file.unlink(missing_ok=True)
         raise
-    return Sample(len(items), draw.of, before, seed, cut)
+    return DrawnSample(len(items), draw.of, before, seed, shortened)
 
 
 def _checked(path: str | os.PathLike[str], *, force: bool) -> Path:
@@ -298,15 +298,15 @@ def _draw(
 ) -> tuple[Draw, list[ItemRecord], int]:
     """Return the draw, its items, and how many items were left out as drawn before."""
     reader.refresh()
-    positions, trials = reader.asked.positions(), dict[int, list[int]]()
-    answers = [number for number, at in enumerate(reader.asked.offsets()) if at >= 0]
+    item_of, trials = reader.requested.items_of_cells(), dict[int, list[int]]()
+    answers = [number for number, at in enumerate(reader.requested.offsets()) if at >= 0]
     for number in answers:
-        trials.setdefault(positions[number], []).append(number)
+        trials.setdefault(item_of[number], []).append(number)
     population = (reader.columns[reader.step].end, len(answers))
     before = {cell.id for draw in draws if draw.population == population for cell in draw.cells}
     chance = Random(seed)  # noqa: S311 - a draw that can be repeated
     chosen = chance.sample(list(trials), min(n + len(before), len(trials)))
-    numbers = [chance.choice(trials[position]) for position in chosen]
+    numbers = [chance.choice(trials[item]) for item in chosen]
     items = [
         item
         for item in reader.items_at(numbers)
@@ -330,7 +330,7 @@ def stamp(cell: Drawn) -> str:
 
 
 def _write(path: Path, items: Sequence[ItemRecord], cells: Sequence[Drawn]) -> int:
-    """Write the file for people, and return how many cells were cut."""
+    """Write the file for people, and return how many cells were shortened."""
     names = ["id", "trial", "input", "expected", "output", "note", LABEL, DRAWN]
     rows: list[list[Any]] = [
         [item.id, item.trial, item.input, item.expected, item.output, None, None, stamp(cell)]

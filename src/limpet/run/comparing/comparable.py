@@ -13,11 +13,11 @@ import numpy as np
 
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
-from limpet.run.comparing.opened_run import OpenedRun, counted, named
-from limpet.run.comparing.pairs import Fields, Pairs, Rows
+from limpet.run.comparing.opened_run import RunToCompare, counted, named
+from limpet.run.comparing.pairs import PairedFields, Pairs, Rows
 from limpet.run.comparing.results import MOST_IDS, LeftOut
 from limpet.run.comparing.scores import PairedScores
-from limpet.run.reading.score_table import Flags, Floats, Labels
+from limpet.run.reading.score_table import Flags, Floats, LabelTable
 from limpet.run.results.score_words import ScoreName
 from limpet.stats.samples import FEWEST_GROUPS
 from limpet.text import count, did_you_mean, one_line, quoted
@@ -69,7 +69,7 @@ class CompareOptions:
 
 
 def same_evaluator(
-    base: OpenedRun, new: OpenedRun, evaluator: str, allow: Collection[str]
+    base: RunToCompare, new: RunToCompare, evaluator: str, allow: Collection[str]
 ) -> tuple[LeftOut | None, str | None]:
     """Return why the scores of an evaluator cannot be compared, and what must be known of it."""
     name, note = one_line(evaluator), None
@@ -91,7 +91,7 @@ def same_evaluator(
     return (LeftOut("evaluators", evaluator, why) if why else None), note
 
 
-def _other_scale(base: OpenedRun, new: OpenedRun, evaluator: str) -> str:
+def _other_scale(base: RunToCompare, new: RunToCompare, evaluator: str) -> str:
     """Return how the scales differ; empty: they do not."""
     name, scales = one_line(evaluator), (base.scale(evaluator), new.scale(evaluator))
     if scales[0].higher_is_better != scales[1].higher_is_better:
@@ -121,15 +121,15 @@ class PairedLabels:
 
     Attributes:
         name: The score.
-        at: The items, by their place among the pairs.
+        at: The items, by their position among the pairs.
         base: The labels of the base.
         new: The labels of the new run.
     """
 
     name: ScoreName
     at: Rows
-    base: Labels
-    new: Labels
+    base: LabelTable
+    new: LabelTable
 
 
 @dataclass
@@ -156,7 +156,7 @@ class Comparable:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.fields = Fields(self.pairs)
+        self.fields = PairedFields(self.pairs)
         self._compare_items()
         self._compare_trials()
         for evaluator in self._evaluators():
@@ -164,11 +164,11 @@ class Comparable:
                 self._add_scores(evaluator)
 
     @property
-    def _base(self) -> OpenedRun:
+    def _base(self) -> RunToCompare:
         return self.pairs.base
 
     @property
-    def _new(self) -> OpenedRun:
+    def _new(self) -> RunToCompare:
         return self.pairs.new
 
     # ---- items and trials -----------------------------------------------------------------------
@@ -313,13 +313,13 @@ class Comparable:
                 return f"{shown} is a label in {named(run)} and a number in {named(other)}"
         raise AssertionError(shown)
 
-    def _sides(self) -> Iterator[tuple[OpenedRun, Rows]]:
+    def _sides(self) -> Iterator[tuple[RunToCompare, Rows]]:
         yield self._base, self.pairs.base_rows
         yield self._new, self.pairs.new_rows
 
-    def _labels(self, run: OpenedRun, rows: Rows, name: ScoreName) -> Labels:
+    def _labels(self, run: RunToCompare, rows: Rows, name: ScoreName) -> LabelTable:
         found = run.table.labels[name]
-        return Labels(found.names, _taken(found.numbers, rows, self._trials, -1))
+        return LabelTable(found.names, _taken(found.numbers, rows, self._trials, -1))
 
     @property
     def _trials(self) -> int:
@@ -394,7 +394,7 @@ def _taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:
     return taken
 
 
-def _no_common_item(base: OpenedRun, new: OpenedRun) -> LimpetError:
+def _no_common_item(base: RunToCompare, new: RunToCompare) -> LimpetError:
     ids = [f"{named(run)}: {one_line(run.table.ids[0])}" for run in (base, new) if run.table.ids]
     empty = [named(run) for run in (base, new) if not run.table.ids]
     if empty:

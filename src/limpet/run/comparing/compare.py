@@ -13,18 +13,18 @@ import numpy as np
 from limpet import stats
 from limpet.errors import LimpetError, ScoresError
 from limpet.run.comparing.comparable import Comparable, CompareOptions, PairedLabels
-from limpet.run.comparing.opened_run import AnyRun, OpenedRun, open_to_compare
+from limpet.run.comparing.opened_run import AnyRun, RunToCompare, open_to_compare
 from limpet.run.comparing.pairs import cost, latency, pair
 from limpet.run.comparing.results import (
     Answer,
     Comparison,
-    Difference,
     Flip,
     GateResult,
     LabelComparison,
     LeftOut,
     RunComparison,
     ScoreComparison,
+    ScoreDifference,
     Slice,
 )
 from limpet.run.comparing.scores import (
@@ -92,7 +92,7 @@ def _score_name(found: Comparable, name: str) -> ScoreName:
 
 
 class _Change(NamedTuple):
-    """An item that changed; `at` is its place among the pairs."""
+    """An item that changed; `at` is its position among the pairs."""
 
     score: str
     at: int
@@ -231,14 +231,14 @@ def compare_runs(runs: Sequence[AnyRun], options: CompareOptions) -> Comparison:
         )
 
 
-def _opened(run: AnyRun, opened: ExitStack) -> OpenedRun:
+def _opened(run: AnyRun, opened: ExitStack) -> RunToCompare:
     found = open_to_compare(run)
     opened.callback(found.reader.close)
     return found
 
 
 def _compare(
-    base: OpenedRun, new: OpenedRun, options: CompareOptions
+    base: RunToCompare, new: RunToCompare, options: CompareOptions
 ) -> tuple[RunComparison, Comparable]:
     whole = Comparable(pair(base, new), options)
     found = shown(whole, options.evaluator)
@@ -279,7 +279,7 @@ def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) 
             )
         slices = _slices(sliced(scores, codes, values, these_questions=these))
     groups = None if scores.groups is None else len(set(scores.groups.tolist()))
-    given = {field.name: getattr(whole, field.name) for field in fields(Difference)}
+    given = {field.name: getattr(whole, field.name) for field in fields(ScoreDifference)}
     return ScoreComparison(
         **given,
         range=scores.range,
@@ -290,7 +290,7 @@ def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) 
     )
 
 
-def _slices(found: Sequence[tuple[Any, Difference | None]]) -> list[Slice]:
+def _slices(found: Sequence[tuple[Any, ScoreDifference | None]]) -> list[Slice]:
     """Return slices with their p corrected for their number."""
     known = [each for _, each in found if each is not None]
     corrected = _adjusted(stats.benjamini_hochberg, [each.headline.p for each in known])

@@ -11,9 +11,9 @@ import numpy as np
 from limpet.errors import LimpetError
 from limpet.run.comparing.results import RunAbout
 from limpet.run.evaluation_result import EvaluationResult
-from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.find_run import choose_run, is_matrix, runs_in
 from limpet.run.reading.reader import RunReader, open_run
+from limpet.run.reading.requested_cells import ItemsFile
 from limpet.run.reading.score_table import Flags, ScoreTable
 from limpet.run.results.filters import check_fields, value_in
 from limpet.run.results.item_record import ItemRecord
@@ -24,7 +24,7 @@ AnyRun = str | os.PathLike[str] | EvaluationResult
 """A run's directory, its name under `./runs`, or its result."""
 
 
-class OpenedRun:
+class RunToCompare:
     """A run to compare. Close its reader.
 
     Args:
@@ -43,7 +43,7 @@ class OpenedRun:
     @property
     def file(self) -> ItemsFile | None:
         """Its items; None: they are not known."""
-        return self.reader.items_file if len(self.table.places) else None
+        return self.reader.items_file if len(self.table.positions) else None
 
     def scale(self, evaluator: str) -> Scale:
         """Return what the scores of an evaluator mean."""
@@ -84,21 +84,21 @@ class OpenedRun:
         is_enough = self.reader.session.enough and not self.reader.is_running
         return ~ran if is_enough else np.zeros_like(ran)
 
-    def seen(self, place: int, evaluator: str) -> tuple[str, bytes] | None:
-        """Return the digests of what the workflow and an evaluator read of the item at a place.
+    def seen(self, position: int, evaluator: str) -> tuple[str, bytes] | None:
+        """Return the digests of what the workflow and an evaluator read of the item at a position.
 
         None: it is not known what they read.
         """
         file, known = self.file, self.reader.run_file.steps.get(evaluator)
         if file is None or known is None:
             return None
-        [by_evaluator] = file.seen_by(frozenset(known.reads), [place])
-        return file.contents[place].seen, by_evaluator
+        [by_evaluator] = file.seen_by(frozenset(known.reads), [position])
+        return file.contents[position].seen, by_evaluator
 
-    def item(self, place: int) -> Item:
-        """Return the item at a place of `items.jsonl`, which must be known."""
+    def item(self, position: int) -> Item:
+        """Return the item at a position of `items.jsonl`, which must be known."""
         assert self.file is not None
-        return self.file.item(place)
+        return self.file.item(position)
 
     def values(self, field: str) -> list[Any]:
         """Return the value of a field for each item; `MISSING` where an item does not have it.
@@ -109,24 +109,24 @@ class OpenedRun:
         read = partial(self.reader.items, whole=not self.reader.knows_rows)
         check_fields([field], read)
         if (file := self.file) is not None:
-            return [value_in(file.item(place).row, field) for place in self.table.places]
+            return [value_in(file.item(position).row, field) for position in self.table.positions]
         rows = {item.id: item.row for item in read()}
         return [value_in(rows.get(id_, {}), field) for id_ in self.table.ids]
 
     def read(self, wanted: Collection[int]) -> dict[tuple[int, int], ItemRecord]:
-        """Return the results of some items, by their place in the table and by trial."""
+        """Return the results of some items, by their position in the table and by trial."""
         table = self.table
         rows = {table.ids[row]: row for row in wanted}
-        places = {table.places[row] for row in wanted} if self.file is not None else None
-        found = self.reader.items(places) if wanted else ()
+        positions = {table.positions[row] for row in wanted} if self.file is not None else None
+        found = self.reader.items(positions) if wanted else ()
         return {(rows[item.id], item.trial): item for item in found if item.id in rows}
 
 
-def open_to_compare(run: AnyRun) -> OpenedRun:
+def open_to_compare(run: AnyRun) -> RunToCompare:
     """Open a run and read what it scored; see `find_to_compare`."""
     reader = find_to_compare(run)
     try:
-        return OpenedRun(reader)
+        return RunToCompare(reader)
     except BaseException:
         reader.close()
         raise
@@ -163,7 +163,7 @@ def find_to_compare(run: AnyRun) -> RunReader:
     return reader
 
 
-def named(run: OpenedRun) -> str:
+def named(run: RunToCompare) -> str:
     """Return the name of a run, on one line."""
     return one_line(run.name)
 

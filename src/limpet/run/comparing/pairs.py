@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limpet import stats
-from limpet.run.comparing.opened_run import OpenedRun
+from limpet.run.comparing.opened_run import RunToCompare
 from limpet.run.comparing.results import AmountDifference, Amounts
 from limpet.run.reading.score_table import Flags, Floats
 from limpet.run.results.groups import coded
@@ -32,8 +32,8 @@ class Pairs:
         new_rows: The row of each item in the new run's table; -1: it has no such item.
     """
 
-    base: OpenedRun
-    new: OpenedRun
+    base: RunToCompare
+    new: RunToCompare
     base_rows: Rows
     new_rows: Rows
 
@@ -77,13 +77,13 @@ class Pairs:
         return (one.input, one.expected, one.row) == (other.input, other.expected, other.row)
 
     def _here(self, at: int) -> int:
-        return self.base.table.places[int(self.base_rows[at])]
+        return self.base.table.positions[int(self.base_rows[at])]
 
     def _there(self, at: int) -> int:
-        return self.new.table.places[int(self.new_rows[at])]
+        return self.new.table.positions[int(self.new_rows[at])]
 
 
-def pair(base: OpenedRun, new: OpenedRun) -> Pairs:
+def pair(base: RunToCompare, new: RunToCompare) -> Pairs:
     """Pair the items of two runs."""
     ids, others = base.table.ids, new.table.ids
     if ids == others:
@@ -93,9 +93,9 @@ def pair(base: OpenedRun, new: OpenedRun) -> Pairs:
 
 
 def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
-    place = {id_: row for row, id_ in enumerate(others)}
-    new_rows = [place.pop(id_, -1) for id_ in ids]
-    only_new = list(place.values())
+    rows = {id_: row for row, id_ in enumerate(others)}
+    new_rows = [rows.pop(id_, -1) for id_ in ids]
+    only_new = list(rows.values())
     return (
         np.array([*range(len(ids)), *(-1 for _ in only_new)], np.int64),
         np.array([*new_rows, *only_new], np.int64),
@@ -105,7 +105,7 @@ def _by_id(ids: Sequence[str], others: Sequence[str]) -> tuple[Rows, Rows]:
 # ---- Which value of a dataset's field does each pair of items have? -----------------------------
 
 
-class Fields:
+class PairedFields:
     """The fields of the items of two runs: those of the base, where it has the item."""
 
     def __init__(self, pairs: Pairs) -> None:

@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ScoreDifference:
     """By how much a score differs, over the items that have it in both runs.
 
     Attributes:
@@ -97,12 +97,12 @@ class Slice:
     """
 
     value: Any
-    difference: Difference | None
+    difference: ScoreDifference | None
     p_bh: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreComparison(Difference):
+class ScoreComparison(ScoreDifference):
     """By how much a score differs between two runs.
 
     Attributes:
@@ -165,7 +165,7 @@ class Answer:
     """What one run answered, and how it was scored: a number or a label."""
 
     output: Any
-    score: float | str
+    value: float | str
 
 
 @dataclass(frozen=True, slots=True)

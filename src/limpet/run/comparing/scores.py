@@ -10,7 +10,7 @@ import numpy as np
 from limpet import stats
 from limpet.errors import LimpetError, ScoresError
 from limpet.run.comparing.pairs import Rows
-from limpet.run.comparing.results import Bounds, Difference, GateResult, Verdict
+from limpet.run.comparing.results import Bounds, GateResult, ScoreDifference, Verdict
 from limpet.run.reading.score_table import Flags, Floats
 from limpet.run.results.score_words import ScoreName
 from limpet.text import one_line
@@ -25,7 +25,7 @@ class PairedScores:
 
     Attributes:
         name: The score.
-        at: The items, by their place among the pairs.
+        at: The items, by their position among the pairs.
         base: The values of the base.
         new: The values of the new run.
         range: The lowest and the highest value; None: any number.
@@ -91,7 +91,7 @@ class _Flat:
         return whole
 
 
-def difference(scores: PairedScores, *, these_questions: bool = False) -> Difference | None:
+def difference(scores: PairedScores, *, these_questions: bool = False) -> ScoreDifference | None:
     """Return by how much a score differs; None: no item has it in both runs.
 
     Raises:
@@ -109,7 +109,7 @@ def difference(scores: PairedScores, *, these_questions: bool = False) -> Differ
     verdict = _verdict(found.delta, low, high, higher_is_better=scores.higher_is_better)
     counts = (found.better, found.same, found.worse)
     better, same, worse = counts if scores.higher_is_better else counts[::-1]
-    return Difference(
+    return ScoreDifference(
         n=found.n,
         base_mean=base_mean,
         new_mean=new_mean,
@@ -196,7 +196,7 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     if missing.all():
         raise LimpetError(f"no item has a score of {one_line(str(scores.name))} in both runs")
     given: dict[str, Any] = {"items": flat.items, "groups": flat.groups}
-    # Where lower is better, the base and the new run change places, and the result is turned back.
+    # Where lower is better, the base and the new run are swapped, and the result is turned back.
     a, b = (flat.a, flat.b) if scores.higher_is_better else (flat.b, flat.a)
     why = ""
     if scores.range is None and missing.any():
@@ -224,9 +224,9 @@ def _undecided(given: dict[str, Any]) -> stats.Gate:
 
 def sliced(
     scores: PairedScores, codes: Rows, values: Sequence[Any], *, these_questions: bool
-) -> list[tuple[Any, Difference | None]]:
+) -> list[tuple[Any, ScoreDifference | None]]:
     """Return by how much a score differs for each value of a field."""
-    found: list[tuple[Any, Difference | None]] = []
+    found: list[tuple[Any, ScoreDifference | None]] = []
     for code, value in enumerate(values):
         some = scores.only(codes[scores.at] == code)
         try:

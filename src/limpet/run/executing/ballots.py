@@ -13,7 +13,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.pacing.permits import asks_for_each_call
 from limpet.run.executing.outcomes import masked_record
-from limpet.run.planning.work_items import Scoring, ballot_key
+from limpet.run.planning.work_items import ScoreTask, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
 from limpet.shapes import Cell, Outcome
@@ -30,17 +30,15 @@ class StepBallots:
         self._column: Column | None = None
         self._opening = asyncio.Lock()
 
-    def of(
-        self, scoring: Scoring, generation: int, used: dict[str, Plain | None]
-    ) -> "ScoreBallots":
+    def of(self, task: ScoreTask, generation: int, used: dict[str, Plain | None]) -> "ScoreBallots":
         """Return the ballots of one score.
 
         Args:
-            scoring: What is scored.
+            task: What is scored.
             generation: The generation that its ballots must have; 0: any.
             used: Gets what each ballot used, by its key.
         """
-        return ScoreBallots(self, scoring, generation, used)
+        return ScoreBallots(self, task, generation, used)
 
     async def column(self) -> Column:
         """Return their column.
@@ -91,12 +89,12 @@ class ScoreBallots:
     def __init__(
         self,
         step: StepBallots,
-        scoring: Scoring,
+        task: ScoreTask,
         generation: int,
         used: dict[str, Plain | None],
     ) -> None:
         self._step = step
-        self._scoring = scoring
+        self._scoring = task
         self._generation = generation
         self._used = used
         self.keys: list[str] = []

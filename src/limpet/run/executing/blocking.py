@@ -90,7 +90,7 @@ class Blocker(NamedTuple):
     """A running call of an async function: its frame, and the line in the user's code."""
 
     frame: FrameType
-    place: str
+    location: str
 
 
 class LoopWatch:
@@ -103,7 +103,7 @@ class LoopWatch:
         self._seen: Blocker | None = None
         self._samples = 0
         self._since = self._waited_before = 0.0
-        self._noted: FrameType | None = None
+        self._counted: FrameType | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="limpet-watch", daemon=True)
 
@@ -126,7 +126,7 @@ class LoopWatch:
             late_s = time.monotonic() - woke - pause_s
             if self._is_alive:
                 self._forget()
-                self._noted = None
+                self._counted = None
                 self._is_alive = False
                 self._loop.call_soon_threadsafe(self._live)
                 pause_s = _REST_S
@@ -152,30 +152,32 @@ class LoopWatch:
             self._since = time.monotonic()
             self._waited_before = waited_for_processor_s(self._native)
         self._samples += 1
-        # One that was noted may be seen anew, if a sample was late: it is one block all the same.
-        if self._samples >= _SAMPLES and self._noted is not blocker.frame:
+        # One that was counted may be seen anew, if a sample was late: it is one block all the same.
+        if self._samples >= _SAMPLES and self._counted is not blocker.frame:
             waited_s = waited_for_processor_s(self._native) - self._waited_before
             if time.monotonic() - self._since - waited_s > _BLOCKED_S:
-                self._noted = blocker.frame
-                self._note(blocker)
+                self._counted = blocker.frame
+                self._count(blocker)
 
-    def _note(self, blocker: Blocker) -> None:
+    def _count(self, blocker: Blocker) -> None:
         code = blocker.frame.f_code
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
             self._over.set()  # reported once
-            self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.place)
+            self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.location)
 
-    def _say(self, name: str, place: str) -> None:
+    def _say(self, name: str, location: str) -> None:
         # On this thread: the loop is blocked, and a hundred calls may be waiting to block it.
         logger.warning(
             "%s blocks the event loop repeatedly for more than 0.1 s, at %s: no other call "
             "progresses meanwhile. Make it a plain def, which runs in threads, or use "
             "asyncio.to_thread or an async client (reported once)",
             name,
-            place,
+            location,
         )
-        tell = functools.partial(self._journal.log_event, "blocking", function=name, at_line=place)
+        tell = functools.partial(
+            self._journal.log_event, "blocking", function=name, at_line=location
+        )
         self._loop.call_soon_threadsafe(tell)
 
 

@@ -1,8 +1,8 @@
 """How wide is the 95% interval of a score, over the items so far?
 
-With failures it is the interval of the bounds: every failure as the worst score at the lower end,
-and as the best one at the upper. A score without a range has no worst and no best: with a failure
-it has no half-width. Trials are averaged per item.
+With failures it is the interval of the bounds: each failure is the worst score at the lower end and
+the best at the upper. A score without a range has neither: with a failure it has no half-width.
+Trials are averaged per item.
 """
 
 import math
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     Array = NDArray[np.generic]
 
 FIRST_LOOK, FIRST_LOOK_UNLESS_BINARY = 30, 100
-"""How many items it takes before a narrow interval is more than chance."""
+"""With fewer items, a narrow interval may be chance."""
 _UNKNOWN, _NUMBER, _FAILED, _NO_NUMBER = range(4)
 _UNIT = (0.0, 1.0)
 
 
-class ScoreSoFar:
+class GoalScore:
     """The values of one score.
 
     Args:
@@ -37,7 +37,7 @@ class ScoreSoFar:
         items: The number of items.
         trials: The number of trials.
         scale: What the score means.
-        groups: The group of each item; None: each stands for itself.
+        groups: The group of each item; None: no groups.
 
     Attributes:
         goal: Its goal.
@@ -58,11 +58,11 @@ class ScoreSoFar:
         self._unbounded = 0
 
     def is_known(self, cell: int) -> bool:
-        """Return whether a cell has ended: trial t of the item at place p is t * items + p."""
+        """Return whether a cell has ended: trial t of the item at position p is t * items + p."""
         return self._states[cell] != _UNKNOWN
 
-    def note(self, cell: int, record: Mapping[str, Any]) -> None:
-        """Note the score of a cell, by its record."""
+    def add(self, cell: int, record: Mapping[str, Any]) -> None:
+        """Add the score of a cell, from its record."""
         values = dict(values_of(record))
         value = values.get(self.goal.name.part)
         if value is None:
@@ -77,11 +77,11 @@ class ScoreSoFar:
             self._states[cell] = _NUMBER
             self._values[cell] = value
 
-    def note_failed(self, cell: int) -> None:
+    def add_failure(self, cell: int) -> None:
         self._states[cell] = _FAILED
 
     def forget(self, cell: int, *, only_failed: bool = False) -> None:
-        """Forget what is known of a cell, which runs again."""
+        """Forget the score of a cell, which runs again."""
         if not only_failed or self._states[cell] == _FAILED:
             self._states[cell] = _UNKNOWN
 
@@ -103,17 +103,17 @@ class ScoreSoFar:
             return f"{one_line(name.evaluator)} gives several scores: name one of {known}"
         return f"{one_line(name.evaluator)} has no score {one_line(name.part)}, but {known}"
 
-    def half_width(self, places: Sequence[int], *, drained: bool) -> float | None:
-        """Return the half-width over the items at these places; None: there are too few of them.
+    def half_width(self, positions: Sequence[int], *, drained: bool) -> float | None:
+        """Return the half-width over the items at these positions; None: too few items.
 
         Args:
-            places: The places of the items that were begun.
-            drained: Whether none of them is in progress: what has no outcome then has failed.
-                Otherwise items in progress do not count.
+            positions: The positions of the items that were begun.
+            drained: Whether none is in progress: a cell without an outcome has then failed.
+                Otherwise, items in progress are left out.
         """
         import numpy as np  # noqa: PLC0415 - slow to import
 
-        chosen = np.asarray(places, dtype=np.intp)
+        chosen = np.asarray(positions, dtype=np.intp)
         states = np.frombuffer(self._states, np.uint8).reshape(self._shape)[:, chosen]
         values = np.frombuffer(self._values, np.float64).reshape(self._shape)[:, chosen]
         if drained:
@@ -127,19 +127,19 @@ class ScoreSoFar:
         return self._measured(values[numbers], item_of[numbers], item_of[states == _FAILED])
 
     def _measured(self, values: "Array", items: "Array", failed: "Array") -> float | None:
-        """Return the half-width; None: there are too few items.
+        """Return the half-width; None: too few items.
 
         Args:
             values: The values.
-            items: The place of the item of each value.
-            failed: The place of the item of each failure.
+            items: The position of the item of each value.
+            failed: The position of the item of each failure.
         """
         import numpy as np  # noqa: PLC0415 - slow to import
 
         from limpet import stats  # noqa: PLC0415 - imports NumPy
 
         among = self._range_of(values) if len(values) else _UNIT
-        # What failed could have been any number: no half-width holds it.
+        # A failure could have been any number: no half-width covers it.
         self._unbounded = len(failed) if among is None else 0
         if self.problem or len(np.unique(items)) < FIRST_LOOK:
             return None
@@ -149,8 +149,8 @@ class ScoreSoFar:
         if not is_binary and len(np.unique(items)) < FIRST_LOOK_UNLESS_BINARY:
             return None
         groups, lost_groups = (
-            None if self._groups is None else [self._groups[place] for place in places]
-            for places in (items, failed)
+            None if self._groups is None else [self._groups[position] for position in positions]
+            for positions in (items, failed)
         )
         item_of = items if several else None
         try:
@@ -170,13 +170,13 @@ class ScoreSoFar:
         return (found.high - found.low) / 2
 
     def _range_of(self, values: "Array") -> tuple[float, float] | None:
-        """Return the range of the score; None: it may be any number, and failures are no bounds."""
+        """Return the range of the score; None: any number, so failures have no bounds."""
         if self._scale.range is not None:
             return self._scale.range
         return _UNIT if float(values.min()) >= 0 and float(values.max()) <= 1 else None
 
 
 def load_statistics() -> None:
-    """Import NumPy and SciPy before calls are in flight: it takes half a second."""
+    """Import NumPy and SciPy before calls are in flight: that takes half a second."""
     import_module("limpet.stats.failures")
-    import_module("scipy.special")  # which that imports only when it is used
+    import_module("scipy.special")  # imported there only when used

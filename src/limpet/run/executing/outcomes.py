@@ -86,7 +86,7 @@ class Omissions:
 # ---- What was paid for a cell, until it is done? ------------------------------------------------
 #
 # A reply is paid for whatever becomes of it: the attempt may fail after it, or another vote. So
-# each reply is noted the moment it is there, for its cell, across all attempts. Only an attempt
+# each reply is recorded the moment it is there, for its cell, across all attempts. Only an attempt
 # that ends well says itself what it used.
 
 
@@ -110,7 +110,7 @@ class Paid:
         self._bills: dict[str, _Bill] = {}
 
     def attempt(self, key: str) -> receipts_in:
-        """Return a block for an attempt of a cell, in which its replies are noted."""
+        """Return a block for an attempt of a cell, in which its replies are recorded."""
         receipts: Receipts = []
         self._bills.setdefault(key, _Bill()).attempts.append(receipts)
         return receipts_in(receipts)

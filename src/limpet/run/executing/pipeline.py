@@ -21,16 +21,16 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
-from limpet.run.executing.asking import AnsweringStep, ScoringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
 from limpet.run.executing.outcomes import Omissions
 from limpet.run.executing.step_runner import StepRunner
+from limpet.run.executing.steps import AnsweringStep, ScoringStep
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.taking import Feeding, Taking
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.lookup import Lookup
-from limpet.run.planning.work_items import Call, Scoring, WorkItem
+from limpet.run.planning.work_items import AnswerTask, ScoreTask, WorkItem
 from limpet.run.record_fields import ROW, SAW_MASKED
 from limpet.run.request import Request, secrets_of
 from limpet.run.results.output_files import AnswerRows, as_json
@@ -98,8 +98,8 @@ _CHUNK = 500
 class Pipeline:
     """The steps of a session, and the queues between them.
 
-    `version_of` returns the version of an evaluator, by name; `taking` takes the items one by one,
-    if the session may stop when it is enough; `live` gets each answer.
+    `fingerprint_of` returns the fingerprint of an evaluator, by name; `taking` takes the items one
+    by one, if the session has goals; `live` gets each answer.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Pipeline:
         journal: Journal,
         request: Request,
         lookup: Lookup,
-        version_of: Callable[[str], str],
+        fingerprint_of: Callable[[str], str],
         masking: Masking,
         files: WatchedFiles,
         taking: Taking | None,
@@ -141,15 +141,15 @@ class Pipeline:
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
         cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
-        places = StepEngines(request.engines, cells, self._tell_of_worker)
-        self._answering = AnsweringStep(runner, request, omissions, places, pass_on)
+        engines = StepEngines(request.engines, cells, self._tell_of_worker)
+        self._answering = AnsweringStep(runner, request, omissions, engines, pass_on)
         self._scoring = [
             ScoringStep(
                 runner,
                 evaluator,
-                version_of(evaluator.name),
+                fingerprint_of(evaluator.name),
                 omissions,
-                places,
+                engines,
                 request.prices,
             )
             for evaluator in request.evaluators
@@ -191,33 +191,33 @@ class Pipeline:
         if taking is not None and self.stop_reason is None:
             taking.end()
 
-    async def _execute(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
-        if not calls and not kept:
+    async def _execute(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
+        if not missing and not kept:
             return
         async with self._opened:
             with pacing_with(self._runner.pacers):
-                if await self._open_steps(asks=bool(calls)):
-                    await self._run_steps(calls, kept)
+                if await self._open_steps(answers=bool(missing)):
+                    await self._run_steps(missing, kept)
 
-    async def _open_steps(self, *, asks: bool) -> bool:
+    async def _open_steps(self, *, answers: bool) -> bool:
         """Open the steps; return False if that was interrupted.
 
         Args:
-            asks: Whether the workflow has calls to answer.
+            answers: Whether the workflow has items to answer.
         """
-        steps: list[AnsweringStep | ScoringStep] = [self._answering] if asks else []
+        steps: list[AnsweringStep | ScoringStep] = [self._answering] if answers else []
         for step in (*steps, *self._scoring):
             if not await self._open(step):
                 return False
         # The set-up may have loaded secrets.
         secrets = secrets_of(self._request.workflow, *self._request.evaluators)
-        for place in (self._answering.place, *(step.place for step in self._scoring)):
-            secrets += [*place.secrets, *certain_secrets(place.environment)]
+        for engine in (self._answering.engine, *(step.engine for step in self._scoring)):
+            secrets += [*engine.secrets, *certain_secrets(engine.environment)]
         self._masking.look_again(secrets)
         return self.stop_reason is None
 
     async def _open(self, step: AnsweringStep | ScoringStep) -> bool:
-        held = OpenedStep(step.place, step.who, functools.partial(self._break_off, step))
+        held = OpenedStep(step.engine, step.who, functools.partial(self._break_off, step))
         self._stopping.opening = held
         try:
             with self._files.setting_up(step.name):
@@ -262,14 +262,14 @@ class Pipeline:
         else:  # does nothing if all its cells are done
             step.executor.stop(reason, grace_s=0.0)
 
-    async def _run_steps(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+    async def _run_steps(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         watch = LoopWatch(self._journal)
         watch.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for step in self._scoring:
                     group.create_task(step.run())
-                group.create_task(self._feed(calls, kept))
+                group.create_task(self._feed(missing, kept))
         except BaseExceptionGroup as group_of_errors:
             raise _unwrap_single(group_of_errors) from None
         finally:
@@ -278,12 +278,12 @@ class Pipeline:
 
     # ---- from step to step ----------------------------------------------------------------------
 
-    async def _feed(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+    async def _feed(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         feeding = self._feeding
         try:
             async with asyncio.TaskGroup() as group:
-                if calls and self.stop_reason is None:
-                    inputs = calls if feeding is None else feeding.calls
+                if missing and self.stop_reason is None:
+                    inputs = missing if feeding is None else feeding.tasks
                     group.create_task(self._answering.run(inputs))
                 group.create_task(self._pass_on_kept(kept) if feeding is None else feeding.run())
         finally:
@@ -291,48 +291,48 @@ class Pipeline:
                 step.queue.end()
             self._say_masked()
 
-    def _pass_on(self, call: Call, entry: Entry | None) -> Awaitable[object] | None:
+    def _pass_on(self, task: AnswerTask, entry: Entry | None) -> Awaitable[object] | None:
         """Queue a new answer for the evaluators that have not scored it.
 
-        Return what is left to wait for, if anything: a place in a queue, or a file.
+        Return what is left to wait for, if anything: a slot in a queue, or a file.
         """
         if self._lookup.answers.counting or self._taking is not None:
-            return self._pass_on_with_earlier(call, entry)
-        return None if entry is None else self._put(self._missing(call[0], entry))
+            return self._pass_on_with_earlier(task, entry)
+        return None if entry is None else self._put(self._missing(task[0], entry))
 
-    async def _pass_on_with_earlier(self, call: Call, entry: Entry | None) -> None:
+    async def _pass_on_with_earlier(self, task: AnswerTask, entry: Entry | None) -> None:
         """Do what `_pass_on` does where results of earlier sessions count beside the new answer."""
         has_redos = bool(self._lookup.answers.counting)
         if entry is None:
             if has_redos:  # the earlier answer counts, and may lack a score
-                await self._pass_on_kept([self._lookup.answers.counting_call(call)])
+                await self._pass_on_kept([self._lookup.answers.counting_task(task)])
             return
-        missing = self._missing(call[0], entry)
+        missing = self._missing(task[0], entry)
         if (waiting := self._put(missing)) is not None:
             await waiting
         if self._taking is not None and len(missing) < len(self._scoring):
-            await self._note_kept(self._taking, call[0], entry)
+            await self._add_kept(self._taking, task[0], entry)
         if has_redos:
-            again = await asyncio.to_thread(self._scored_masked, call[0], entry)
+            again = await asyncio.to_thread(self._scored_masked, task[0], entry)
             if (waiting := self._put(again)) is not None:
                 await waiting
 
-    async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
+    async def _pass_on_kept(self, kept: Sequence[AnswerTask]) -> None:
         """Queue the answers on disk that lack a score."""
         for at in range(0, len(kept), _CHUNK):
             missing = await asyncio.to_thread(self._missing_of, kept[at : at + _CHUNK])
-            masked = (step.name for step, scoring in missing if SAW_MASKED in scoring.facts)
+            masked = (step.name for step, task in missing if SAW_MASKED in task.facts)
             self._masked.update(masked)
             if (waiting := self._put(missing)) is not None:
                 await waiting
 
-    async def _note_kept(self, taking: Taking, work_item: WorkItem, entry: Entry) -> None:
-        """Note the scores that a new answer keeps, as it equals the earlier one."""
+    async def _add_kept(self, taking: Taking, work_item: WorkItem, entry: Entry) -> None:
+        """Add the scores that a new answer keeps, as it equals the earlier one."""
         for step in self._scoring:
             if step.missing(work_item, entry) is None:
                 record = await asyncio.to_thread(step.kept, work_item, entry)
                 if record is not None:
-                    taking.note_kept(step.name, work_item.item.id, work_item.trial, record)
+                    taking.add_kept(step.name, work_item.item.id, work_item.trial, record)
 
     def _say_masked(self) -> None:
         for name, answers in self._masked.items():
@@ -342,33 +342,33 @@ class Pipeline:
                 count(answers, "answer"),
             )
 
-    def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> Awaitable[object] | None:
+    def _put(self, tasks: Iterable[tuple[ScoringStep, ScoreTask]]) -> Awaitable[object] | None:
         """Queue what is to be scored; return what is left to wait for, if a queue is full."""
-        put = [step.queue.put(scoring) for step, scoring in scorings]
+        put = [step.queue.put(task) for step, task in tasks]
         waiting = [until_queued for until_queued in put if until_queued is not None]
         if len(waiting) < 2:  # noqa: PLR2004 - a future needs no other around it
             return waiting[0] if waiting else None
         return asyncio.gather(*waiting)
 
-    def _missing_of(self, calls: Sequence[Call]) -> list[tuple[ScoringStep, Scoring]]:
+    def _missing_of(self, tasks: Sequence[AnswerTask]) -> list[tuple[ScoringStep, ScoreTask]]:
         if not self._scoring:
             return []
-        by_key = {cell.key: work_item for work_item, cell in calls}
+        by_key = {cell.key: work_item for work_item, cell in tasks}
         return [
-            scoring
+            task
             for key, entry in self._answers.read_many(by_key)
-            for scoring in self._missing(by_key[key], entry)
+            for task in self._missing(by_key[key], entry)
         ]
 
-    def _missing(self, work_item: WorkItem, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        scorings = ((step, step.missing(work_item, entry)) for step in self._scoring)
-        return [(step, scoring) for step, scoring in scorings if scoring is not None]
+    def _missing(self, work_item: WorkItem, entry: Entry) -> list[tuple[ScoringStep, ScoreTask]]:
+        tasks = ((step, step.missing(work_item, entry)) for step in self._scoring)
+        return [(step, task) for step, task in tasks if task is not None]
 
     def _scored_masked(
         self, work_item: WorkItem, entry: Entry
-    ) -> list[tuple[ScoringStep, Scoring]]:
-        scorings = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
-        return [(step, scoring) for step, scoring in scorings if scoring is not None]
+    ) -> list[tuple[ScoringStep, ScoreTask]]:
+        tasks = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
+        return [(step, task) for step, task in tasks if task is not None]
 
 
 def _unwrap_single(error: BaseException) -> BaseException:

@@ -22,14 +22,14 @@ from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
     close_session,
-    note_ended,
+    record_ended,
     say_unfinished,
 )
 from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.stopping import interrupted
 from limpet.run.executing.taking import Taking, begin_order
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.counting import note_outdated, note_redone
+from limpet.run.planning.counting import record_outdated, record_redone
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import ItemsMark, mark_of, write_items
 from limpet.run.planning.lookup import Lookup
@@ -50,8 +50,8 @@ class EvaluationSession:
     `open` and `finish` read and write files; `execute` runs on an event loop.
 
     Attributes:
-        plan: What the session will do; set by `open`.
-        interruption: The first signal that it received; None: none.
+        plan: The session's plan; set by `open`.
+        interruption: The first signal received; None: none.
     """
 
     plan: Plan
@@ -91,12 +91,12 @@ class EvaluationSession:
         self.plan = replace(self.plan, scales=request.scales)
         logger.info("%s", self.plan)
         say_unfinished(journal, run_file, map(journal.column, self._steps))
-        planner.note_steps(run_file)
-        if request.asked and request.asked not in run_file.unfinished:
-            run_file.unfinished.append(request.asked)
+        planner.record_steps(run_file)
+        if request.dataset_name and request.dataset_name not in run_file.unfinished:
+            run_file.unfinished.append(request.dataset_name)
         mark = mark_of(run_file.session)
         if self._lookup is not None:
-            mark = self._note_items(self._lookup, mark)
+            mark = self._write_items(self._lookup, mark)
         self._identities.write(journal, planner.clean)
         columns = {step: layout.column(step) for step in self._steps}
         items = len(run_file.reported(request.items))
@@ -114,7 +114,7 @@ class EvaluationSession:
         self._run_file = run_file
         if self._taking is not None:
             with RunReader(layout.home, self._columns) as reader:
-                self._taking.note_earlier(reader.items(whole=False))
+                self._taking.add_earlier(reader.items(whole=False))
         if request.watcher is not None:
             request.watcher.planned(self.plan)
             if self._lookup is not None and self.plan.calls:
@@ -124,18 +124,18 @@ class EvaluationSession:
     def _make_plan(self, journal: Journal, run_file: RunFile) -> Mapping[str, int]:
         """Find what is missing; return how many cells of each step are done."""
         request, planner = self._request, self._planner
-        asks_for_more = request.on_change is not None or bool(request.redo)
-        if asks_for_more:
+        wants_more = request.on_change is not None or bool(request.redo)
+        if wants_more:
             self._columns = {step: journal.column(step) for step in self._steps}
-        planner.note_selection(run_file, self._columns)
+        planner.record_selection(run_file, self._columns)
         reported = run_file.reported(request.items)
-        self._asked_hash = planner.asked_hash(reported)
-        records = planner.records_if_complete(run_file.complete, self._asked_hash)
-        if not asks_for_more and records is not None:
+        self._request_digest = planner.request_digest(reported)
+        records = planner.records_if_complete(run_file.complete, self._request_digest)
+        if not wants_more and records is not None:
             self._records = records
             self.plan = planner.nothing_to_do()
             return dict.fromkeys(self._steps, len(reported) * request.trials)
-        run_file.complete = None  # until it is complete again
+        run_file.complete = None  # until this session completes it
         self._columns = {step: journal.column(step) for step in self._steps}
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
@@ -144,8 +144,8 @@ class EvaluationSession:
             logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
         for step in sorted(self._lookup.in_doubt):
             logger.warning(
-                "files.jsonl is damaged: which files the scores of %s were made from is not known; "
-                "they are kept; --redo-step %s makes them again",
+                "files.jsonl is damaged: it is not known which files the scores of %s were made "
+                "from; they are kept; --redo-step %s makes them again",
                 step,
                 step,
             )
@@ -153,7 +153,7 @@ class EvaluationSession:
             order = begin_order(run_file, request, self._columns)
             self._taking = Taking(request.goals, self._lookup, order, request.scales)
         self._pipeline = self._new_pipeline(journal, self._lookup, run_file)
-        # Once the workflow has answered, a rejected request is a failure of its item, not the run.
+        # Once the workflow has answered, a rejected request fails its item, not the run.
         if self.plan.workflow.kept or not request.fail_fast:
             request.workflow.answered_before = True
         return self._lookup.done
@@ -175,20 +175,20 @@ class EvaluationSession:
             journal,
             request,
             lookup,
-            self._identities.version,
+            self._identities.fingerprint,
             self._masking,
             self._watched,
             self._taking,
             self._live,
         )
 
-    def _note_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:
-        """Write what is asked to `items.jsonl`, for readers of the files."""
+    def _write_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:
+        """Write the requested items to `items.jsonl`, for readers of the files."""
         items, contents = self._request.items, lookup.answers.work_items.contents
         try:
-            note_outdated(self._layout, lookup.answers.stale.needed())
-            standings = lookup.answers.standings()
-            return write_items(self._layout, items, contents, standings, known)
+            record_outdated(self._layout, lookup.answers.stale.needed())
+            earlier = lookup.answers.earlier_answers()
+            return write_items(self._layout, items, contents, earlier, known)
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -234,17 +234,17 @@ class EvaluationSession:
             self._is_done = True
             return results.as_before()
         self._record_end_state()
-        self._journal.drain()  # records that wait for the disk count too
-        self._note_stale(self._lookup)
+        self._journal.drain()  # write the records that still wait
+        self._record_stale(self._lookup)
         reason = self._pipeline.stop_reason
         reader = RunReader(self._layout.home, self._columns)
         numbers, pending, failure = results.write(reader, reason)
         if reason is None and failure is None:  # damaged records have run again
             self._journal.set_aside_bad_lines()
-        self._note_end(self._lookup, numbers, pending, reader)
+        self._record_end(self._lookup, numbers, pending, reader)
         if self._run_file is not None:
             self._run_file.change_session(did_all=reason is None)
-            self._note_taken(self._run_file)
+            self._record_taken(self._run_file)
         self._is_done &= failure is None
         summary = results.summary(numbers, reason, reader)
         return results.read(reader, reason or failure, summary)
@@ -253,13 +253,13 @@ class EvaluationSession:
     def _given_up(self) -> int:
         return 0 if self._pipeline is None else self._pipeline.given_up
 
-    def _note_stale(self, lookup: Lookup) -> None:
-        """Record what was made from files that have changed since, for readers."""
+    def _record_stale(self, lookup: Lookup) -> None:
+        """Record which results were made from files that have changed since, for readers."""
         stale = lookup.answers.stale_now()
-        # What no line of `files.jsonl` names could change unseen.
+        # A file without a line in `files.jsonl` could change unseen.
         self._is_stale = bool(stale) or any(stale.in_doubt.values())
         with suppress(OSError):  # a hint
-            note_outdated(self._layout, stale.needed())
+            record_outdated(self._layout, stale.needed())
         changed = stale.more_than(lookup.answers.stale)
         if changed:
             logger.warning(
@@ -268,7 +268,7 @@ class EvaluationSession:
                 named(changed),
             )
 
-    def _note_end(
+    def _record_end(
         self,
         lookup: Lookup,
         numbers: Numbers,
@@ -280,18 +280,18 @@ class EvaluationSession:
             return
         steps = {step: numbers.of_step(step) for step in self._steps}
         with suppress(OSError):  # a hint
-            note_redone(self._layout, self._columns)
+            record_redone(self._layout, self._columns)
         end_redo(self._run_file, pending)
-        note_ended(self._run_file, steps, reader.totals(), self._given_up)
+        record_ended(self._run_file, steps, reader.totals(), self._given_up)
         cells = len(reader)
         done = all(step.done == cells for step in steps.values())
         self._is_done = done and lookup.answers.is_settled and not self._is_stale
         with suppress(OSError, JournalError):  # a hint
-            reader.note_numbers(self._run_file, numbers)
+            reader.save_numbers(self._run_file, numbers)
         self._records = {step: len(column) for step, column in self._columns.items()}
 
-    def _note_taken(self, run_file: RunFile) -> None:
-        """Record how far the items are begun, and whether that is enough."""
+    def _record_taken(self, run_file: RunFile) -> None:
+        """Record which items have begun, and whether they are enough."""
         if self._taking is not None and run_file.order is not None:
             run_file.order = replace(run_file.order, until=self._taking.until)
             run_file.change_session(enough=self._taking.is_enough)
@@ -309,14 +309,14 @@ class EvaluationSession:
             return
         if known is None or on_end is not None:  # which may have changed the files on purpose
             try:
-                known = self._planner.completion(self._asked_hash, self._records)
+                known = self._planner.completion(self._request_digest, self._records)
             except OSError as error:
                 logger.warning("cannot record that the run is complete: %s", error)
                 return
         self._run_file.complete = known
         if Selection() in self._run_file.selections:  # else a part of the items is done
-            asked = self._request.asked
-            unfinished = [name for name in self._run_file.unfinished if name != asked]
+            done = self._request.dataset_name
+            unfinished = [name for name in self._run_file.unfinished if name != done]
             self._run_file.unfinished = unfinished
 
     def _record_end_state(self) -> None:
@@ -324,7 +324,7 @@ class EvaluationSession:
         watched, self._watched = self._watched, None
         if watched is not None:
             changing = self._identities.end(self._run_file, self._planner.certain)
-            # What workers hold in memory is not seen here: it may be a cache of what was read.
+            # The memory of workers cannot be inspected: it may cache what was read.
             changing |= set(self._request.engines)
             watched.end(changing, self._identities.objects, self._run_file)
 

@@ -78,7 +78,7 @@ def begin_session(
     journal.log_event("began", pid=os.getpid(), plan=str(plan))
 
 
-def note_ended(
+def record_ended(
     run_file: RunFile,
     steps: Mapping[str, StepNumbers],
     totals: Mapping[str, tuple[int, dict[str, float]]],

@@ -34,7 +34,7 @@ class SessionResults:
     """Reads back what is on disk after a session, and writes the output files.
 
     Args:
-        request: What is asked.
+        request: What is requested.
         plan: The session's plan.
         layout: The run's layout.
         masking: Masks secrets.
@@ -138,15 +138,15 @@ class SessionResults:
             reason: Why the session stopped early; None if it did not.
             summary: The summary of the whole run.
         """
-        places: frozenset[int] | None = None
+        positions: frozenset[int] | None = None
         selected = self._request.selection.positions(self._request.items)
         if len(selected) < len(self._request.items):
-            places = frozenset(selected)
+            positions = frozenset(selected)
             numbers = self._numbers()
-            for item in reader.items(places):
+            for item in reader.items(positions):
                 numbers.add(item)
             summary = self.summary(numbers, reason)
-        read = functools.partial(_read_items, reader, places)
+        read = functools.partial(_read_items, reader, positions)
         if self._run is None:  # its files are temporary
             read = functools.partial(list, read())
         reader.close()
@@ -175,9 +175,9 @@ class SessionResults:
             summary[GIVEN_UP] = self._given_up
         add_price_gaps(summary, self._request.prices)
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
-        asked, whole = numbers.items // self._request.trials, len(self._request.items)
-        if asked < whole:
-            summary["selection"] = {"items": asked, "of": whole}
+        reported, whole = numbers.items // self._request.trials, len(self._request.items)
+        if reported < whole:
+            summary["selection"] = {"items": reported, "of": whole}
         return summary
 
 
@@ -185,6 +185,6 @@ def _read_later(run: Path) -> list[ItemRecord]:
     return _read_items(RunReader(run), None)
 
 
-def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemRecord]:
+def _read_items(reader: RunReader, positions: frozenset[int] | None) -> list[ItemRecord]:
     with reader:
-        return list(reader.items(places))
+        return list(reader.items(positions))

@@ -47,7 +47,7 @@ class StepRunner:
     Steps in `fail_fast` start with a few cells, to find out whether they work at all.
 
     Attributes:
-        counting: What decides whether a record counts.
+        counting: Decides whether a record counts.
         pacers: The pacer of each endpoint.
     """
 
@@ -115,7 +115,7 @@ class StepRunner:
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
         concurrency: int | None = None,
-        place: StepEngine | None = None,
+        engine: StepEngine | None = None,
     ) -> AsyncExecutor[Any, Any]:
         """Return the executor of a step.
 
@@ -125,7 +125,7 @@ class StepRunner:
             endpoint: The endpoint that paces the calls; None: no pacer.
             on_complete: Called with each finished input once it is on disk.
             concurrency: How many calls run at once without an endpoint; None: the usual number.
-            place: Where the step runs.
+            engine: Where the step runs.
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
         is_auto = options.get("concurrency") == "auto"
@@ -138,32 +138,32 @@ class StepRunner:
                 options["concurrency"] = concurrency or _FREE_CONCURRENCY
         elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
             options["pacer"] = self.pacers.get(endpoint)
-        if place is not None and place.most is not None:
-            most, asked = place.most, options.get("concurrency", "auto")
+        if engine is not None and engine.most is not None:
+            most, requested = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
-            options["concurrency"] = asked if asked == "auto" else min(most, asked)
+            options["concurrency"] = requested if requested == "auto" else min(most, requested)
         executor = recorder.executor(function, options)
         executor.quiet = True  # an index among the inputs of this session means nothing to anybody
         if endpoint is not None or is_workflow:
-            self._watch_pace(recorder.step.name, executor, place)
+            self._watch_pace(recorder.step.name, executor, engine)
         return executor
 
     def _watch_pace(
-        self, step: str, executor: AsyncExecutor[Any, Any], place: StepEngine | None
+        self, step: str, executor: AsyncExecutor[Any, Any], engine: StepEngine | None
     ) -> None:
         most = f"{executor.concurrency} at a time"
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
         pacer = executor.pacer
         if pacer is None:
-            words = ", ".join(filter(None, (fixed, "" if place is None else place.words)))
+            words = ", ".join(filter(None, (fixed, "" if engine is None else engine.words)))
             self.journal.log_event("pace", step=step, words=words)
         else:
             endpoint = self._masking.ours.text(pacer.key)
-            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer, place))
+            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer, engine))
         if self._watcher is not None:
             pace: Any = pacer or FixedPace(fixed)
-            if place is not None and place.words:
-                pace = PaceOnWorkers(pace, place)
+            if engine is not None and engine.words:
+                pace = PaceOnWorkers(pace, engine)
             self._watcher.paced(step, pace)
 
     async def run(
@@ -189,9 +189,9 @@ class StepRunner:
 class PaceOnWorkers:
     """What limits the pace of a step, and how many workers run it."""
 
-    def __init__(self, pace: Any, place: Any) -> None:
+    def __init__(self, pace: Any, engine: Any) -> None:
         self._pace = pace
-        self._place = place
+        self._engine = engine
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._pace, name)
@@ -199,7 +199,7 @@ class PaceOnWorkers:
     @property
     def words(self) -> str:
         """Both, in words."""
-        return ", ".join(filter(None, (self._pace.words, self._place.words)))
+        return ", ".join(filter(None, (self._pace.words, self._engine.words)))
 
 
 def _most_in_flight(options: ExecutorOptions) -> int:
@@ -215,7 +215,7 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
 
 
 def _tell_pace(
-    journal: Journal, step: str, endpoint: str, pacer: Pacer, place: StepEngine | None
+    journal: Journal, step: str, endpoint: str, pacer: Pacer, engine: StepEngine | None
 ) -> Callable[[], None]:
     """Write the pace as an event, now and when it changes; return a function that stops this.
 
@@ -236,7 +236,7 @@ def _tell_pace(
             in_flight=state.in_flight,
             refused=state.refused,
             binding=state.binding,
-            words=", ".join(filter(None, (state.words, "" if place is None else place.words))),
+            words=", ".join(filter(None, (state.words, "" if engine is None else engine.words))),
         )
 
     def on_change(_: object) -> None:

@@ -1,9 +1,9 @@
 """Which item does a session with `stop_when` take next, and is it enough?
 
-Decide, drain, then report. Wrong answers are often slow: among items in progress they are too many,
-among finished ones too few. So a look at the finished items only decides to take no more. What was
-begun is then finished in all its trials and steps, and the half-widths over all of it count. If one
-of them is above its goal after all, more items are taken.
+Decide, drain, then report. Wrong answers are often slow: they are overrepresented among items in
+progress and underrepresented among finished ones. So a look at the finished items only decides to
+take no more. The session then finishes all trials and steps of what it began, and uses the
+half-widths over all of it. If one is above its goal after all, it takes more items.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from limpet.datasets.selection import rank
 from limpet.journal.column import ColumnReader
 from limpet.json_values import encode
-from limpet.run.executing.asking import AnsweringStep, ScoringStep, StepQueue
-from limpet.run.executing.half_widths import FIRST_LOOK, ScoreSoFar, load_statistics
+from limpet.run.executing.half_widths import FIRST_LOOK, GoalScore, load_statistics
+from limpet.run.executing.steps import AnsweringStep, ScoringStep, StepQueue
 from limpet.run.planning.lookup import Lookup
-from limpet.run.planning.work_items import Call
+from limpet.run.planning.work_items import AnswerTask
 from limpet.run.request import Goal, Request
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.run_file import WORKFLOW, RandomOrder, RunFile
@@ -27,19 +27,19 @@ from limpet.shapes import Item, Outcome, Scale
 
 # ---- In which order does a session with `stop_when` take the items? -----------------------------
 #
-# In a random one: where it stops, what it has done must be a sample of all, whatever the order of
-# the dataset. Each item has a rank, a hash of the seed and its id, and is taken in the order of
-# the ranks. So a resumed session takes the same order, rows that are added or removed move no
-# other, and two runs of one dataset that stop early have mostly the same items.
+# In random order: wherever it stops, its items must be a sample of the dataset. Each item has a
+# rank, a hash of the seed and its id, and items are taken by rank. So a resumed session keeps the
+# order, adding or removing rows moves no others, and two runs of one dataset that stop early have
+# mostly the same items.
 
 
 def begin_order(
     run_file: RunFile, request: Request, columns: Mapping[str, ColumnReader]
 ) -> RandomOrder:
-    """Return the order of a session that begins, and record it in the run file.
+    """Return the order of a new session, and record it in the run file.
 
     The seed is that of the first such session. An item that another selection began counts only
-    when it is reached.
+    once it is reached.
     """
     order = run_file.order or RandomOrder(request.selection.seed, request.selection)
     if order.selection != request.selection:
@@ -51,7 +51,7 @@ def begin_order(
 
 
 def _cut_off_at(run_file: RunFile, order: RandomOrder, columns: Mapping[str, ColumnReader]) -> str:
-    """Return how far a session got that was cut off, by its records; empty: no session was."""
+    """Return how far a cut off session got, by its records; empty: none was cut off."""
     last = run_file.session
     if last is None or last.ended or not last.stop_when:
         return ""
@@ -67,22 +67,22 @@ def _cut_off_at(run_file: RunFile, order: RandomOrder, columns: Mapping[str, Col
 # ---- Which item does a session with `stop_when` take next, and is it enough? --------------------
 
 _EVERY, _EVERY_SHARE = 10, 0.01
-"""How many more items are finished before the next look: 10, and above 1,000 items 1% of them, as a
+"""How many more items finish before the next look: 10, and above 1,000 items 1% of them, as a
 look takes time in proportion to the items."""
 
 logger = logging.getLogger("limpet.run")
 
 
 class Taken(NamedTuple):
-    """An item that is begun, and what it lacks.
+    """An item that was begun, and what it lacks.
 
     Attributes:
-        calls: What the workflow has to answer.
+        missing: What the workflow has to answer.
         kept: Its answers on disk that lack a score.
     """
 
-    calls: Sequence[Call]
-    kept: Sequence[Call]
+    missing: Sequence[AnswerTask]
+    kept: Sequence[AnswerTask]
 
 
 class Taking:
@@ -92,13 +92,13 @@ class Taking:
 
     Args:
         goals: The goals.
-        lookup: What is on disk, and what is missing.
+        lookup: The results on disk, and what is missing.
         order: The order.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        scales: The scale of each evaluator's scores, where it is not the default.
 
     Attributes:
-        is_enough: Whether the goals are reached, and no more items are taken.
-        is_over: Whether all that was begun is finished, and nothing more begins.
+        is_enough: Whether the goals are reached: no more items are taken.
+        is_over: Whether everything begun is finished, and nothing more begins.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Taking:
         work_items, answers = lookup.answers.work_items, lookup.answers
         self._items = answers.reported
         trials = len(work_items) // max(self._items, 1)
-        items = [work_items[place].item for place in range(self._items)]
+        items = [work_items[position].item for position in range(self._items)]
         ids = [item.id for item in items]
-        self._places = {id_: place for place, id_ in enumerate(ids)}
+        self._positions = {id_: position for position, id_ in enumerate(ids)}
         self._ranks = [rank(order.seed, id_).hex() for id_ in ids]
         selected = filter(answers.is_selected, range(self._items))
         self._order = sorted(selected, key=self._ranks.__getitem__)
@@ -123,7 +123,7 @@ class Taking:
         for goal in goals:
             scale = scales.get(goal.name.evaluator, Scale())
             groups = None if scale.group is None else _groups(items, scale.group)
-            self._scores.append(ScoreSoFar(goal, self._items, trials, scale, groups))
+            self._scores.append(GoalScore(goal, self._items, trials, scale, groups))
         self._open = [trials * len(goals)] * self._items  # cells of an item without an outcome
         self._has_results = bytearray(self._items)
         self._is_taken = bytearray(self._items)
@@ -134,58 +134,58 @@ class Taking:
 
     # ---- what is known --------------------------------------------------------------------------
 
-    def note_earlier(self, results: Iterator[ItemRecord]) -> None:
-        """Note the results of earlier sessions, except those that are made again."""
+    def add_earlier(self, results: Iterator[ItemRecord]) -> None:
+        """Add the results of earlier sessions, except those to redo."""
         load_statistics()
         for result in results:
-            place = self._places[result.id]
-            self._has_results[place] |= result.is_completed
+            position = self._positions[result.id]
+            self._has_results[position] |= result.is_completed
             for score in self._scores:
                 name = score.goal.name.evaluator
                 if name in result.scores and name not in result.redo:
-                    self._note(score, place, result.trial, result.scores[name])
+                    self._add(score, position, result.trial, result.scores[name])
                 elif name in result.score_errors or result.error is not None:
-                    self._note(score, place, result.trial, None)
-        for place in self._order:
-            calls, kept = self._lookup.lacking(place)
-            for only_failed, lacking in ((False, calls), (True, kept)):
+                    self._add(score, position, result.trial, None)
+        for position in self._order:
+            missing, kept = self._lookup.lacking(position)
+            for only_failed, lacking in ((False, missing), (True, kept)):
                 for work_item, _ in lacking:
-                    self._forget(place, work_item.trial, only_failed=only_failed)
+                    self._forget(position, work_item.trial, only_failed=only_failed)
 
     def see(self, outcome: Outcome) -> None:
-        """Note an outcome that is on disk."""
+        """Add an outcome that is on disk."""
         step, id_, trial, _ = outcome.cell
         for score in self._scores:
             if outcome.failure is not None and step in (WORKFLOW, score.goal.name.evaluator):
-                self._note(score, self._places[id_], trial, None)
+                self._add(score, self._positions[id_], trial, None)
             elif outcome.failure is None and step == score.goal.name.evaluator:
-                self._note(score, self._places[id_], trial, outcome.record)
+                self._add(score, self._positions[id_], trial, outcome.record)
 
-    def note_kept(self, step: str, id_: str, trial: int, record: Mapping[str, Any]) -> None:
-        """Note a score that a new answer keeps, as it equals the earlier answer."""
+    def add_kept(self, step: str, id_: str, trial: int, record: Mapping[str, Any]) -> None:
+        """Add a score that a new answer keeps because it equals the earlier one."""
         for score in self._scores:
             if step == score.goal.name.evaluator:
-                self._note(score, self._places[id_], trial, record)
+                self._add(score, self._positions[id_], trial, record)
 
-    def _note(
-        self, score: ScoreSoFar, place: int, trial: int, record: Mapping[str, Any] | None
+    def _add(
+        self, score: GoalScore, position: int, trial: int, record: Mapping[str, Any] | None
     ) -> None:
-        """Note the record of a score; None: it failed."""
-        cell = trial * self._items + place
+        """Add the record of a score; None: it failed."""
+        cell = trial * self._items + position
         if not score.is_known(cell):
-            self._open[place] -= 1
-            self._finished += not self._open[place] and self._is_taken[place]
+            self._open[position] -= 1
+            self._finished += not self._open[position] and self._is_taken[position]
         if record is None:
-            score.note_failed(cell)
+            score.add_failure(cell)
         else:
-            score.note(cell, record)
+            score.add(cell, record)
 
-    def _forget(self, place: int, trial: int, *, only_failed: bool) -> None:
-        cell = trial * self._items + place
+    def _forget(self, position: int, trial: int, *, only_failed: bool) -> None:
+        cell = trial * self._items + position
         for score in self._scores:
             was_known = score.is_known(cell)
             score.forget(cell, only_failed=only_failed)
-            self._open[place] += was_known and not score.is_known(cell)
+            self._open[position] += was_known and not score.is_known(cell)
 
     # ---- taking ---------------------------------------------------------------------------------
 
@@ -202,14 +202,14 @@ class Taking:
 
     def take(self) -> Taken:
         """Begin the next item."""
-        place = self._order[len(self._taken)]
-        self._taken.append(place)
-        self._is_taken[place] = True
-        self._finished += not self._open[place]
-        return Taken(*self._lookup.lacking(place))
+        position = self._order[len(self._taken)]
+        self._taken.append(position)
+        self._is_taken[position] = True
+        self._finished += not self._open[position]
+        return Taken(*self._lookup.lacking(position))
 
     def take_finished(self) -> None:
-        """Take items that lack nothing, up to the first that does, or until it is enough."""
+        """Take items up to the first that lacks something, or until they are enough."""
         while self.has_more and not any(
             map(len, self._lookup.lacking(self._order[len(self._taken)]))
         ):
@@ -220,7 +220,7 @@ class Taking:
                 return
 
     def may_be_enough(self) -> bool:
-        """Look, if it is time to: return whether the finished items reach the goals."""
+        """Look, if it is time; return whether the finished items reach the goals."""
         begun = self._ranks[self._taken[-1]] if self._taken else ""
         if begun < self._begun_until or self._finished < self._next_look:
             return False
@@ -229,14 +229,14 @@ class Taking:
         return self._missed_by(drained=False) <= 1
 
     def end(self) -> None:
-        """Note that all that was begun is finished, and nothing more begins."""
+        """Record that everything begun is finished, and nothing more begins."""
         self.is_over = True
         self._say_problems()
 
     def decide(self) -> None:
-        """Decide whether it is enough, when all that was begun is finished.
+        """Decide whether the items are enough; everything begun is finished.
 
-        If not, the next look waits for as many items as that should take.
+        If not, the next look waits for as many items as should be enough.
         """
         missed = self._missed_by(drained=True)
         self.is_enough = self.has_more and missed <= 1
@@ -244,7 +244,7 @@ class Taking:
             self._next_look = max(self._next_look, int(self._finished * missed**2))
 
     def _missed_by(self, *, drained: bool) -> float:
-        """Return the largest half-width as a multiple of its goal; infinite: one is not known."""
+        """Return the largest half-width as a multiple of its goal; infinite if one is unknown."""
         widths = [score.half_width(self._taken, drained=drained) for score in self._scores]
         return max(
             math.inf if width is None else width / score.goal.half_width
@@ -260,7 +260,7 @@ class Taking:
     # ---- in the summary -------------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
-        """Return what the summary says of it, when all that was begun is finished."""
+        """Return its part of the summary; everything begun is finished."""
         scores: dict[str, dict[str, Any]] = {}
         reached = []
         for score in self._scores:
@@ -272,9 +272,9 @@ class Taking:
                 **({"problem": score.problem} if score.problem else {}),
             }
         outside = {
-            place
-            for place, has_results in enumerate(self._has_results)
-            if has_results and not self._is_taken[place]
+            position
+            for position, has_results in enumerate(self._has_results)
+            if has_results and not self._is_taken[position]
         }
         unselected = len(outside.difference(self._order))
         return {
@@ -293,25 +293,25 @@ def _groups(items: Sequence[Item], field: str) -> list[str]:
     return [value if isinstance(value, str) else encode(value)[0].decode() for value in values]
 
 
-# ---- How do items enter the steps one by one, so that a session can stop when it is enough? -----
+# ---- How do items enter the steps one by one, so that a session can stop early? -----------------
 
 _WAITING, _MOST_WAITING = 8, 32
-"""No item begins while as many inputs of a step wait, for a call or for the disk, as are in flight,
-within these limits: when it is enough, all of them would still have to be finished."""
+"""No item begins while as many inputs of a step wait, for a call or the disk, as are in flight,
+within these limits: whatever was begun must still be finished."""
 
 
 class Feeding:
     """Begins the items of a session one by one, each when the workflow can call.
 
     Args:
-        taking: Says which item is next, and when it is enough.
+        taking: Decides which item is next, and when they are enough.
         answering: The workflow's step.
         scoring: The steps of the evaluators.
         pass_on_kept: Queues answers on disk that lack a score.
         is_stopping: Returns whether the session stops, for whatever reason.
 
     Attributes:
-        calls: The calls that the workflow has to answer.
+        tasks: What the workflow has to answer.
     """
 
     def __init__(
@@ -319,33 +319,33 @@ class Feeding:
         taking: Taking,
         answering: AnsweringStep,
         scoring: Sequence[ScoringStep],
-        pass_on_kept: Callable[[Sequence[Call]], Awaitable[None]],
+        pass_on_kept: Callable[[Sequence[AnswerTask]], Awaitable[None]],
         is_stopping: Callable[[], bool],
     ) -> None:
-        self.calls: StepQueue[Call] = StepQueue(1)
+        self.tasks: StepQueue[AnswerTask] = StepQueue(1)
         self._taking = taking
         self._answering = answering
         self._scoring = scoring
         self._pass_on_kept = pass_on_kept
         self._is_stopping = is_stopping
         self._moved = asyncio.Event()
-        self.calls.on_move = self._moved.set
+        self.tasks.on_move = self._moved.set
         for step in scoring:
             step.queue.on_move = self._moved.set
 
     async def run(self) -> None:
-        """Begin items until it is enough, none is left, or the session stops."""
+        """Begin items until they are enough, none is left, or the session stops."""
         taking = self._taking
         try:
             while taking.has_more and await self._may_take():
                 taken = taking.take()
                 if taken.kept:
                     await self._pass_on_kept(taken.kept)
-                for call in taken.calls:
-                    if (place := self.calls.put(call)) is not None:
-                        await place
+                for task in taken.missing:
+                    if (slot := self.tasks.put(task)) is not None:
+                        await slot
         finally:
-            self.calls.end()
+            self.tasks.end()
 
     async def _may_take(self) -> bool:
         """Return whether to begin another item, when no step is far behind."""
@@ -364,15 +364,15 @@ class Feeding:
     def _is_drained(self) -> bool:
         """Return whether nothing is in progress.
 
-        The last try of a call that met a server's failure comes at the end of the session. Until
-        then it is not waited for, and counts as a failure.
+        A call that met a server's failure is tried a last time at the end of the session. Until
+        then it counts as a failure, and is not waited for.
         """
-        if len(self.calls) or _in_progress(self._answering):
+        if len(self.tasks) or _in_progress(self._answering):
             return False
         return not any(len(step.queue) or _in_progress(step) for step in self._scoring)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition that changes when something moves, or until the session stops."""
+        """Wait until a condition holds or the session stops; check it when something moves."""
         while not self._is_stopping() and not condition():
             self._moved.clear()
             await self._moved.wait()

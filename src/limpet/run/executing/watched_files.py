@@ -15,12 +15,12 @@ from limpet.fingerprints.files.audit_hook import (
     stop_listening,
     unwatched,
 )
-from limpet.fingerprints.files.file_reads import CallReads, Read, StepReads, read_by
+from limpet.fingerprints.files.file_reads import CellReads, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
 from limpet.journal.journal import Journal
-from limpet.run.planning.files_read import CUT, FILES, LONGEST_TEXT, SHARED
+from limpet.run.planning.files_read import FILES, FILES_TRUNCATED, LONGEST_TEXT, SHARED
 from limpet.run.run_file import RunFile
 from limpet.secrets.in_code import without_settings
 
@@ -58,7 +58,7 @@ class WatchedFiles:
         self._last = last
         self._ended = False
         self._marked: set[str] = set()
-        self._calls: dict[tuple[str, Any], CallReads] = {}
+        self._calls: dict[tuple[str, Any], CellReads] = {}
         self._waiting: list[asyncio.Future[Any]] = []
         reads = [
             StepReads(name, one.code, _known(one, project), one.sources)
@@ -93,17 +93,17 @@ class WatchedFiles:
         with self._watch.setting_up(step):
             yield
 
-    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[CallReads, Token[Any]]":
+    def begin_call(self, step: str, cell: Any, row: Any) -> "tuple[CellReads, Token[Any]]":
         """Record the files read in this context for a cell and its row, until `end_call`."""
         call, token = self._watch.begin(step, row)
         before = self._calls.get((step, cell))
         if before is not None:  # a retry, or two calls at once
             call.files |= before.files
-            call.is_cut |= before.is_cut
+            call.is_truncated |= before.is_truncated
         self._calls[step, cell] = call
         return call, token
 
-    def end_call(self, call: CallReads, token: "Token[Any]") -> None:
+    def end_call(self, call: CellReads, token: "Token[Any]") -> None:
         self._watch.end(call, token)
 
     def unwritten(self) -> "list[asyncio.Future[Any]]":
@@ -113,7 +113,7 @@ class WatchedFiles:
         """
         is_new = self._watch.written or any(step.new for step in self._watch.steps.values())
         if is_new or self._waiting:
-            self._waiting = [line for line in self._waiting if not line.done()] + self._notes()
+            self._waiting = [line for line in self._waiting if not line.done()] + self._write_new()
         return self._waiting
 
     def facts(self, step: str, cell: Any, *, shared: bool) -> dict[str, Any]:
@@ -129,15 +129,15 @@ class WatchedFiles:
             return {}
         files = {name: digest for name, digest in call.files.items() if name not in self._marked}
         facts: dict[str, Any] = {FILES: files} if files else {}
-        if call.is_cut:
-            facts[CUT] = True
+        if call.is_truncated:
+            facts[FILES_TRUNCATED] = True
         if self._last >= self._first:
             facts[SHARED] = [self._first, self._last]
         return facts
 
-    def _notes(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
+    def _write_new(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
         """Write new lines; return the writes to wait for."""
-        notes = []
+        writes = []
         with unwatched():
             for step in self._watch.steps.values():
                 while step.new:
@@ -146,12 +146,12 @@ class WatchedFiles:
                     fields = read._asdict().items()
                     record = {name: value for name, value in fields if value is not None}
                     record |= self._text_of(read)
-                    notes.append(self._note(record.pop("step"), record, self._last, wait=wait))
-            return [*notes, *self._written(wait=wait)]
+                    writes.append(self._write(record.pop("step"), record, self._last, wait=wait))
+            return [*writes, *self._written(wait=wait)]
 
     def _written(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
         """Mark files that the run itself wrote and changed."""
-        notes = []
+        writes = []
         for name, before in list(self._watch.written.items()):
             known = [step.knows(name) for step in self._watch.steps.values()]
             folder = f"{name.rpartition('/')[0]}/"
@@ -161,8 +161,8 @@ class WatchedFiles:
             if {self._watch.project.digest(name), *known} - {before, None}:
                 self._marked.add(name)
                 self._watch.project.own.add(name)
-                notes.append(self._mark("", "written", name, wait=wait))
-        return notes
+                writes.append(self._mark("", "written", name, wait=wait))
+        return writes
 
     def _text_of(self, read: Read) -> dict[str, str]:
         """Return the text of a file, unless it is one of many, so that a diff can be shown."""
@@ -174,13 +174,13 @@ class WatchedFiles:
         return {} if text is None else {"text": self._clean(without_settings(text))}
 
     def _mark(self, step: str, what: str, name: str, *, wait: bool) -> Any:
-        return self._note(step, {what: name, "from": self._first}, None, wait=wait)
+        return self._write(step, {what: name, "from": self._first}, None, wait=wait)
 
-    def _note(self, step: str, record: dict[str, Any], number: int | None, *, wait: bool) -> Any:
+    def _write(self, step: str, record: dict[str, Any], number: int | None, *, wait: bool) -> Any:
         facts: dict[str, Any] = {"step": step}
         if number is not None:
             facts["n"] = number
-        return self._journal.note_file(facts, record, wait=wait)
+        return self._journal.record_file(facts, record, wait=wait)
 
     def end(
         self, changing: Collection[str], objects: Collection[str], run_file: RunFile | None
@@ -201,7 +201,7 @@ class WatchedFiles:
             return
         self._ended = True
         stop_listening(self._watch)
-        self._notes(wait=False)
+        self._write_new(wait=False)
         while missed:
             logger.warning("a file that was read could not be recorded: %s", missed.popleft())
         for step in self._watch.steps.values():

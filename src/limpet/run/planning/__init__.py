@@ -1,1 +1,1 @@
-"""Planning: what is asked, what is on disk, what is missing, what changed."""
+"""Planning: what is requested, what is on disk, what is missing, what changed."""

@@ -1,15 +1,14 @@
 """What changed since results were made, and does the user want them made again?
 
-Results may belong to another version of the code. The user decides whether to make them again or to
-keep them. A few cheap answers of a workflow are made again without asking: the question would cost
-more than they do.
+Results may come from another version of the code. The user decides whether to redo or keep them. A
+few cheap answers of a workflow are redone without asking: the question would cost more.
 
-Results may also be stale: made from files that have changed since. A stale record is made again:
-its next record needs a higher generation, as for a forced redo, and until it exists the old record
-counts, marked as of an earlier version. For the workflow's records the user is asked, once per
-content of a file; scores no longer count and are made again, as when an evaluator is edited.
+Results may also be stale: made from files that have changed since. A stale record is redone: its
+next record needs a higher generation, as in a forced redo, and until then the old record counts,
+marked as an earlier version. For answers, the user is asked once per content of a file; scores no
+longer count and are redone, as when an evaluator is edited.
 
-Where `files.jsonl` is damaged, nobody edited anything: nothing is made again without asking.
+If `files.jsonl` is damaged, the user edited nothing: nothing is redone without asking.
 """
 
 import contextlib
@@ -28,19 +27,19 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.counting import KeysUnder, choice_about, done_by_version
 from limpet.run.planning.files_read import LOST, FilesRead
-from limpet.run.planning.identity_file import KeptStep, kept_step, note_question, read_identity
+from limpet.run.planning.identity_file import KeptStep, kept_step, read_identity, record_question
 from limpet.run.planning.plan import Effort, Plan, StepPlan, quoted
 from limpet.run.planning.versions import (
-    Fingerprint,
     StepIdentities,
+    Version,
     forget_redos,
-    note_choice,
-    note_latest,
+    record_choice,
+    record_latest,
 )
 from limpet.run.run_file import OnChange, RunFile
 from limpet.shapes import Difference
 
-# ---- What changed, in a few lines, for a plan and for the question what to do about it. ---------
+# ---- What changed, in a few lines, for plans and questions? -------------------------------------
 
 _MOST_LINES = 8
 
@@ -74,7 +73,7 @@ class Explainer:
         return kept_step(*self._identity(step), self._clean)
 
     def _identity(self, step: str) -> tuple[str, Identity]:
-        return self.identities.version(step), self.identities.identity(step)
+        return self.identities.fingerprint(step), self.identities.identity(step)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
         """Return the differences between a step's earlier parts and its parts now."""
@@ -82,7 +81,7 @@ class Explainer:
         return compare(before, now.parts, kept.known | now.known)
 
     def in_files(self, step: str, names: Collection[str]) -> tuple[Difference, ...]:
-        """Return the differences in files that a step read, for these names."""
+        """Return the differences in these files that a step read."""
         return self.files.differences(step, names, self.project, self._clean)
 
     def plan(self, plan: Plan) -> Plan:
@@ -105,10 +104,10 @@ class Explainer:
         """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_question(journal, step, *self._identity(step), self._clean)
+                record_question(journal, step, *self._identity(step), self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
-        place = self.layout.single or self.layout.home
-        lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
+        path = self.layout.single or self.layout.home
+        lines = few_lines(error.differences, f"limpet why {shlex.quote(str(path))}")
         if lines:
             error.add_note("\n".join(lines))
         if error.plan is not None:
@@ -154,15 +153,15 @@ class StaleRecords:
         files: The files that were read before.
         project: The project of the files.
         columns: The column of each step.
-        asked_about: The step about whose records the user is asked.
+        asked_about: The step whose records the user is asked about.
         run_file: The run file to update with the user's decision.
         on_change: What to do with the records of that step; None: as decided before.
 
     Attributes:
-        kept: By key, records kept though a file changed, as long as their generation is below
-            this number.
-        in_doubt: By step, the keys of records of which it is not known which files they were made
-            from. Of other steps than the one that is asked about, they are kept.
+        kept: By key, records kept though a file changed, while their generation is below this
+            number.
+        in_doubt: By step, the keys of records whose files are unknown. Unless the user is asked
+            about the step, they are kept.
     """
 
     def __init__(
@@ -205,7 +204,7 @@ class StaleRecords:
         now = {name: digest_of(name) for names in stale.values() for name in names}
         for name, content in now.items():
             if content not in self._decided.get(name, {}):
-                # It was about another content; answers made from this one were not kept for that.
+                # The decision was about another content of the file.
                 self._decided.pop(name, None)
         if on_change is not None:
             self._decided.update({name: {content: on_change} for name, content in now.items()})
@@ -241,7 +240,7 @@ class StaleRecords:
 
     @property
     def of_asked(self) -> Mapping[str, set[str]]:
-        """The stale records of the step about whose records the user is asked."""
+        """The stale records that the user is asked about."""
         return self._stale[self._asked_about]
 
     def undecided(self, key: str) -> set[str]:
@@ -265,8 +264,8 @@ class Settled(NamedTuple):
 
     Attributes:
         fingerprints: For each input, the fingerprint of the function whose result counts.
-        made_again: The answers made again without asking; None: there are none.
-        changed: The names of what changed since the results that are made again were made.
+        made_again: The answers redone without asking; None: none.
+        changed: The names of what changed since the results to redo were made.
     """
 
     fingerprints: list[str]
@@ -275,9 +274,9 @@ class Settled(NamedTuple):
 
 
 def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Effort | None:
-    """Return the effort to make answers again; None: too much to do without asking.
+    """Return the effort to redo answers; None: too much to do without asking.
 
-    Their facts are not read if there are too many answers.
+    If there are too many answers, their facts are not read.
     """
     if answers > MOST_ANSWERS:
         return None
@@ -295,7 +294,7 @@ def took(read: Iterable[Mapping[str, Any]]) -> Effort:
 
 def settle_change(
     run_file: RunFile,
-    now: Fingerprint,
+    now: Version,
     keys_under: KeysUnder,
     column: ColumnReader,
     stale: StaleRecords,
@@ -313,8 +312,8 @@ def settle_change(
         column: The results.
         stale: The results made from files that changed.
         on_change: What to do with results of another version.
-        exempt: Inputs that need no decision now: any result they have counts.
-        small: Returns the effort to make the given inputs again, each with the fingerprint of its
+        exempt: Inputs that need no decision now: any result of theirs counts.
+        small: Returns the effort to redo the given inputs, each with the fingerprint of its
             result; None: too much to do without asking.
         what: What changed, for messages.
 
@@ -322,27 +321,31 @@ def settle_change(
         FunctionChangedError: Some inputs have only results of another version, and `on_change` was
             never given.
     """
-    inputs = len(keys_under(now.whole))
-    here, elsewhere = done_by_version(run_file, now.whole, keys_under, column)
-    in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
+    inputs = len(keys_under(now.fingerprint))
+    here, elsewhere = done_by_version(run_file, now.fingerprint, keys_under, column)
+    in_question = {
+        position: other for position, other in elsewhere.items() if position not in exempt
+    }
     choices: dict[str, OnChange | None] = {
-        other: on_change or choice_about(run_file, now.whole, other)
+        other: on_change or choice_about(run_file, now.fingerprint, other)
         for other in set(in_question.values())
     }
-    undecided = {place: other for place, other in in_question.items() if choices[other] is None}
+    undecided = {
+        position: other for position, other in in_question.items() if choices[other] is None
+    }
     is_other = bool(undecided)
     made_by = [other for other in in_question.values() if choices[other] != "keep"]
     before = run_file.functions[made_by[-1]] if made_by else now.parts
     files: set[str] = set()
     if on_change is None and stale.of_asked:
-        counting = dict.fromkeys(here.difference(exempt), now.whole)
+        counting = dict.fromkeys(here.difference(exempt), now.fingerprint)
         counting |= {
-            place: other for place, other in in_question.items() if choices[other] != "redo"
+            position: other for position, other in in_question.items() if choices[other] != "redo"
         }
-        for place, names in _stale(counting, keys_under, stale).items():
-            undecided[place] = counting[place]
+        for position, names in _stale(counting, keys_under, stale).items():
+            undecided[position] = counting[position]
             files |= names
-    # The parts of old versions are not kept.
+    # Without parts, the version is too old to compare.
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
     made_again = small(undecided) if undecided and LOST not in files else None
     if undecided and made_again is None:
@@ -354,13 +357,13 @@ def settle_change(
         forget_redos(run_file)
     if in_question and on_change is not None:
         # An interrupted run resumes with this decision.
-        note_choice(run_file, now.whole, in_question.values(), on_change)
-    note_latest(run_file, now)
+        record_choice(run_file, now.fingerprint, in_question.values(), on_change)
+    record_latest(run_file, now)
     fingerprints = [
         other
-        if (other := elsewhere.get(place)) and (place in exempt or choices[other] == "keep")
-        else now.whole
-        for place in range(inputs)
+        if (other := elsewhere.get(position)) and (position in exempt or choices[other] == "keep")
+        else now.fingerprint
+        for position in range(inputs)
     ]
     return Settled(fingerprints, made_again, changed)
 
@@ -377,12 +380,12 @@ def _stale(
     keys_under: KeysUnder,
     stale: StaleRecords,
 ) -> dict[int, set[str]]:
-    """Return the places whose result was made from files that changed without a decision."""
+    """Return the positions whose results were made from changed files without a decision."""
     return {
-        place: files
-        for whole in set(counting.values())
-        for place, key in enumerate(keys_under(whole))
-        if counting.get(place) == whole and (files := stale.undecided(key))
+        position: files
+        for fingerprint in set(counting.values())
+        for position, key in enumerate(keys_under(fingerprint))
+        if counting.get(position) == fingerprint and (files := stale.undecided(key))
     }
 
 
@@ -390,11 +393,11 @@ def _question(
     is_other: bool,  # noqa: FBT001 - whether the code changed, or only files did
     changed: Sequence[str],
     done: int,
-    asked: int,
+    inputs_in_all: int,
     what: str,
 ) -> FunctionChangedError:
     results, inputs = _WORDS[what]
-    those = f"the {results} of {done:,} of {asked:,} {inputs}"
+    those = f"the {results} of {done:,} of {inputs_in_all:,} {inputs}"
     names = quoted([name for name in changed if name != LOST])
     text = f"{names} changed since {those} were made"
     if is_other:
@@ -403,7 +406,7 @@ def _question(
         text = (
             f"{text}; files.jsonl is damaged, too"
             if is_other or names
-            else (f"files.jsonl is damaged: which files {those} were made from is not known")
+            else f"files.jsonl is damaged: it is not known which files {those} were made from"
         )
     return FunctionChangedError(
         text,

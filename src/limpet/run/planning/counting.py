@@ -1,6 +1,6 @@
-"""Does a record count, of which version is it, and is it done or still to be made again?
+"""Does a record count, which version made it, and must it be redone?
 
-The session that plans and every screen that reads ask here, and have no rule of their own:
+Sessions that plan and screens that read both ask here, and have no rules of their own:
 
     what happened                       which record counts           its version    still to do
     nothing                             that under the cell's key     current        no
@@ -12,13 +12,13 @@ The session that plans and every screen that reads ask here, and have no rule of
     a redo was forced                   that under the cell's key     current        yes
     the record of a redo was damaged    the one before it             current        yes
 
-A record that replaces another under the same key has a higher generation. So what is still to do is
-a record whose generation is lower than needed: an interrupted redo resumes where it stopped, and
-nothing is paid twice. Until a cell is made again, its earlier record counts. Only a score made from
-files that changed does not: it is of another version of its evaluator.
+A record that replaces another under the same key has a higher generation. A record is still to do
+if its generation is lower than needed: an interrupted redo resumes where it stopped, and nothing is
+paid for twice. Until a cell is redone, its earlier record counts. The exception is a score made
+from files that changed: it belongs to another version of its evaluator.
 
-If a record of a finished redo is damaged or lost, the earlier record under the same key would count
-as done. So the keys and generations of redone records are kept beside the indexes, and those of
+If a record of a finished redo were damaged or lost, the earlier record under its key would pass as
+done. So the keys and generations of redone records are kept beside the indexes, as are those of
 records whose files changed, which only a session can find out.
 """
 
@@ -32,7 +32,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import dumps
-from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
+from limpet.run.run_file import WORKFLOW, OnChange, PendingRedo, RunFile
 
 if TYPE_CHECKING:  # a reader of a run does not wait for it
     from limpet.run.planning.work_items import Keys
@@ -44,15 +44,14 @@ Generations = Mapping[str, Mapping[str, int]]
 
 
 class Verdict(NamedTuple):
-    """What the record of a cell is worth.
+    """Whether the record of a cell counts and is done.
 
     Attributes:
         counts: Whether it is shown and added up.
-        is_done: Whether it need not be made again.
-        is_redo: Whether it must be made again though nothing changed: that is forced, or heals
-            damage.
-        needed: The generation that it must have to be done; 0: any.
-        version: The earlier version that it is of; empty: the current one.
+        is_done: Whether it need not be redone.
+        is_redo: Whether it must be redone though nothing changed: by force, or to repair damage.
+        needed: The generation that makes it done; 0: any.
+        version: The earlier version that made it; empty: the current one.
     """
 
     counts: bool
@@ -67,23 +66,22 @@ _MISSING = _DONE._replace(counts=False, is_done=False)
 
 
 class Counting:
-    """What decides whether a record counts.
+    """Decides whether a record counts.
 
     Args:
         redos: The forced redos that are not done.
-        redone: The generations of records that were made again.
-        outdated: The generations of records made from the files as they are now, for those that
-            were made from files that have changed.
+        redone: The generations of redone records.
+        outdated: The generations that records made from changed files need.
         not_retried: Cells that failed before and are not retried, by step and key, with the
             generation in which they failed.
 
     Attributes:
-        depends_on_ids: Whether it depends on the id of an item if a record is done.
+        depends_on_ids: Whether a verdict depends on the id of the item.
     """
 
     def __init__(
         self,
-        redos: Sequence[NotedRedo] = (),
+        redos: Sequence[PendingRedo] = (),
         redone: Generations | None = None,
         outdated: Generations | None = None,
         not_retried: Mapping[tuple[str, str], int] | None = None,
@@ -97,29 +95,29 @@ class Counting:
 
     @classmethod
     def load(cls, layout: Layout, run_file: RunFile) -> Self:
-        """Return what the files of a run say."""
+        """Load it from the files of a run."""
         return cls(
             run_file.redo, read_generations(layout.redone), read_generations(layout.outdated)
         )
 
     def __bool__(self) -> bool:
-        """Return whether a record may have to be made again."""
+        """Return whether a record may have to be redone."""
         return not self._is_plain
 
     def verdict(
-        self, step: str, key: str, generation: int, id_: str = "", by: str = "", below: int = 0
+        self, step: str, key: str, generation: int, id_: str = "", earlier: str = "", below: int = 0
     ) -> Verdict:
-        """Return what a record, or a failure, is worth.
+        """Return the verdict on a record or a failure.
 
         Args:
             step: Its step.
             key: Its key.
             generation: Its generation; -1: there is none.
-            id_: The id of its item; only whether it is done depends on it.
-            by: The earlier code that made it; empty: the current one.
-            below: The user keeps it though a file changed, if its generation is below this.
+            id_: The id of its item; only `is_done` and `is_redo` depend on it.
+            earlier: The fingerprint of the earlier code that made it; empty: the current one.
+            below: The user keeps it though a file changed, while its generation is below this.
         """
-        if self._is_plain and not by and not below:  # of a hundred thousand cells, mostly all
+        if self._is_plain and not earlier and not below:  # nearly all of a hundred thousand cells
             return _DONE if generation >= 0 else _MISSING
         forced, outdated = self._forced(step, id_, key), self._outdated(step, key)
         needed, own = max(forced, outdated), max(generation, 0)
@@ -130,11 +128,11 @@ class Counting:
             is_done=generation >= needed,
             is_redo=own < forced,
             needed=needed,
-            version=by or (EARLIER_FILES if is_of_earlier_files else ""),
+            version=earlier or (EARLIER_FILES if is_of_earlier_files else ""),
         )
 
     def needed(self, step: str, id_: str, key: str) -> int:
-        """Return the generation that a cell's record must have to be done; 0: any."""
+        """Return the generation that makes a cell's record done; 0: any."""
         if self._is_plain:
             return 0
         return max(self._forced(step, id_, key), self._outdated(step, key))
@@ -147,23 +145,23 @@ class Counting:
         return self.outdated.get(step, {}).get(key, 0)
 
     def stays_failed(self, step: str, key: str, needed: int) -> bool:
-        """Return whether a cell failed before, in the generation it needs, and is not retried."""
+        """Return whether a cell failed in the generation it needs, and is not retried."""
         return self._not_retried.get((step, key), -1) >= needed
 
 
 # ---- What is kept beside the indexes. -----------------------------------------------------------
 
 
-def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
-    """Record which records were made again, so that the next session notices a lost one."""
+def record_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
+    """Record which records were redone, so that the next session notices a lost one."""
     redone = {step: column.generations for step, column in columns.items()}
     redone = {step: keys for step, keys in redone.items() if keys}
     if redone:
         replace_file(layout.redone, [dumps(redone).encode()])
 
 
-def note_outdated(layout: Layout, outdated: Generations) -> None:
-    """Record which records must be made again because a file changed, for readers."""
+def record_outdated(layout: Layout, outdated: Generations) -> None:
+    """Record which records must be redone because a file changed, for readers."""
     if outdated:
         replace_file(layout.outdated, [dumps(outdated).encode()])
     else:
@@ -173,25 +171,25 @@ def note_outdated(layout: Layout, outdated: Generations) -> None:
 def read_generations(path: Path) -> dict[str, dict[str, int]]:
     """Return what was recorded, by step and key; empty if the file is unreadable."""
     try:
-        noted = json.loads(read_whole(path))
+        recorded = json.loads(read_whole(path))
         return {
-            str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in noted.items()
+            str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in recorded.items()
         }
     except (OSError, ValueError, TypeError, AttributeError, JournalError):
         return {}
 
 
-# ---- Of which version is the record that counts? ------------------------------------------------
+# ---- Which version made the record that counts? -------------------------------------------------
 #
 # The user keeps the results of some versions for another: those of A for B. Results that a third
-# version makes later are not part of that: they do not count for B until the user keeps them, too.
+# version makes later do not count for B until the user keeps them, too.
 
 KeysUnder = Callable[[str], "Keys | list[str]"]
 """Returns the keys of all inputs under a fingerprint."""
 
 
-def standing_in(kept: str, own: int) -> str:
-    """Return the earlier version whose answer counts for a cell; empty: the current one's does.
+def earlier_version(kept: str, own: int) -> str:
+    """Return the earlier version whose answer counts for a cell; empty: the current one.
 
     Args:
         kept: The version whose answer the user keeps; empty: none.
@@ -207,9 +205,9 @@ def other_versions(run_file: RunFile, now: str) -> list[str]:
     """
     kept, known = run_file.decided, reversed(run_file.functions)
     order = [*kept.get(now, ())]
-    for version in known:
-        order += [version, *kept.get(version, ())]
-    return [version for version in dict.fromkeys(order) if version != now]
+    for fingerprint in known:
+        order += [fingerprint, *kept.get(fingerprint, ())]
+    return [fingerprint for fingerprint in dict.fromkeys(order) if fingerprint != now]
 
 
 def choice_about(run_file: RunFile, now: str, other: str) -> OnChange | None:
@@ -223,15 +221,15 @@ def choice_about(run_file: RunFile, now: str, other: str) -> OnChange | None:
 def done_by_version(
     run_file: RunFile, now: str, keys_under: KeysUnder, column: ColumnReader
 ) -> tuple[set[int], dict[int, str]]:
-    """Return the inputs that `now` has done; of the others, the version whose result counts."""
+    """Return the inputs that `now` has done, and for the others the version that counts."""
     keys = keys_under(now)
     here = _done(keys, column)
     elsewhere: dict[int, str] = {}
-    for version in other_versions(run_file, now) if len(here) < len(keys) else ():
-        done = _done(keys_under(version), column)
-        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), version)
+    for fingerprint in other_versions(run_file, now) if len(here) < len(keys) else ():
+        done = _done(keys_under(fingerprint), column)
+        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), fingerprint)
     return here, elsewhere
 
 
 def _done(keys: Iterable[str], column: ColumnReader) -> set[int]:
-    return {place for place, key in enumerate(keys) if key in column}
+    return {position for position, key in enumerate(keys) if key in column}

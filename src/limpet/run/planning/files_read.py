@@ -1,9 +1,9 @@
 """Which files do results depend on, and have these files changed?
 
 Each record names the files that its own call read, with their digests. Files that it may have found
-in a cache are in `files.jsonl`: a numbered line for each file that a session read for the first
-time; a record says which lines were written before it. Both are compared when a run is planned.
-If a line is damaged or missing, it is not known which files these records were made from.
+in a cache are in `files.jsonl`, which has a numbered line for each file that a session read for the
+first time; a record says which lines precede it. Planning compares both with the files on disk. If
+a line is damaged or missing, the files behind these records are unknown.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from limpet.secrets.in_code import without_settings
 from limpet.shapes import Difference
 
 FILES, SHARED = "files", "shared"
-"""Facts about a record: what its call read, and which lines of `files.jsonl` precede it."""
-CUT = "files_cut"
+"""Facts about a record: the files its call read, and the lines of `files.jsonl` before it."""
+FILES_TRUNCATED = "files_truncated"
 """Fact about a record: its call read more files than it names."""
 LONGEST_TEXT = 10_000
-"""Texts of files up to this length are kept, so that a diff can be shown."""
+"""The longest text of a file that is kept, to show a diff."""
 LOST = "files.jsonl: damaged"
 """Stands for the files of lines that are damaged or missing."""
 
@@ -39,13 +39,13 @@ class FilesRead:
 
     Args:
         layout: Where it is.
-        noted: The number of the last line according to `run.json`.
+        recorded: The number of the last line according to `run.json`.
 
     Attributes:
         last: The highest line number.
     """
 
-    def __init__(self, layout: Layout, noted: int = 0) -> None:
+    def __init__(self, layout: Layout, recorded: int = 0) -> None:
         self._lines: dict[int, Read] = {}
         self._afresh: set[tuple[str, str, int]] = set()
         self._written: set[tuple[str, int]] = set()
@@ -67,7 +67,7 @@ class FilesRead:
                 if "text" in record:
                     self._texts[read.file, read.digest] = record["text"]
         self._numbers = sorted(self._lines)
-        self.last = max(noted, *self._numbers[-1:], 0)
+        self.last = max(recorded, *self._numbers[-1:], 0)
         self._sessions = sorted({begin for _, begin in self._written})
 
     def _is_written(self, name: str, number: int) -> bool:
@@ -80,7 +80,7 @@ class FilesRead:
         )
 
     def _not_written(self) -> Iterator[Read]:
-        """Yield what was read of files that the run did not write."""
+        """Yield the reads of files that the run did not write."""
         lines = self._lines.items()
         return (read for number, read in lines if not self._is_written(read.file, number))
 
@@ -91,7 +91,7 @@ class FilesRead:
     def differences(
         self, step: str, names: Collection[str], project: Project, clean: Callable[[Any], Any]
     ) -> tuple[Difference, ...]:
-        """Return how these files differ from when a step read them; `clean` removes secrets."""
+        """Return how these files changed since a step read them; `clean` removes secrets."""
         before: dict[str, str] = {}
         now: dict[str, str] = {}
         known: dict[tuple[str, str], PartContent] = {}
@@ -112,7 +112,7 @@ class FilesRead:
         return differences(before, now, known)
 
     def state(self, project: Project) -> str:
-        """Return a digest of all files that results may depend on, as they are now."""
+        """Return a digest of the current content of all files that results may depend on."""
         project.own |= {name for name, _ in self._written}
         files = {read.file for read in self._not_written()}
         return digest_of([[name, project.digest(name)] for name in sorted(files)])
@@ -123,7 +123,7 @@ class FilesRead:
         changed = Changed(project, self._numbers)
         if self._bad_lines or len(self._numbers) < self.last:
             changed.damage = digest_of([self._bad_lines, self.last, self._numbers])
-            changed.has_bad_lines = self._bad_lines > 0  # perhaps of a file that the run wrote
+            changed.has_bad_lines = self._bad_lines > 0  # perhaps for a file that the run wrote
         changed.afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
         lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
         for number in self._numbers:
@@ -149,9 +149,9 @@ class Changed:
         afresh: Files that every call reads itself, each with the first number of the session.
         patterns: By file, its name without the part that comes from a row.
         written: Files that the run itself wrote.
-        damage: A digest of which lines there are, if some are damaged or missing: then every
-            record must be checked.
-        has_bad_lines: Whether a line is damaged, so that what the others say may be wrong.
+        damage: A digest of the existing lines, if some are damaged or missing: then every record
+            must be checked.
+        has_bad_lines: Whether a line is damaged, so that the others may mislead.
     """
 
     def __init__(self, project: Project, numbers: list[int]) -> None:
@@ -178,7 +178,7 @@ class Changed:
                 return
 
     def digest(self, name: str) -> str:
-        """Return the digest of a file as it is now."""
+        """Return the digest of a file's current content."""
         return self._project.digest(name) if name != LOST else str(self.damage)
 
     def among(self, facts: Mapping[str, Any]) -> Iterator[str]:
@@ -192,10 +192,12 @@ class Changed:
         )
         match facts.get(SHARED):
             case [int() as first, int() as last]:
-                yield from self._among_shared(first, last, own, is_cut=CUT in facts)
+                yield from self._among_shared(
+                    first, last, own, is_truncated=FILES_TRUNCATED in facts
+                )
 
     def _among_shared(
-        self, first: int, last: int, own: Mapping[str, Any], *, is_cut: bool
+        self, first: int, last: int, own: Mapping[str, Any], *, is_truncated: bool
     ) -> Iterator[str]:
         for name, lines in self.shared.items():
             at = bisect_right(lines, last, key=lambda line: line[0]) - 1
@@ -204,7 +206,7 @@ class Changed:
             latest = lines[at][1]  # before the record was done
             if latest.digest == self._project.digest(name):
                 continue
-            if is_cut or not self._is_anothers(latest, first, own):
+            if is_truncated or not self._is_anothers(latest, first, own):
                 yield name
         there = bisect_right(self._numbers, last) - bisect_right(self._numbers, first - 1)
         if self.has_bad_lines or there <= last - first:
@@ -220,7 +222,7 @@ class Changed:
 
 
 def _entries(layout: Layout) -> Iterator[tuple[Entry, int]]:
-    """Yield the lines, each with the number of bad ones before it. A torn tail is none of them."""
+    """Yield the lines, each with the number of bad lines before it, not counting a torn tail."""
     bad_lines = 0
     try:
         with open_to_read(layout.files) as file:
@@ -233,7 +235,7 @@ def _entries(layout: Layout) -> Iterator[tuple[Entry, int]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        hint = "restore it from a copy, or delete it: you are then asked about its answers"
+        hint = "restore it from a copy, or delete it: the next run asks about the answers"
         raise JournalError(
             f"{layout.files}: cannot be read: {error.strerror}", hint=hint
         ) from error

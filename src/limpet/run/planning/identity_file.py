@@ -1,6 +1,6 @@
 """What was each step made of when the run was last planned, and before that?
 
-`identity.json` is a hint, like the index: with it a difference can be shown, without it only named.
+`identity.json` is optional, like the index: without it, a difference is named but not shown.
 """
 
 import json
@@ -27,12 +27,12 @@ class KeptVersion:
     """A version of a step.
 
     Attributes:
-        version: Its digest.
+        fingerprint: Its fingerprint.
         parts: The digest of each part.
-        shown: The content of each part; of an earlier or later version, of those that differ.
+        shown: The content of each part; for an earlier or later version, only those that differ.
     """
 
-    version: str = ""
+    fingerprint: str = ""
     parts: Mapping[str, str] = field(default_factory=dict)
     shown: Mapping[str, PartContent] = field(default_factory=dict)
 
@@ -47,16 +47,16 @@ class KeptStep(KeptVersion):
     """A step as it was last planned.
 
     Attributes:
-        left_out: What does not count, and why.
-        state: The names of what is state.
-        cut: Whether some of it was too long to keep.
-        before: The version before this one; None: there is none.
+        left_out: What is not part of the fingerprint, and why.
+        state: The names of state.
+        shortened: Whether some of it was too long to keep.
+        before: The version before this one; None: none.
         asked: A version that has not run: the user was asked what to do about it.
     """
 
     left_out: Mapping[str, str] = field(default_factory=dict)
     state: tuple[str, ...] = ()
-    cut: bool = False
+    shortened: bool = False
     before: KeptVersion | None = None
     asked: KeptVersion | None = None
 
@@ -83,7 +83,7 @@ class KeptIdentity:
 
 
 def read_identity(layout: Layout) -> KeptIdentity:
-    """Return what the steps of a run were made of. Never raises: it is a hint."""
+    """Return what the steps of a run were made of. Never raises: the file is optional."""
     try:
         data = json.loads(read_whole(layout.identity))
     except FileNotFoundError:
@@ -112,7 +112,7 @@ def write_identity(
 ) -> None:
     """Write what each step is made of, and what it was made of before it last changed.
 
-    `steps` has the version and the identity of each step; `clean` removes secrets.
+    `steps` has the fingerprint and the identity of each step; `clean` removes secrets.
 
     Raises:
         JournalError: The file cannot be written.
@@ -124,11 +124,11 @@ def write_identity(
         return
     room, room_before = _MOST_TEXT, _MOST_TEXT_BEFORE
     data: dict[str, Any] = {}
-    for name, (version, identity) in steps.items():
-        data[name], room = _step_data(version, identity, room)
+    for name, (fingerprint, identity) in steps.items():
+        data[name], room = _step_data(fingerprint, identity, room)
         kept, base = there.get(name), identity.parts
         before: KeptVersion | None = kept
-        if kept is not None and kept.version == version:
+        if kept is not None and kept.fingerprint == fingerprint:
             before, base = kept.before, kept.parts
         if before is not None:
             data[name]["before"], room_before = _version_data(before, base, room_before)
@@ -136,17 +136,17 @@ def write_identity(
 
 
 def _is_unchanged(
-    kept: KeptStep, version: str, identity: "Identity", clean: Callable[[Any], Any]
+    kept: KeptStep, fingerprint: str, identity: "Identity", clean: Callable[[Any], Any]
 ) -> bool:
-    """Return whether the file already says what would be written: to encode that takes a while."""
+    """Return whether the file is up to date: encoding it takes a while."""
     beside = clean([dict(identity.left_out), list(identity.state)])
-    same = kept.version == version and [dict(kept.left_out), list(kept.state)] == beside
+    same = kept.fingerprint == fingerprint and [dict(kept.left_out), list(kept.state)] == beside
     is_asked = kept.asked is not None
     return same and not is_asked and len(kept.parts) == min(len(identity.parts), _MOST_NAMES)
 
 
-def note_question(
-    journal: Journal, step: str, version: str, identity: "Identity", clean: Callable[[Any], Any]
+def record_question(
+    journal: Journal, step: str, fingerprint: str, identity: "Identity", clean: Callable[[Any], Any]
 ) -> None:
     """Record a version that the user is asked about, for `limpet why`.
 
@@ -156,36 +156,36 @@ def note_question(
     try:
         data = json.loads(read_whole(journal.layout.identity))
         kept = _read_step(data["steps"][step])
-        asked = KeptVersion(version, identity.parts, identity.shown.parts)
+        asked = KeptVersion(fingerprint, identity.parts, identity.shown.parts)
         asked_data, _ = _version_data(asked, kept.parts, _MOST_TEXT_BEFORE)
         data["steps"][step]["asked"] = clean(asked_data)
     except (OSError, ValueError, JournalError, LookupError, TypeError, RecursionError):
-        return  # there is nothing to compare it with
+        return  # nothing to compare it with
     journal.write_identity(data)
 
 
-def kept_step(version: str, identity: "Identity", clean: Callable[[Any], Any]) -> KeptStep:
-    """Return a step as it is now, in the form in which it is read from the file."""
-    data, _ = _step_data(version, identity, _MOST_TEXT)
+def kept_step(fingerprint: str, identity: "Identity", clean: Callable[[Any], Any]) -> KeptStep:
+    """Return the current step in the form in which the file has it."""
+    data, _ = _step_data(fingerprint, identity, _MOST_TEXT)
     return _read_step(clean(data))
 
 
 # ---- writing ------------------------------------------------------------------------------------
 
 
-def _step_data(version: str, identity: "Identity", room: int) -> tuple[dict[str, Any], int]:
+def _step_data(fingerprint: str, identity: "Identity", room: int) -> tuple[dict[str, Any], int]:
     parts, room = _parts_data(
         dict(islice(identity.parts.items(), _MOST_NAMES)), identity.shown.parts, room
     )
     data: dict[str, Any] = {
-        "digest": version,
+        "fingerprint": fingerprint,
         "parts": parts,
         "left_out": dict(islice(identity.left_out.items(), _MOST_NAMES)),
         "state": list(identity.state[:_MOST_NAMES]),
     }
     many = max(len(identity.parts), len(identity.left_out), len(identity.state))
-    if many > _MOST_NAMES or any(part.get("cut") for part in parts.values()):
-        data["cut"] = True
+    if many > _MOST_NAMES or any(part.get("shortened") for part in parts.values()):
+        data["shortened"] = True
     return data, room
 
 
@@ -196,7 +196,7 @@ def _version_data(
     differing = {name: digest for name, digest in version.parts.items() if base.get(name) != digest}
     parts, room = _parts_data(differing, version.shown, room)
     absent = [name for name in base if name not in version.parts][:_MOST_NAMES]
-    return {"digest": version.version, "parts": parts, "absent": absent}, room
+    return {"fingerprint": version.fingerprint, "parts": parts, "absent": absent}, room
 
 
 def _parts_data(
@@ -212,8 +212,8 @@ def _parts_data(
         if part.text is not None and len(part.text) <= room:
             entry["text"] = part.text
             room -= len(part.text)
-        if part.cut or (part.text is not None and "text" not in entry):
-            entry["cut"] = True
+        if part.is_shortened or (part.text is not None and "text" not in entry):
+            entry["shortened"] = True
     return data, room
 
 
@@ -224,25 +224,25 @@ def _read_step(data: Mapping[str, Any]) -> KeptStep:
     parts, shown = _read_parts(data.get("parts"))
     left_out, state = data.get("left_out"), data.get("state")
     return KeptStep(
-        str(data.get("digest", "")),
+        str(data.get("fingerprint", "")),
         parts,
         shown,
         {str(n): str(why) for n, why in left_out.items()} if isinstance(left_out, dict) else {},
         tuple(map(str, state)) if isinstance(state, list) else (),
-        data.get("cut") is True,
+        data.get("shortened") is True,
         _read_version(data.get("before"), parts),
         _read_version(data.get("asked"), parts),
     )
 
 
 def _read_version(data: Any, base: Mapping[str, str]) -> KeptVersion | None:
-    if not isinstance(data, dict) or not data.get("digest"):
+    if not isinstance(data, dict) or not data.get("fingerprint"):
         return None
     parts, shown = _read_parts(data.get("parts"))
     names = data.get("absent")
     absent = set(map(str, names)) if isinstance(names, list) else set()
     same = {name: digest for name, digest in base.items() if name not in absent}
-    return KeptVersion(str(data["digest"]), same | parts, shown)
+    return KeptVersion(str(data["fingerprint"]), same | parts, shown)
 
 
 def _read_parts(data: Any) -> tuple[dict[str, str], dict[str, PartContent]]:
@@ -254,7 +254,7 @@ def _read_parts(data: Any) -> tuple[dict[str, str], dict[str, PartContent]]:
             shown[name] = PartContent(
                 str(part.get("kind", "value")),
                 text if isinstance(text, str) else None,
-                part.get("cut") is True,
+                part.get("shortened") is True,
                 str(part.get("called", "")),
             )
     return parts, shown

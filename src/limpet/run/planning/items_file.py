@@ -1,18 +1,18 @@
-"""Which items does a run ask about, in which order, and what is the key of each?
+"""Which items does a run have, in which order, and what is the key of each?
 
-`items.jsonl` has one line for every item of the dataset, even where a limit or a sample selects
-some of them:
+`items.jsonl` has one line for every item of the dataset, even if a limit or a sample selects some
+of them:
 
     {"key":"<32 hex>","id":"q1","input_field":"question","expected_field":"answer","row":{…}}
 
 The key is the digest of what the workflow sees of the item; with the workflow's fingerprint and the
 trial it gives the key of a cell (`output_key`). Some lines have more between key and id:
-`occurrence`, the item's number among those with the same key, and `standing`, by trial, why an
-earlier answer counts. `input` and `expected` have a value of their own where they are not fields of
+`occurrence`, the item's number among those with the same key, and `earlier_answers`: by trial, why
+an earlier answer counts. `input` and `expected` have their own values where they are not fields of
 the row.
 
-The file is written whole when a session begins, and only if its content changes. `run.json` has
-its size and its checksum.
+A session rewrites the file when it begins, and only if its content changes. `run.json` has its size
+and checksum.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,85 +41,88 @@ class EarlierAnswer(NamedTuple):
     """Why an earlier answer counts for an item in one trial.
 
     Attributes:
-        version: The fingerprint of the earlier workflow that gave it; it counts until the current
-            one has answered. Empty: the current one gave it.
-        below: The user keeps the current workflow's answer although a file it was made from has
-            changed, as long as its generation is below this. 0: this is not the case.
+        fingerprint: The earlier workflow that gave it; it counts until the current one has
+            answered. Empty: the current one gave it.
+        below: The user keeps the current workflow's answer although one of its files has
+            changed, while its generation is below this. 0: no.
     """
 
-    version: str = ""
+    fingerprint: str = ""
     below: int = 0
 
 
 class Content(NamedTuple):
-    """What the key of an item's cell is made of: see `item_identity`."""
+    """The content behind the key of an item's cell: see `item_identity`."""
 
     seen: str
     occurrence: int = 0
 
 
 class Contents:
-    """What the keys of all items are made of, in little memory.
+    """The content behind the keys of all items, in little memory.
 
     Attributes:
         seen: The digests of what the workflow sees, 16 bytes each.
-        repeated: By place, the item's number among those with the same digest, if not the first.
+        repeated: By position, the item's number among those with its digest, unless it is first.
     """
 
     def __init__(self, seen: bytes, repeated: Mapping[int, int]) -> None:
         self.seen = seen
         self.repeated = repeated
 
-    def __getitem__(self, place: int) -> Content:
-        begin = place * KEY_BYTES
-        return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(place, 0))
+    def __getitem__(self, position: int) -> Content:
+        begin = position * KEY_BYTES
+        return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(position, 0))
 
-    def identity(self, place: int) -> bytes:
+    def identity(self, position: int) -> bytes:
         """Return the identity of an item."""
-        return item_identity(*self[place])
+        return item_identity(*self[position])
 
-    def identities(self, places: Iterable[int]) -> list[bytes]:
+    def identities(self, positions: Iterable[int]) -> list[bytes]:
         """Return the identities of items."""
         digests = self.seen
         if self.repeated:
-            return [self.identity(place) for place in places]
-        return [digests[place * KEY_BYTES : (place + 1) * KEY_BYTES] + FIRST for place in places]
+            return [self.identity(position) for position in positions]
+        return [
+            digests[position * KEY_BYTES : (position + 1) * KEY_BYTES] + FIRST
+            for position in positions
+        ]
 
-    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> list[bytes]:
+    def keys(self, fingerprint: str, trial: int, positions: Iterable[int]) -> list[bytes]:
         """Return the keys of items' cells, if the workflow has this fingerprint."""
-        return OutputKeys(fingerprint, trial).keys(self.identities(places))
+        return OutputKeys(fingerprint, trial).keys(self.identities(positions))
 
 
-Standings = Mapping[int, Mapping[int, EarlierAnswer]]
-"""By an item's place in the dataset, and by trial."""
+EarlierAnswers = Mapping[int, Mapping[int, EarlierAnswer]]
+"""Earlier answers by the item's position in the dataset, and by trial."""
 
 
 # ---- writing ------------------------------------------------------------------------------------
 
 
 class ItemsMark(NamedTuple):
-    """What a session records of `items.jsonl`: see `Session`."""
+    """What a session records about `items.jsonl`: see `Session`."""
 
     items_file: list[int]
     items_made_of: str
-    standing: int | None
+    earlier_answers: int | None
 
 
 NOT_KNOWN = ItemsMark([], "", None)
 
 
 def mark_of(session: Session | None) -> ItemsMark:
-    """Return what a session recorded of `items.jsonl`."""
+    """Return what a session recorded about `items.jsonl`."""
     if session is None:
         return NOT_KNOWN
-    return ItemsMark(session.items_file, session.items_made_of, session.standing)
+    return ItemsMark(session.items_file, session.items_made_of, session.earlier_answers)
 
 
 def write_items(
     layout: Layout,
     items: Sequence[Item],
     contents: Contents,
-    standings: Standings,
+    earlier_answers: EarlierAnswers,
     known: ItemsMark = NOT_KNOWN,
 ) -> ItemsMark:
     """Bring `items.jsonl` up to date.
@@ -127,29 +130,29 @@ def write_items(
     Args:
         layout: The run's layout.
         items: Every item of the dataset.
-        contents: What the key of each is made of.
-        standings: Why earlier answers count, for the items where they do.
-        known: What the last session recorded of the file.
+        contents: The content behind the keys.
+        earlier_answers: Why earlier answers count, where they do.
+        known: What the last session recorded about the file.
 
     Raises:
         OSError: It cannot be written.
     """
-    made_of = _made_of(items, contents, standings)
+    made_of = _made_of(items, contents, earlier_answers)
     if known.items_made_of == made_of and is_whole(layout, known.items_file):
         return known
     written = [0, 0]
 
     def counted() -> Iterator[bytes]:
-        for piece in _pieces(_lines(items, contents, standings)):
+        for piece in _pieces(_lines(items, contents, earlier_answers)):
             written[:] = written[0] + len(piece), crc32(piece, written[1])
             yield piece
 
     replace_file(layout.items, counted())
-    return ItemsMark(written, made_of, len(standings))
+    return ItemsMark(written, made_of, len(earlier_answers))
 
 
 def items_digest(items: Sequence[Item]) -> str:
-    """Return a hash that changes if any item changes."""
+    """Return a digest that changes if any item changes."""
     if isinstance(items, PackedItems):
         return items.digest()
     together = blake2b(digest_size=16)
@@ -158,17 +161,22 @@ def items_digest(items: Sequence[Item]) -> str:
     return together.hexdigest()
 
 
-def _made_of(items: Sequence[Item], contents: Contents, standings: Standings) -> str:
+def _made_of(items: Sequence[Item], contents: Contents, earlier_answers: EarlierAnswers) -> str:
     together = blake2b(items_digest(items).encode() + contents.seen, digest_size=16)
-    more = [contents.repeated, {place: dict(trials) for place, trials in standings.items()}]
+    more = [
+        contents.repeated,
+        {position: dict(trials) for position, trials in earlier_answers.items()},
+    ]
     together.update(encode_canonical(more))
     return together.hexdigest()
 
 
-def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> Iterator[bytes]:
+def _lines(
+    items: Sequence[Item], contents: Contents, earlier_answers: EarlierAnswers
+) -> Iterator[bytes]:
     if not isinstance(items, PackedItems):
-        for place, item in enumerate(items):
-            begin = _begin(contents[place], standings.get(place))
+        for position, item in enumerate(items):
+            begin = _begin(contents[position], earlier_answers.get(position))
             yield _with_fields(begin, item.id, _given(item), dict(item.row))
         return
     roles = items.roles
@@ -177,9 +185,9 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
         fields["expected_field"] = roles.expected
     between = b"," + orjson.dumps(fields)[1:-1] + b',"row":'
     plain, repeated = _begins(contents.seen), contents.repeated
-    for place, (name, row, begin) in enumerate(zip(items.names, items.rows, plain, strict=True)):
-        if place in standings or place in repeated:
-            begin = _begin(contents[place], standings.get(place))  # noqa: PLW2901 - few have more
+    for position, (name, row, begin) in enumerate(zip(items.names, items.rows, plain, strict=True)):
+        if position in earlier_answers or position in repeated:
+            begin = _begin(contents[position], earlier_answers.get(position))  # noqa: PLW2901 - few have more
         if isinstance(row, bytes):  # already JSON
             yield b"".join((begin, json_text(name), between, row, b"}\n"))
         else:
@@ -187,7 +195,7 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
 
 
 def _begins(seen: bytes) -> Iterator[bytes]:
-    """Yield the beginnings of the lines of items that have no more, a thousand digests at a time.
+    """Yield the beginnings of plain items' lines, a thousand digests at a time.
 
     A million calls of `_begin` take a second longer.
     """
@@ -196,12 +204,12 @@ def _begins(seen: bytes) -> Iterator[bytes]:
         yield from [b'{"key":"%b","id":' % digest for digest in digests]
 
 
-def _begin(content: Content, standing: Mapping[int, EarlierAnswer] | None) -> bytes:
-    if not content.occurrence and standing is None:
+def _begin(content: Content, earlier: Mapping[int, EarlierAnswer] | None) -> bytes:
+    if not content.occurrence and earlier is None:
         return b'{"key":"%b","id":' % content.seen.encode()
     more: dict[str, Any] = {"occurrence": content.occurrence} if content.occurrence else {}
-    if standing is not None:
-        more["standing"] = {str(trial): list(why) for trial, why in sorted(standing.items())}
+    if earlier is not None:
+        more["earlier_answers"] = {str(trial): list(why) for trial, why in sorted(earlier.items())}
     return b'{"key":"%b",%b,"id":' % (content.seen.encode(), orjson.dumps(more)[1:-1])
 
 
@@ -209,7 +217,7 @@ def _with_fields(begin: bytes, name: str, fields: dict[str, Any], row: dict[str,
     """Return the line of an item whose row may not be plain JSON."""
     try:
         text, is_marked = encode({**fields, "row": row})
-    except NotPlainError:  # its cells fail, too: an answer cannot be kept beside it
+    except NotPlainError:  # its cells fail, too: a record holds the row
         row = {field: value for field, value in row.items() if _can_be_kept(value)}
         kept = {field: value for field, value in fields.items() if _can_be_kept(value)}
         text, is_marked = encode({**kept, "row": row})

@@ -1,6 +1,6 @@
-"""What of an evaluation is on disk, and what is missing?
+"""Which results of an evaluation are on disk, and which are missing?
 
-Changes no file: `plan` passes it readers, and a run the columns of its journal.
+It changes no file: `plan` passes readers, and a run the columns of its journal.
 """
 
 import functools
@@ -16,11 +16,11 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, Entry
-from limpet.run.planning.counting_answers import CountingAnswers
+from limpet.run.planning.current_answers import CurrentAnswers
 from limpet.run.planning.files_read import LOST
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.versions import StepIdentities
-from limpet.run.planning.work_items import Calls, KeptReplies, Keys, WorkItem, scoring_of
+from limpet.run.planning.work_items import AnswerTasks, KeptReplies, Keys, WorkItem, score_task
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
 
@@ -32,20 +32,20 @@ class _Count:
     """The cells of a step.
 
     Attributes:
-        done: Those done in the whole run.
-        kept: Those done that this session selects.
-        missing: Scores to make in this session, besides those for new answers.
-        asks: The calls that these take at most.
-        forced: Those of the missing that a redo forces to run again.
-        outdated: Those of the missing that run again because a file changed.
-        not_retried: Those that failed before and are not retried.
+        done: The cells done in the run.
+        kept: The done cells that this session selects.
+        missing: The scores to make in this session, besides those of new answers.
+        model_calls: The most calls that these take.
+        forced: The missing cells that a redo forces.
+        outdated: The missing cells that run again because a file changed.
+        not_retried: The cells that failed before and are not retried.
         files: The files that changed.
     """
 
     done: int = 0
     kept: int = 0
     missing: int = 0
-    asks: int = 0
+    model_calls: int = 0
     forced: int = 0
     outdated: int = 0
     not_retried: int = 0
@@ -53,15 +53,14 @@ class _Count:
 
 
 class Lookup:
-    """Compares what is asked with what the columns have.
+    """Compares what is requested with what the columns have.
 
     Attributes:
         answers: The answers that count.
-        missing: The calls that the workflow has to answer in this session.
-        unscored: The calls that are answered and lack a score.
+        missing: What the workflow has to answer in this session.
+        unscored: The answers that lack a score.
         plan: The plan.
-        in_doubt: The evaluators some of whose scores are kept, though it is not known which files
-            they were made from.
+        in_doubt: The evaluators with kept scores whose files are unknown.
 
     Raises:
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do. It
@@ -77,7 +76,7 @@ class Lookup:
         run_file: RunFile,
         project: Project,
     ) -> None:
-        self.answers = CountingAnswers(request, identities, columns, layout, run_file, project)
+        self.answers = CurrentAnswers(request, identities, columns, layout, run_file, project)
         self._request, self._identities = request, identities
         self._columns, self._column = columns, columns[WORKFLOW]
         self._layout, self._run_file = layout, run_file
@@ -93,33 +92,33 @@ class Lookup:
 
     @property
     def done(self) -> dict[str, int]:
-        """The number of done cells of each step, in the whole run."""
+        """The number of done cells of each step in the run."""
         return {step: count.done for step, count in self._counts.items()}
 
-    def lacking(self, place: int) -> tuple[Calls, Calls]:
-        """Return what an item lacks: the calls to answer, and the answered calls to score.
+    def lacking(self, position: int) -> tuple[AnswerTasks, AnswerTasks]:
+        """Return what an item lacks: the answers to make, and the answers to score.
 
         Args:
-            place: Its place among the items that the run reports on.
+            position: The item's position among those that the run reports on.
         """
         none: array[int] = array("Q")
-        calls, kept = (by_item.get(place, none) for by_item in self._by_item)
-        return self.missing.at(calls), self.unscored.at(kept)
+        missing, kept = (by_item.get(position, none) for by_item in self._by_item)
+        return self.missing.at(missing), self.unscored.at(kept)
 
     def kept_answers(self) -> Iterator[tuple[WorkItem, Entry]]:
-        """Yield the answers on disk that are not made again in this session."""
+        """Yield the answers on disk that this session does not redo."""
         keys, missing = self.answers.keys, set(self._missing)
         for begin in range(0, len(keys), _CHUNK):
-            places = {
-                self.answers.counting_key(keys[place]): place
-                for place in range(begin, min(begin + _CHUNK, len(keys)))
-                if place not in missing
+            positions = {
+                self.answers.counting_key(keys[position]): position
+                for position in range(begin, min(begin + _CHUNK, len(keys)))
+                if position not in missing
             }
-            for key, entry in self._column.read_many(places):
-                yield self.answers.work_items[places[key]], entry
+            for key, entry in self._column.read_many(positions):
+                yield self.answers.work_items[positions[key]], entry
 
     def kept_scores(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the records of the scores on disk that this session keeps, with their steps."""
+        """Yield the scores on disk that this session keeps, each after its step."""
         for step, keys in self._scored.items():
             texts = keys.hex(" ", KEY_BYTES).split()
             yield from ((step, entry.record) for _, entry in self._columns[step].read_many(texts))
@@ -129,42 +128,42 @@ class Lookup:
         reported = self.answers.reported
         missing: dict[int, array[int]] = {}
         unscored: dict[int, array[int]] = {}
-        for places, by_item in ((self._missing, missing), (self._unscored, unscored)):
-            for place in sorted(places):
-                by_item.setdefault(place % reported, array("Q")).append(place)
+        for positions, by_item in ((self._missing, missing), (self._unscored, unscored)):
+            for position in sorted(positions):
+                by_item.setdefault(position % reported, array("Q")).append(position)
         return missing, unscored
 
     def _divide(self) -> None:
         """Divide the cells of each step into done and missing."""
         keys = counting = self.answers.keys
         for begin in range(0, len(keys), _CHUNK):
-            to_score: dict[str, tuple[int, bool]] = {}  # by key, its place and if it is done
-            for place in range(begin, min(begin + _CHUNK, len(keys))):
-                self._look_at_answer(place, to_score)
+            to_score: dict[str, tuple[int, bool]] = {}  # by key: position, is done
+            for position in range(begin, min(begin + _CHUNK, len(keys))):
+                self._look_at_answer(position, to_score)
             self._look_at_scores(to_score)
-        if self.answers.standing:
+        if self.answers.earlier:
             counting = Keys(bytes.fromhex(self.answers.counting_key(key)) for key in keys)
-        self.missing = Calls(self.answers.work_items, keys, self._missing)
-        self.unscored = Calls(self.answers.work_items, counting, self._unscored)
+        self.missing = AnswerTasks(self.answers.work_items, keys, self._missing)
+        self.unscored = AnswerTasks(self.answers.work_items, counting, self._unscored)
 
-    def _look_at_answer(self, place: int, to_score: dict[str, tuple[int, bool]]) -> None:
-        key, rules = self.answers.keys[place], self.answers.counting
+    def _look_at_answer(self, position: int, to_score: dict[str, tuple[int, bool]]) -> None:
+        key, rules = self.answers.keys[position], self.answers.counting
         counting = self.answers.counting_key(key)
-        id_ = self.answers.work_items[place].item.id if rules.depends_on_ids else ""
+        id_ = self.answers.work_items[position].item.id if rules.depends_on_ids else ""
         verdict = rules.verdict(WORKFLOW, counting, self._column.generation_of(counting), id_)
-        is_selected = self.answers.is_selected(place)
+        is_selected = self.answers.is_selected(position)
         stays_failed = not verdict.is_done and rules.stays_failed(WORKFLOW, key, verdict.needed)
         if is_selected and not verdict.is_done and not stays_failed:
-            self._missing.append(place)
+            self._missing.append(position)
             if verdict.counts:
                 self._count_again(WORKFLOW, counting)
             return
         self._counts[WORKFLOW].not_retried += stays_failed and is_selected
         if verdict.counts:
-            to_score[counting] = place, verdict.is_done
+            to_score[counting] = position, verdict.is_done
 
     def _count_again(self, step: str, key: str) -> None:
-        """Count a record that is made again: because its files changed, or by a redo."""
+        """Count a record to redo, because its files changed or a redo forces it."""
         count, files = self._counts[step], self.answers.stale.of(step).get(key, ())
         count.files.update({*files} - {LOST})
         if files:
@@ -175,19 +174,22 @@ class Lookup:
     def _look_at_scores(self, to_score: dict[str, tuple[int, bool]]) -> None:
         count = self._counts[WORKFLOW]
         for key, entry in self._column.read_many(list(to_score)):
-            place, is_done = to_score.pop(key)
-            work_item, is_selected = self.answers.work_items[place], self.answers.is_selected(place)
+            position, is_done = to_score.pop(key)
+            work_item, is_selected = (
+                self.answers.work_items[position],
+                self.answers.is_selected(position),
+            )
             count.done += is_done
             count.kept += is_done and is_selected
-            # A list, not any() alone: each evaluator must be counted.
+            # A list, as any() alone would not count every evaluator.
             lacks = [
                 self._lacks_score(work_item, entry, evaluator, is_selected=is_selected)
                 for evaluator in self._request.evaluators
             ]
             if any(lacks) and is_selected:
-                self._unscored.append(place)
+                self._unscored.append(position)
         # The remaining records were damaged after the column was opened.
-        left = (place for place, _ in to_score.values())
+        left = (position for position, _ in to_score.values())
         self._missing.extend(filter(self.answers.is_selected, left))
 
     def _lacks_score(
@@ -195,8 +197,8 @@ class Lookup:
     ) -> bool:
         name = evaluator.name
         column, count = self._columns[name], self._counts[name]
-        scoring = scoring_of(work_item, entry, evaluator, self._identities.version(name))
-        key = scoring.cell.key
+        task = score_task(work_item, entry, evaluator, self._identities.fingerprint(name))
+        key = task.cell.key
         rules, generation = self.answers.counting, column.generation_of(key)
         verdict = rules.verdict(name, key, generation, work_item.item.id)
         is_done, needed = verdict.is_done, verdict.needed
@@ -209,7 +211,7 @@ class Lookup:
             self._scored[name] += bytes.fromhex(key) if is_done else b""
             count.missing += lacks
             if lacks:
-                count.asks += self._replies.calls(evaluator, scoring, needed)
+                count.model_calls += self._replies.calls(evaluator, task, needed)
             if lacks and generation >= 0:
                 self._count_again(name, key)
         return lacks
@@ -217,9 +219,9 @@ class Lookup:
     # ---- the plan -------------------------------------------------------------------------------
 
     def _planned(self) -> Plan:
-        request, selected, whole = self._request, self.answers.selected, len(self._request.items)
+        request, selected, total = self._request, self.answers.selected, len(self._request.items)
         evaluators = [self._evaluator_plan(evaluator.name) for evaluator in request.evaluators]
-        of = whole if selected < whole else None
+        of = total if selected < total else None
         return Plan(selected, request.trials, self._workflow_plan(), tuple(evaluators), of)
 
     def _workflow_plan(self) -> StepPlan:
@@ -242,7 +244,7 @@ class Lookup:
         )
 
     def _tried_before(self) -> tuple[int, int]:
-        """Return how many missing answers exist under another key only, and how many failed."""
+        """Return how many missing answers exist only under another key, and how many failed."""
         known = self._column.ids() if len(self._column) else set()
         failures = read_failures(self._layout.failures).items()
         failed_ids = {
@@ -272,7 +274,7 @@ class Lookup:
             new=calls,
             changed=(*changed, *sorted(count.files)),
             calls=calls + count.missing,
-            asks=calls * calls_each + count.asks,
+            asks=calls * calls_each + count.model_calls,
             replies_each=(self._replies.most.get(name) if changed else None) or calls_each,
             forced=count.forced,
         )

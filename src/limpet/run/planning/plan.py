@@ -9,7 +9,7 @@ from limpet.shapes import Difference, Scale
 from limpet.text import money, table_html
 
 EarlierRedo = Literal["", "unfinished", "cancelled"]
-"""What becomes of the redos of earlier sessions that are not done; empty: there are none."""
+"""What happens to unfinished redos of earlier sessions; empty: there are none."""
 
 HOW_TO_CANCEL = 'cancel it with --keep (in Python: on_change="keep")'
 _REDOS: dict[EarlierRedo, str] = {
@@ -27,7 +27,7 @@ class Effort:
     Attributes:
         answers: The number of answers.
         seconds: How long their calls took.
-        cost: What they cost, as far as it is known.
+        cost: What they cost, as far as known.
     """
 
     answers: int
@@ -51,15 +51,14 @@ class StepPlan:
         edited: How many cells have no result because their row was edited.
         failed: How many cells failed before and are not retried.
         retried: How many cells failed before and are retried.
-        earlier: How many cells have only results of an earlier version, and run again.
+        earlier: How many cells have results only of an earlier version, and run again.
         changed: The names of what changed in the step since its results were made.
         calls: How many cells it will run.
-        asks: How many calls of models these take at most; None: one each.
+        asks: The most model calls that these take; None: one each.
         replies_each: How many replies a result took in the last session.
         forced: How many cells are on disk, and run again because of a redo.
         differences: What exactly changed, if known.
-        made_again: The answers that are made again without asking, because the workflow changed;
-            None: there are none.
+        made_again: The answers redone without asking because the workflow changed; None: none.
         tokens_each: How many tokens a result took on average in the last session, if known.
         cost_each: What a result cost on average in the last session, if known.
     """
@@ -83,7 +82,7 @@ class StepPlan:
 
     @property
     def expected_cost(self) -> str:
-        """How many calls its cells take, and what they will cost if they cost what the last did."""
+        """How many calls its cells take, and their cost at the average of the last session."""
         asks = self.calls if self.asks is None else self.asks
         if not asks:
             return "no calls: all replies are on disk"
@@ -108,13 +107,13 @@ class Plan:
         workflow: What the workflow will do.
         evaluators: What each evaluator will do.
         of: How many items the dataset has; None: all are selected.
-        redo: What becomes of the redos of earlier sessions that are not done.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        redo: What happens to unfinished redos of earlier sessions.
+        scales: The scale of each evaluator's scores, where it is not the default.
         engine: Which steps run in other processes, in words; empty: none.
-        prices: Which models have no price, and which prices no model, in words; empty: none.
-        stop_when: The half-width of each score at which it stops earlier; empty: it does not.
-        unseen: What the steps use that is not part of their identity, and could be declared.
-        skipped: How many rows of the dataset were skipped, because they are no items.
+        prices: The models without a price and the prices without a model, in words.
+        stop_when: The half-width of each score at which it stops early; empty: none.
+        unseen: What the steps use that is outside their identity, and could be declared.
+        skipped: How many rows of the dataset were skipped as invalid.
     """
 
     items: int

@@ -1,4 +1,4 @@
-"""What would this session do, given the results of the run?"""
+"""What will this session do, given the results of the run?"""
 
 import json
 import os
@@ -28,16 +28,16 @@ from limpet.run.planning.versions import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
 from limpet.run.results.costs import Prices, planned_gaps
-from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity, to_data
+from limpet.run.run_file import WORKFLOW, Completion, PendingRedo, RunFile, StepIdentity, to_data
 from limpet.secrets.masking import Masking
 
-# ---- What will the calls of a plan cost, going by the results that are there? -------------------
+# ---- What will the calls of a plan cost, judging by earlier results? ----------------------------
 
 
 def with_expected_costs(
     plan: Plan, layout: Layout, steps: Iterable[Any], prices: Prices | None
 ) -> Plan:
-    """Return a plan whose steps know what a result cost on average in the last session.
+    """Return the plan with the average cost of a result in the last session.
 
     Args:
         plan: The plan.
@@ -74,18 +74,18 @@ def _with_cost(step: StepPlan, known: Mapping[str, Any]) -> StepPlan:
             cost_each=cost / completed if cost else None,
         )
     except (TypeError, KeyError, AttributeError, ZeroDivisionError):
-        return step  # it calls no model, or does not say what it used
+        return step  # it calls no model, or reports no usage
 
 
-# ---- What would this session do, given the results of the run? ----------------------------------
+# ---- What will this session do, given the results of the run? -----------------------------------
 
 
 class Planner:
-    """Compares what is asked with what a run has. Changes no file.
+    """Compares the request with the results of a run. Changes no file.
 
     Args:
-        request: What is asked.
-        layout: The run's layout; None: that of the request's directory.
+        request: The request.
+        layout: The run's layout; None: the layout of the request's directory.
 
     Attributes:
         steps: Each step by its name, the workflow first.
@@ -110,7 +110,7 @@ class Planner:
 
     @cached_property
     def project(self) -> Project:
-        """The project of the steps: its files count, except those of the run and the dataset."""
+        """The project of the steps, without the files of the run and the dataset."""
         not_counted = [self._layout.home, *self._request.dataset_files]
         return project_of(tuple(self.steps.values()), not_counted)
 
@@ -119,7 +119,7 @@ class Planner:
         return self.masking.ours.data(data)[0]
 
     def certain(self, data: Any) -> Any:
-        """Return user data without what is certainly a secret."""
+        """Return user data without certain secrets."""
         return self.masking.certain.data(data)[0]
 
     # ---- plans ----------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Planner:
     def plan(self) -> Plan:
         """Return the plan, without a lock."""
         run_file, columns = RunFile.load(self._layout), self.readers()
-        self.note_selection(run_file, columns)
+        self.record_selection(run_file, columns)
         try:
             plan = self.lookup(columns, run_file).plan
         except FunctionChangedError as error:
@@ -156,7 +156,7 @@ class Planner:
         run_file: RunFile,
         journal: Journal | None = None,
     ) -> Lookup:
-        """Compare what is asked with what the columns have; a question is recorded in the journal.
+        """Compare the request with the columns; record a question in the journal.
 
         Raises:
             FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
@@ -187,26 +187,26 @@ class Planner:
     def nothing_to_do(self) -> Plan:
         """Return the plan of a session that finds everything done."""
         request = self._request
-        whole, items = len(request.items), len(request.selection.positions(request.items))
+        total, items = len(request.items), len(request.selection.positions(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
-        of, unseen = whole if items < whole else None, self.identities.unseen
+        of, unseen = total if items < total else None, self.identities.unseen
         skipped = len(request.bad_rows)
         steps = (workflow, tuple(evaluators))
         return Plan(items, request.trials, *steps, of, unseen=unseen, skipped=skipped)
 
     # ---- a complete run -------------------------------------------------------------------------
     #
-    # Looking up every cell of a hundred thousand items takes seconds. A complete run records a hash
-    # of what was asked, and a checksum of each of its files, including the columns. When the same
-    # is asked again and every byte is the same, nothing needs to be looked up. Bytes are compared
+    # Looking up every cell of a hundred thousand items takes seconds. A complete run records a
+    # digest of its request and a checksum of each of its files, including the columns. If the same
+    # is requested again and every byte is the same, there is nothing to look up. Bytes are compared
     # because a flipped bit changes neither size nor time.
 
-    def asked_hash(self, reported: Sequence[int]) -> str:
-        """Return a hash of what decides the cells of these items and the shape of the files."""
+    def request_digest(self, reported: Sequence[int]) -> str:
+        """Return a digest of all that determines the cells of these items and the output files."""
         request, items = self._request, self._request.items
         if len(reported) < len(items):
-            items = [items[place] for place in reported]
-        # The configuration may say what the files look like.
+            items = [items[position] for position in reported]
+        # The configuration may determine the output files.
         files = [request.nat_files, request.written_events, request.bare_outputs]
         shape = [files, digest(request.configuration)]
         shape.append(to_data(request.names))
@@ -214,10 +214,10 @@ class Planner:
         shape.append(to_data(request.scales))  # the summary has other numbers
         if request.workflow.sees_files:
             shape += [digest(request.workflow.seen(item)) for item in items]
-        versions = list(self.identities.versions.items())
-        return digest(versions, request.trials, shape, items_digest(items))
+        fingerprints = list(self.identities.fingerprints.items())
+        return digest(fingerprints, request.trials, shape, items_digest(items))
 
-    def completion(self, asked: str, records: Mapping[str, int]) -> Completion:
+    def completion(self, requested: str, records: Mapping[str, int]) -> Completion:
         """Return the record that a run is complete, with the number of records of each step.
 
         Raises:
@@ -230,26 +230,28 @@ class Planner:
         outputs = outputs if self._request.nat_files else []
         files = [layout.items, layout.home / "summary.json", *outputs, *columns.values()]
         checksums = {path.name: checksum(path) for path in files}
-        return Completion(asked, sizes, checksums, FilesRead(layout).state(self.project))
+        return Completion(requested, sizes, checksums, FilesRead(layout).state(self.project))
 
-    def records_if_complete(self, known: Completion | None, asked: str) -> dict[str, int] | None:
+    def records_if_complete(
+        self, known: Completion | None, requested: str
+    ) -> dict[str, int] | None:
         """Return the number of records of each step if the run is complete.
 
-        None if something else is asked, the run did not complete, or its files have changed.
+        None if the request differs, the run did not complete, or its files have changed.
         """
-        if known is None or known.asked != asked:
+        if known is None or known.requested != requested:
             return None
         try:
             records = {step: known.columns[step][0] for step in self.steps}
-            is_same = known == self.completion(asked, records)
+            is_same = known == self.completion(requested, records)
         except (OSError, JournalError, KeyError, IndexError):
             # A file is missing, damaged, or not a regular file.
             return None
         return records if is_same else None
 
-    # ---- what is recorded of the session --------------------------------------------------------
+    # ---- records about the session --------------------------------------------------------------
 
-    def note_selection(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
+    def record_selection(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
         """Record what this session selects and forces, in addition to earlier sessions."""
         request = self._request
         run_file.select(request.selection)
@@ -262,31 +264,31 @@ class Planner:
             highest = max((column.highest_generation for column in columns.values()), default=0)
             begin_redo(run_file, wanted, highest)
 
-    def _wanted_redo(self) -> NotedRedo:
+    def _wanted_redo(self) -> PendingRedo:
         request = self._request
         selected, ids = request.selection.positions(request.items), request.redo_items
         if ids is None and len(selected) < len(request.items):
-            ids = frozenset(request.items[place].id for place in selected)
-        versions = {step: self.identities.version(step) for step in sorted(request.redo)}
-        return NotedRedo(0, request.redo, ids, versions)
+            ids = frozenset(request.items[position].id for position in selected)
+        fingerprints = {step: self.identities.fingerprint(step) for step in sorted(request.redo)}
+        return PendingRedo(0, request.redo, ids, fingerprints)
 
-    def note_steps(self, run_file: RunFile) -> None:
+    def record_steps(self, run_file: RunFile) -> None:
         """Record what the steps are and how the run was started, without secrets."""
         request = self._request
         versions = run_file.functions.items()
-        run_file.functions = {whole: self.certain(parts) for whole, parts in versions}
+        run_file.functions = {one: self.certain(parts) for one, parts in versions}
         now = {step.name: self.identities.parts(step.name) for step in request.evaluators}
         evaluators = (run_file.evaluators | now).items()
-        # With masked parts it would be another evaluator; without any, its latest scores count.
+        # Masked parts would look like another evaluator; without parts, its latest scores count.
         masked = self.masking.certain.data
         run_file.evaluators = {name: parts for name, parts in evaluators if not masked(parts)[1]}
-        run_file.steps = {WORKFLOW: StepIdentity(self.identities.version(WORKFLOW))}
+        run_file.steps = {WORKFLOW: StepIdentity(self.identities.fingerprint(WORKFLOW))}
         for step in request.evaluators:
             reads = sorted(step.reads)
-            run_file.steps[step.name] = StepIdentity(self.identities.version(step.name), reads)
+            run_file.steps[step.name] = StepIdentity(self.identities.fingerprint(step.name), reads)
         run_file.scales = request.scales
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         run_file.names = request.names
-        made_by = request.made_by  # the last session says how the run is started
+        made_by = request.made_by  # the last session determines how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))

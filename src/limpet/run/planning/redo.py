@@ -1,8 +1,8 @@
-"""Forced redos: when does one begin and end, and what does the caller ask for?
+"""When does a forced redo begin and end, and what does the caller want redone?
 
 A forced redo has a generation higher than that of any record, and is listed in `run.json` until it
-is done. `on_change="keep"` cancels it: it is removed from `run.json`. What of it is still to do and
-what counts until then is decided in `run/planning/counting.py`.
+is done. `on_change="keep"` cancels it and removes it from `run.json`. `run/planning/counting.py`
+decides which of its cells are still to do, and which records count until then.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.datasets.selection import Selection
 from limpet.errors import LimpetError
-from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
+from limpet.run.run_file import WORKFLOW, OnChange, PendingRedo, RunFile
 from limpet.shapes import Item
 from limpet.text import hint_near, one_line
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _MOST_IDS = 20_000
 
 
-def cancel_redos(run_file: RunFile, wanted: NotedRedo | None) -> bool:
-    """Remove the redos that are not done, except one that `wanted` resumes.
+def cancel_redos(run_file: RunFile, wanted: PendingRedo | None) -> bool:
+    """Remove unfinished redos, except one that `wanted` resumes.
 
-    What they have made again counts; for the rest, the earlier results do.
+    Cells that they have redone count; for the rest, the earlier results count.
 
     Returns:
         Whether there were any.
@@ -35,7 +35,7 @@ def cancel_redos(run_file: RunFile, wanted: NotedRedo | None) -> bool:
     return len(run_file.redo) < len(before)
 
 
-def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
+def begin_redo(run_file: RunFile, wanted: PendingRedo, highest: int) -> None:
     """Record a new redo, unless it resumes one that was interrupted.
 
     Its generation is above `highest`, the highest of any record.
@@ -48,11 +48,11 @@ def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
 
 
 def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Remove redos that are done, and mark those whose remaining cells all failed.
+    """Remove finished redos, and mark those whose remaining cells all failed.
 
     Args:
         run_file: The run file to update.
-        pending: The ids of items with steps still to run again, and by step the error, if any.
+        pending: The ids of items with steps still to redo, and by step the error, if any.
     """
     errors: list[list[Any]] = [[] for _ in run_file.redo]
     redos = list(zip(run_file.redo, errors, strict=True))
@@ -68,7 +68,7 @@ def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]
     ]
 
 
-# ---- what the caller asks for --------------------------------------------------------------------
+# ---- what the caller wants redone ----------------------------------------------------------------
 
 
 def forced(
@@ -114,10 +114,10 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
             f"cannot run item {one_line(id_)!r} again: it does not exist",
             hint=hint_near(id_, islice(known, _MOST_IDS)) or "it must be an id in the dataset",
         )
-    places = selection.positions(items)
-    if outside := sorted(wanted - {items[place].id for place in places}):
+    positions = selection.positions(items)
+    if outside := sorted(wanted - {items[position].id for position in positions}):
         raise LimpetError(
             f"cannot run item {one_line(outside[0])!r} again: it is not among the "
-            f"{len(places):,} selected items",
+            f"{len(positions):,} selected items",
             hint="remove the limit or the sample",
         )

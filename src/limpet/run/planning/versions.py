@@ -1,7 +1,7 @@
-"""Which other versions of the code have results, and which of these did the user keep?
+"""Which versions of the code have results, and which of them did the user keep?
 
 The user keeps the results of some versions for another: those of A for B. Results that a third
-version makes later are not part of that: they do not count for B until the user keeps them, too.
+version makes later do not count for B until the user keeps them, too.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,9 +16,9 @@ from limpet.run.planning.counting import other_versions
 from limpet.run.planning.identity_file import write_identity
 from limpet.run.run_file import OnChange, RunFile
 
-# ---- The identity of each step when the run was planned, and what of it changed during the run.
+# ---- What was the identity of each step when the run was planned, and what changed since? -------
 #
-# A step is inspected once per run, not once per cell: that takes up to a tenth of a second.
+# A step is inspected once per run, not once per cell: inspection takes up to 0.1 s.
 
 _MOST_NAMES = 5_000
 _CACHES = ".cache_parameters"  # of every function under `lru_cache`
@@ -31,10 +31,10 @@ class StepIdentities:
     Args:
         steps: Each step by name.
         declared: Dependencies declared in addition to those of the steps, by step.
-        secrets: Values that do not count.
+        secrets: Values that are left out.
 
     Attributes:
-        versions: By step, the digest of all its parts.
+        fingerprints: By step, its fingerprint: the digest of all its parts.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class StepIdentities:
             name: Inspection(step, others.get(name), hidden) for name, step in steps.items()
         }
         self._parts = {name: dict(look.identity.parts) for name, look in self._inspections.items()}
-        self.versions = {name: digest(parts) for name, parts in self._parts.items()}
+        self.fingerprints = {name: digest(parts) for name, parts in self._parts.items()}
 
     def parts(self, step: str) -> dict[str, str]:
         """Return the parts of a step's identity with their digests."""
         return dict(self._parts[step])
 
-    def version(self, step: str) -> str:
-        """Return the digest of all parts of a step."""
-        return self.versions[step]
+    def fingerprint(self, step: str) -> str:
+        """Return the fingerprint of a step."""
+        return self.fingerprints[step]
 
     def identity(self, step: str) -> Identity:
         """Return the identity of a step."""
@@ -68,7 +68,7 @@ class StepIdentities:
         Raises:
             JournalError: The file cannot be written.
         """
-        steps = {name: (version, self.identity(name)) for name, version in self.versions.items()}
+        steps = {name: (one, self.identity(name)) for name, one in self.fingerprints.items()}
         write_identity(journal, steps, clean)
         for look in self._inspections.values():
             look.forget()
@@ -92,9 +92,9 @@ class StepIdentities:
         }
 
     def _may_keep_unseen(self, step: str) -> bool:
-        """Return whether a step may have kept what an inspection does not see.
+        """Return whether a step may keep something that an inspection cannot see.
 
-        That is in a cached function, or for a thread.
+        A cached function may, or a thread-local.
         """
         left_out = self._inspections[step].identity.left_out
         return any(_CACHES in part for part in self._parts[step]) or any(
@@ -103,47 +103,47 @@ class StepIdentities:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What may matter and is not part of an identity, by name."""
+        """The names of what may matter but is not part of an identity."""
         found = (look.identity.left_out.items() for look in self._inspections.values())
         return tuple(sorted({name for left in found for name, why in left if why in UNSEEN}))
 
     @property
     def objects(self) -> set[str]:
-        """The steps of whose class a run makes an object, which is not inspected."""
+        """The steps that are classes: the run makes an object, which is not inspected."""
         return {name for name, look in self._inspections.items() if look.is_class}
 
 
-# ---- Which other versions of the code have results, and which of these did the user keep? -------
+# ---- Which versions of the code have results, and which of them did the user keep? --------------
 
 _MOST_VERSIONS = 10
 
 
-class Fingerprint(NamedTuple):
-    """The fingerprint of a function: one hash, and the parts it covers."""
+class Version(NamedTuple):
+    """A version of a function: its fingerprint, and the parts that this covers."""
 
-    whole: str
+    fingerprint: str
     parts: dict[str, str]
 
 
-def note_choice(run_file: RunFile, now: str, others: Collection[str], choice: OnChange) -> None:
-    """Record what the user decided for `now` about results of other versions."""
+def record_choice(run_file: RunFile, now: str, others: Collection[str], choice: OnChange) -> None:
+    """Record the user's decision for `now` about results of other versions."""
     if choice == "redo":
         run_file.decided[now] = []
         return
     kept = {*run_file.decided.get(now, ()), *others}
-    # In this order: where two of them have a result, the one that counts now still does later.
+    # In this order: if two of them have a result, the one that counts now still counts later.
     run_file.decided[now] = [other for other in other_versions(run_file, now) if other in kept]
 
 
 def forget_redos(run_file: RunFile) -> None:
-    """Forget the decisions to make results again: the code has changed since."""
-    run_file.decided = {version: kept for version, kept in run_file.decided.items() if kept}
+    """Forget decisions to redo results: the code has changed since."""
+    run_file.decided = {one: kept for one, kept in run_file.decided.items() if kept}
 
 
-def note_latest(run_file: RunFile, now: Fingerprint) -> None:
-    """Record the present version, as the latest."""
+def record_latest(run_file: RunFile, now: Version) -> None:
+    """Record the current version as the latest."""
     known = run_file.functions
-    known.pop(now.whole, None)
-    known[now.whole] = now.parts  # at the end: it is the latest
+    known.pop(now.fingerprint, None)
+    known[now.fingerprint] = now.parts  # the latest comes last
     for other in list(known)[:-_MOST_VERSIONS]:
         known[other] = {}  # the fingerprint is kept: it has answers

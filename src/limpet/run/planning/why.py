@@ -19,7 +19,7 @@ from limpet.run.planning.counting import (
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, read_identity
 from limpet.run.planning.plan import Plan, StepPlan, named, quoted
-from limpet.run.planning.work_items import WorkItem, WorkItems, scoring_of
+from limpet.run.planning.work_items import WorkItem, WorkItems, score_task
 from limpet.run.reading import RunReader
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.reading.items import WholeItem
@@ -28,7 +28,7 @@ from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 from limpet.shapes import Difference
 
-# ---- Why would this item be run again, or kept? -------------------------------------------------
+# ---- Why is this item run again, or kept? -------------------------------------------------------
 
 Verdict = Literal["kept", "runs", "runs again", "asks first"]
 _FORCED = "forced by an unfinished redo, which --keep cancels"
@@ -42,7 +42,7 @@ class Fact:
         step: The name of the step.
         verdict: What the next run does.
         why: The reason.
-        at: When the present result was written; empty: there is none.
+        at: When the current result was written; empty: there is none.
     """
 
     step: str
@@ -61,9 +61,9 @@ class ItemStory:
 
 
 class ItemStories:
-    """Explains items by the current code and rows, and the results on disk.
+    """Explains items by the current code, the current rows and the results on disk.
 
-    `asks` says whether the user is asked about answers of another version.
+    With `asks`, the user is asked about answers of another version.
     """
 
     def __init__(self, request: Request, explainer: Explainer, *, asks: bool) -> None:
@@ -107,30 +107,36 @@ class ItemStories:
     # ---- the answer -----------------------------------------------------------------------------
 
     def _answer(self, work_item: WorkItem, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
-        """Return what becomes of the answer, and the answer itself if it is kept."""
+        """Return what happens to the answer, and the answer itself if it is kept."""
         run_file, answers = self._run_file, self._columns[WORKFLOW]
-        now = self._identities.version(WORKFLOW)
+        now = self._identities.fingerprint(WORKFLOW)
         here, others = done_by_version(run_file, now, lambda one: [work_item.key(one)], answers)
-        version = now if here else others.get(0, "")
-        entry = answers.read(work_item.key(version)) if version else None
+        fingerprint = now if here else others.get(0, "")
+        entry = answers.read(work_item.key(fingerprint)) if fingerprint else None
         if entry is not None:
-            return self._answered(work_item, version, entry)
-        for version in (now, *reversed(run_file.functions)):
-            failed = self._failed(WORKFLOW, work_item.key(version))
+            return self._answered(work_item, fingerprint, entry)
+        for fingerprint in (now, *reversed(run_file.functions)):
+            failed = self._failed(WORKFLOW, work_item.key(fingerprint))
             if failed is not None:
                 return failed, None
         return _unanswered(work_item, there), None
 
     def _answered(
-        self, work_item: WorkItem, version: str, entry: Entry
+        self, work_item: WorkItem, fingerprint: str, entry: Entry
     ) -> tuple[Fact, Entry | None]:
-        key, now, stale = work_item.key(version), self._identities.version(WORKFLOW), self._stale
+        key, now, stale = (
+            work_item.key(fingerprint),
+            self._identities.fingerprint(WORKFLOW),
+            self._stale,
+        )
         generation, below = self._columns[WORKFLOW].generation_of(key), stale.kept.get(key, 0)
         verdict = self._counting.verdict(WORKFLOW, key, generation, work_item.item.id, below=below)
         why, since, choices = "answered by the current code", list[str](), list[OnChange | None]()
-        if version != now:
-            why, since = "answered by an earlier version", [self._since(version)]
-            choices.append(self._request.on_change or choice_about(self._run_file, now, version))
+        if fingerprint != now:
+            why, since = "answered by an earlier version", [self._since(fingerprint)]
+            choices.append(
+                self._request.on_change or choice_about(self._run_file, now, fingerprint)
+            )
         if verdict.is_redo:
             why = f"{_FORCED}; {why}: {since[0]}" if since else _FORCED
             return Fact(WORKFLOW, "runs again", why, _at(entry)), None
@@ -150,9 +156,9 @@ class ItemStories:
         why += ", and you chose to keep it" if choices else ""
         return Fact(WORKFLOW, "kept", why, _at(entry)), entry
 
-    def _since(self, version: str) -> str:
-        parts = self._run_file.functions[version]
-        if not parts:  # of the oldest, only the digest is kept
+    def _since(self, fingerprint: str) -> str:
+        parts = self._run_file.functions[fingerprint]
+        if not parts:  # only the fingerprints of the oldest are kept
             return "the code changed (too long ago to say what)"
         return f"{quoted(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
 
@@ -165,7 +171,7 @@ class ItemStories:
         if answer is None:
             return Fact(name, fact.verdict, "depends on the answer")
         column = self._columns[name]
-        key = scoring_of(work_item, answer, evaluator, self._identities.version(name)).cell.key
+        key = score_task(work_item, answer, evaluator, self._identities.fingerprint(name)).cell.key
         entry = column.read(key)
         if entry is not None:
             at, files, generation = (
@@ -285,10 +291,10 @@ class StepWhy:
     Attributes:
         name: The name of the step.
         covers: What its identity covers.
-        state: The names of what is state.
-        compared: Which versions were compared: "now", the current code with the run; "asked", the
-            code that the user was last asked about with the run; "before", the last version with
-            the one before it; or "nothing", if there is only one.
+        state: The names of its state.
+        compared: What was compared: "now", the current code with the run; "asked", the code that
+            the user was last asked about with the run; "before", the last version with the one
+            before it; or "nothing", if there is only one.
         differences: The differences.
         files: The files that it read.
     """
@@ -309,7 +315,7 @@ class Why:
         looked: Whether the current code was inspected.
         steps: Each step, the workflow first.
         item: The story of an item, once for each trial.
-        remarks: What could not be read.
+        remarks: What could not be read, a sentence each.
     """
 
     looked: bool
@@ -370,7 +376,7 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
 def _now(step: StepPlan, before: Mapping[str, str], explainer: Explainer) -> StepWhy:
     name, now = step.name, explainer.now(step.name)
     since = explainer.since(name, before) if before else ()
-    # As the plan says: a file of rows that are no longer asked for is not a change.
+    # As in the plan: a file of rows that are no longer selected is not a change.
     since += explainer.in_files(name, step.changed)
     if since or not before:
         state = _state(now, name, explainer.run_file)

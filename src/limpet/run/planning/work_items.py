@@ -1,6 +1,6 @@
-"""The work items of a run: every item in every trial, with its key and its call.
+"""The work items of a run: every item in every trial, with its key.
 
-All of them are created on access: what is held stays small for a million cells.
+They are created on access, so that a million cells take little memory.
 """
 
 from array import array
@@ -25,7 +25,7 @@ from limpet.journal.lines import KEY_BYTES, Entry
 from limpet.run.planning.items_file import Content, Contents
 from limpet.run.record_fields import (
     BALLOTS,
-    BY,
+    FINGERPRINT,
     MASKED,
     OF,
     SAW,
@@ -61,21 +61,21 @@ class WorkItem(NamedTuple):
         return output_key(self.content.seen, fingerprint, self.trial, self.content.occurrence)
 
 
-Call = tuple[WorkItem, Cell]
-"""A work item, and the cell of its answer."""
+AnswerTask = tuple[WorkItem, Cell]
+"""A work item for the workflow to answer, and the cell of its answer."""
 
 
 class WorkItems:
     """All work items, trial by trial, in the order of the dataset.
 
     Args:
-        items: All items of the dataset: an occurrence does not depend on the selection.
+        items: All items of the dataset: occurrences do not depend on the selection.
         trials: The number of trials.
-        workflow: The workflow, which says what it sees of an item.
-        places: The places of the selected items; None: all.
+        workflow: The workflow, which determines what it sees of an item.
+        positions: The positions of the selected items; None: all.
 
     Attributes:
-        contents: What the keys of all items are made of.
+        contents: The content behind the keys of all items.
     """
 
     def __init__(
@@ -83,40 +83,40 @@ class WorkItems:
         items: Sequence[Item],
         trials: int,
         workflow: Workflow,
-        places: Sequence[int] | None = None,
+        positions: Sequence[int] | None = None,
     ) -> None:
         self._items = items
         self._trials = trials
-        self._places = range(len(items)) if places is None else places
+        self._positions = range(len(items)) if positions is None else positions
         occurrences, seen, repeated = Occurrences(), bytearray(), {}
-        for place, item in enumerate(items):
+        for position, item in enumerate(items):
             content = digest(workflow.seen(item))
             seen += bytes.fromhex(content)
             if number := occurrences.number(content):
-                repeated[place] = number
+                repeated[position] = number
         self.contents = Contents(bytes(seen), repeated)
 
     def __len__(self) -> int:
-        return len(self._places) * self._trials
+        return len(self._positions) * self._trials
 
     def __getitem__(self, at: int) -> WorkItem:
-        place, trial = self.place(at)
-        return WorkItem(self._items[place], trial, self.contents[place])
+        position, trial = self.position(at)
+        return WorkItem(self._items[position], trial, self.contents[position])
 
     def __iter__(self) -> Iterator[WorkItem]:
         return map(self.__getitem__, range(len(self)))
 
-    def place(self, at: int) -> tuple[int, int]:
-        """Return the place in the dataset and the trial of a work item."""
-        trial, at = divmod(at, len(self._places))
-        return self._places[at], trial
+    def position(self, at: int) -> tuple[int, int]:
+        """Return the position in the dataset and the trial of a work item."""
+        trial, at = divmod(at, len(self._positions))
+        return self._positions[at], trial
 
     def keys(self, fingerprint: str) -> "Keys":
         """Return the keys of the workflow's cells under this fingerprint."""
         return Keys(
             key
             for trial in range(self._trials)
-            for key in self.contents.keys(fingerprint, trial, self._places)
+            for key in self.contents.keys(fingerprint, trial, self._positions)
         )
 
 
@@ -129,52 +129,52 @@ class Keys:
     def __len__(self) -> int:
         return len(self._raw) // KEY_BYTES
 
-    def __getitem__(self, place: int) -> str:
-        begin = place * KEY_BYTES
+    def __getitem__(self, position: int) -> str:
+        begin = position * KEY_BYTES
         return self._raw[begin : begin + KEY_BYTES].hex()
 
     def __iter__(self) -> Iterator[str]:
         return map(self.__getitem__, range(len(self)))
 
 
-class Calls(Sequence[Call]):
-    """The calls of the work items at these places; there is a key for every work item."""
+class AnswerTasks(Sequence[AnswerTask]):
+    """The tasks of the work items at these positions; there is a key for every work item."""
 
-    def __init__(self, work_items: WorkItems, keys: Keys, places: "array[int]") -> None:
+    def __init__(self, work_items: WorkItems, keys: Keys, positions: "array[int]") -> None:
         self._work_items = work_items
         self._keys = keys
-        self._places = places
+        self._positions = positions
 
-    def at(self, places: "array[int]") -> "Calls":
-        """Return the calls of the work items at other places."""
-        return Calls(self._work_items, self._keys, places)
+    def at(self, positions: "array[int]") -> "AnswerTasks":
+        """Return the tasks of the work items at other positions."""
+        return AnswerTasks(self._work_items, self._keys, positions)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     @overload
-    def __getitem__(self, at: int) -> Call: ...
+    def __getitem__(self, at: int) -> AnswerTask: ...
 
     @overload
-    def __getitem__(self, at: slice) -> "Calls": ...
+    def __getitem__(self, at: slice) -> "AnswerTasks": ...
 
-    def __getitem__(self, at: int | slice) -> "Call | Calls":
+    def __getitem__(self, at: int | slice) -> "AnswerTask | AnswerTasks":
         if isinstance(at, slice):
-            return Calls(self._work_items, self._keys, self._places[at])
-        return self._call_at(self._places[at])
+            return AnswerTasks(self._work_items, self._keys, self._positions[at])
+        return self._task_at(self._positions[at])
 
-    def __iter__(self) -> Iterator[Call]:
-        return map(self._call_at, self._places)
+    def __iter__(self) -> Iterator[AnswerTask]:
+        return map(self._task_at, self._positions)
 
-    def _call_at(self, place: int) -> Call:
-        work_item = self._work_items[place]
-        return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[place])
-
-
-# ---- What does an evaluator have to score, and under which key is the score kept? ---------------
+    def _task_at(self, position: int) -> AnswerTask:
+        work_item = self._work_items[position]
+        return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[position])
 
 
-class Scoring(NamedTuple):
+# ---- What must an evaluator score, and under which key is the score kept? -----------------------
+
+
+class ScoreTask(NamedTuple):
     """An output for an evaluator to score.
 
     Attributes:
@@ -182,7 +182,7 @@ class Scoring(NamedTuple):
         cell: The cell of the score.
         output: The output.
         trace: The output's trace.
-        facts: Which output is scored, and by which evaluator.
+        facts: The facts that identify the output and the evaluator.
     """
 
     work_item: WorkItem
@@ -192,18 +192,18 @@ class Scoring(NamedTuple):
     facts: dict[str, Any]
 
 
-def scoring_of(
+def score_task(
     work_item: WorkItem, entry: Entry, evaluator: Evaluator, fingerprint: str
-) -> Scoring:
+) -> ScoreTask:
     """Return what an evaluator has to score for an answer on disk."""
     output = output_digest(entry, evaluator.reads)
     seen = seen_digest(work_item.item, evaluator.reads)
     key = score_key(output, seen, fingerprint, work_item.trial, work_item.identity)
     cell = Cell(evaluator.name, work_item.item.id, work_item.trial, key)
-    facts: dict[str, Any] = {OF: output, BY: fingerprint, SAW: seen}
+    facts: dict[str, Any] = {OF: output, FINGERPRINT: fingerprint, SAW: seen}
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
-    return Scoring(work_item, cell, *answer_and_trace(entry), facts)
+    return ScoreTask(work_item, cell, *answer_and_trace(entry), facts)
 
 
 def ballot_key(work_item: WorkItem, identity: Any) -> str:
@@ -211,19 +211,19 @@ def ballot_key(work_item: WorkItem, identity: Any) -> str:
     return digest("ballot", identity, work_item.trial, work_item.identity.hex())
 
 
-# ---- How many calls of models do missing scores take, if replies that are on disk count? --------
+# ---- How many model calls do missing scores take, given the replies on disk? --------------------
 
 _ENOUGH = 10_000
 
 
 class KeptReplies:
-    """The replies that a run has of models.
+    """The replies of models on disk.
 
     Args:
         layout: The run's layout.
 
     Attributes:
-        most: By evaluator, how many replies a missing score has on disk, at most.
+        most: By evaluator, the most replies that a missing score has on disk.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -232,36 +232,36 @@ class KeptReplies:
         self._columns: dict[str, ColumnReader] = {}
         self._counted: defaultdict[str, Counter[int]] = defaultdict(Counter)
 
-    def calls(self, evaluator: Evaluator, scoring: Scoring, generation: int) -> int:
-        """Return how many calls a score takes at most.
+    def calls(self, evaluator: Evaluator, task: ScoreTask, generation: int) -> int:
+        """Return the most calls that a score takes.
 
-        To look at a score takes a fifth of a millisecond. If ten thousand of an evaluator all take
-        the same number of calls, the others are taken to be like them.
+        Looking at a score takes 0.2 ms. If ten thousand scores of an evaluator all take the same
+        number of calls, the others are assumed to be alike.
 
         Args:
             evaluator: The evaluator.
-            scoring: What it scores.
-            generation: The generation that a reply must have to count; 0: any.
+            task: What it scores.
+            generation: The lowest generation of a usable reply; 0: any.
         """
         counted = self._counted[evaluator.name]
         if len(counted) == 1 and counted.total() >= _ENOUGH:
             return next(iter(counted))
-        calls = self._look(evaluator, scoring, generation)
+        calls = self._look(evaluator, task, generation)
         counted[calls] += 1
         return calls
 
-    def _look(self, evaluator: Evaluator, scoring: Scoring, generation: int) -> int:
+    def _look(self, evaluator: Evaluator, task: ScoreTask, generation: int) -> int:
         column = self._column(evaluator.name)
         if not len(column):
             return calls_of(evaluator)
-        scored = given(scoring.work_item.item, scoring.output, scoring.trace, evaluator.reads)
+        scored = given(task.work_item.item, task.output, task.trace, evaluator.reads)
         try:
             replies = replies_of(evaluator, scored)
-        except PermanentError:  # it lacks a value, so it fails without a call
+        except PermanentError:  # a value is missing: it fails without a call
             return 0
         if replies is None:
             return calls_of(evaluator)
-        keys = [ballot_key(scoring.work_item, reply) for reply in replies]
+        keys = [ballot_key(task.work_item, reply) for reply in replies]
         kept = sum(column.generation_of(key) >= generation for key in keys)
         self.most[evaluator.name] = max(self.most.get(evaluator.name, 0), kept)
         return len(keys) - kept

@@ -16,7 +16,7 @@ from limpet.run.reading.reader import RunReader
 from limpet.run.reading.run_files import Holder
 from limpet.run.results.costs import used_by
 from limpet.run.results.summary import NUMBERS
-from limpet.run.run_file import NotedRedo
+from limpet.run.run_file import PendingRedo
 from limpet.run.watcher import Snapshot
 from limpet.text import text_of
 
@@ -69,7 +69,7 @@ class Description:
     holder: Holder | None = None
     cut_off: Sequence[StartedAttempt] = ()
     selected: tuple[int, int] | None = None
-    redos: Sequence[NotedRedo] = ()
+    redos: Sequence[PendingRedo] = ()
     by_current_version: tuple[int, int] | None = None
     earlier_on_disk: int = 0
     remarks: Sequence[str] = ()
@@ -87,7 +87,7 @@ class Description:
         return steps[0].kept + steps[0].done if steps else 0
 
     @property
-    def asked(self) -> int:
+    def total(self) -> int:
         """The items, in each trial."""
         return self.progress.steps[0].total if self.progress.steps else 0
 
@@ -215,7 +215,8 @@ def _is_summary(written: Mapping[str, Any]) -> bool:
 def _is_score(score: Any, evaluators: Mapping[str, Any]) -> bool:
     return (
         isinstance(score, Mapping)
-        and score.get("evaluator") in evaluators
+        and isinstance(name := score.get("evaluator"), str)
+        and name in evaluators
         and isinstance(score.get("completed"), int)
         and isinstance(score.get("mean"), (int, float, type(None)))
         and all(_has_ends(score[name]) for name in ("interval", "bounds") if name in score)

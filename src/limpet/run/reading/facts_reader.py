@@ -36,7 +36,7 @@ _GROUP_BYTES = 2**18
 # ---- What was appended to a file since it was last read? ----------------------------------------
 #
 # A file of a run grows by whole lines, so each is read once. What follows the last valid line is
-# read again: it may just be written, or recovery may cut it off.
+# read again: it may just be written, or recovery may trim it.
 
 Lines = tuple[list[bytes], list[int], list[bytes]]
 """The keys of lines, where they begin, and the lines."""
@@ -59,7 +59,7 @@ class NewLines:
 
     @property
     def left(self) -> int:
-        """How many bytes follow; negative: the file was cut."""
+        """How many bytes follow; negative: the file was truncated."""
         try:
             return size_of(self.path) - self.end
         except FileNotFoundError:
@@ -123,13 +123,13 @@ _USAGE = b'"usage":{'
 class FactsReader(ColumnReader):
     """A column whose facts can be read without its records.
 
-    Where its records are is read when it is first asked for: for a million, that takes a second and
+    Where its records are is read when it is first needed: for a million, that takes a second and
     a hundred megabytes, and much can be said of a run without.
 
     Args:
         path: The column.
         index_path: Its index; None: check every line.
-        opened: The same column, open already; its places are shared.
+        opened: The same column, open already; its offsets are shared.
     """
 
     _file: BinaryIO | None = None
@@ -242,11 +242,11 @@ class FactsReader(ColumnReader):
             return
         offsets = self._offsets.by_key
         if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
-            places = offsets
+            by_key = offsets
         else:
             ordered = sorted((offsets[key], key) for key in wanted if key in offsets)
-            places = {key: offset for offset, key in ordered}
-        for keys, lines in _groups(file, places):
+            by_key = {key: offset for offset, key in ordered}
+        for keys, lines in _groups(file, by_key):
             values = [wanted.get(key) for key in keys]
             are_sure = are_whole(lines) and keys_in(lines) == keys
             if are_sure and None not in values:
@@ -293,16 +293,16 @@ class FactsReader(ColumnReader):
 
 
 def _groups(
-    file: BinaryIO, places: Mapping[bytes, int]
+    file: BinaryIO, by_key: Mapping[bytes, int]
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield the keys and the lines at these places, some at a time: a line may be very long."""
-    keys, offsets, done = list(places), list(places.values()), 0
+    """Yield the keys and the lines at these offsets, some at a time: a line may be very long."""
+    keys, offsets, done = list(by_key), list(by_key.values()), 0
     while done < len(keys):
         at = offsets[done]
         last = offsets[bisect_right(offsets, at + _GROUP_BYTES, done) - 1]
         file.seek(at)
         lines = file.readlines(last - at + 1)
-        if not lines:  # the file was cut meanwhile
+        if not lines:  # the file was truncated meanwhile
             return
         starts = list(accumulate(map(len, lines), initial=at))
         following = offsets[done : done + len(lines)]
@@ -409,7 +409,7 @@ class FailuresReader:
         return self.lines.end
 
     def refresh(self) -> None:
-        """Read what was appended since, or everything if the file was cut."""
+        """Read what was appended since, or everything if the file was truncated."""
         if self.lines.left < 0:
             self.lines, self.latest = NewLines(self.lines.path), {}
         for _, starts, lines in self.lines.read():

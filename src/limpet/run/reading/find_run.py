@@ -28,18 +28,18 @@ def layout_of_run(path: str | Path) -> Layout:
     Raises:
         JournalError: There is no run at `path`. The hint names runs near it.
     """
-    place = Path(path).expanduser()
+    location = Path(path).expanduser()
     try:
-        if is_run(place):
-            return layout_at(place)
-        exists, is_directory = place.exists(), place.is_dir()
+        if is_run(location):
+            return layout_at(location)
+        exists, is_directory = location.exists(), location.is_dir()
     except (OSError, ValueError) as error:
         raise JournalError(f"{one_line(str(path))}: not a path: {one_line(str(error))}") from error
     shown = one_line(str(path))
     if not exists:
-        raise JournalError(f"{shown}: this run does not exist", hint=_near(place))
+        raise JournalError(f"{shown}: this run does not exist", hint=_near(location))
     what = "directory" if is_directory else "file"
-    raise JournalError(f"{shown}: this {what} is not a run", hint=_inside_or_near(place))
+    raise JournalError(f"{shown}: this {what} is not a run", hint=_inside_or_near(location))
 
 
 def is_run(path: Path) -> bool:
@@ -132,19 +132,19 @@ def _beginning_with(text: str) -> list[Path]:
     return runs_in(parent) if text else []
 
 
-def _near(place: Path) -> str:
-    around = [*runs_in(place.parent), *runs_in(RUNS)]
+def _near(location: Path) -> str:
+    around = [*runs_in(location.parent), *runs_in(RUNS)]
     by_name = {run.name: run for run in reversed(around)}
-    for name in get_close_matches(place.name, by_name, n=1):
+    for name in get_close_matches(location.name, by_name, n=1):
         return f"did you mean {_shown(by_name[name])}?"
     return _named(around) or "list the runs in a directory with: limpet list DIR"
 
 
-def _inside_or_near(place: Path) -> str:
-    if place.is_file() and is_run(place.parent):
-        return f"it is a file of the run {_shown(place.parent)}: name that"
-    inside = runs_in(place) or runs_in(place / RUNS) if place.is_dir() else []
-    around = inside or [*runs_in(place.parent), *runs_in(place.parent / RUNS), *runs_in(RUNS)]
+def _inside_or_near(location: Path) -> str:
+    if location.is_file() and is_run(location.parent):
+        return f"it is a file of the run {_shown(location.parent)}: name that"
+    inside = runs_in(location) or runs_in(location / RUNS) if location.is_dir() else []
+    around = inside or [*runs_in(location.parent), *runs_in(location.parent / RUNS), *runs_in(RUNS)]
     return _named(around) or "a run is a directory that limpet run has made, with a run.json"
 
 
@@ -158,8 +158,8 @@ class NoSuchItemError(LimpetError):
     """
 
     def __init__(self, run: Path, id_: str, ids: Iterable[str]) -> None:
-        place, here = run.resolve(), Path.cwd()
-        shown = place.relative_to(here) if place.is_relative_to(here) else run
+        location, here = run.resolve(), Path.cwd()
+        shown = location.relative_to(here) if location.is_relative_to(here) else run
         near = " or ".join(map(one_line, _near_ids(id_, islice(ids, _MOST_IDS))))
         super().__init__(
             f"{one_line(str(shown))}: there is no item {one_line(id_)}",

@@ -1,4 +1,4 @@
-"""What came out for each item: its answer, its scores, its failures."""
+"""The results of each item: its answer, its scores, its failures."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,8 +9,8 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import StartedAttempt, failed_attempts
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line
-from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
+from limpet.run.reading.requested_cells import RequestedCell, RequestedCells
 from limpet.run.reading.scores import ScoresReader, facts_and_record
 from limpet.run.record_fields import ANSWER, BALLOTS, MADE_OF, METADATA, OUTPUT, ROW, TRACE
 from limpet.run.results.item_record import ItemRecord
@@ -23,35 +23,35 @@ class ItemsReader:
     """Reads the results of items, a thousand at a time.
 
     Args:
-        asked: What is asked, and which answers count.
+        requested: The requested cells, and the answers that count.
         evaluators: The scores.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        scales: The scale of each evaluator's scores, where it is not the default.
         id_field: The field of the rows with the ids.
     """
 
     def __init__(
         self,
-        asked: AskedCells,
+        requested: RequestedCells,
         evaluators: Sequence[ScoresReader],
         scales: Mapping[str, Scale],
         id_field: str = "id",
     ) -> None:
         self.scales = scales
-        self.asked = asked
+        self.requested = requested
         self.evaluators = evaluators
-        self.failures = asked.failures
+        self.failures = requested.failures
         self._id_field = id_field
 
-    def read(self, cells: Iterable[AskedCell], *, whole: bool = True) -> Iterator[ItemRecord]:
+    def read(self, cells: Iterable[RequestedCell], *, whole: bool = True) -> Iterator[ItemRecord]:
         """Yield the result of each cell.
 
         Args:
             cells: The cells to read.
-            whole: Decode the answers, too; else only the facts about them.
+            whole: Decode the answers, too, not only the facts about them.
         """
         rest = iter(cells)
         while chunk := list(islice(rest, _CHUNK)):
-            results = [(cell, self._asked(cell)) for cell in chunk]
+            results = [(cell, self._requested(cell)) for cell in chunk]
             self._read_answers(results, whole=whole)
             answered = [
                 (cell, item, item.entry) for cell, item in results if item.entry is not None
@@ -60,11 +60,11 @@ class ItemsReader:
                 self._read_scores(answered, evaluator)
             yield from (item for _, item in results)
 
-    def _asked(self, cell: AskedCell) -> ItemRecord:
-        item, file = Item(cell.id, None), self.asked.file
+    def _requested(self, cell: RequestedCell) -> ItemRecord:
+        item, file = Item(cell.id, None), self.requested.file
         roles: Mapping[str, str] = {}
-        if file is not None and cell.place is not None:
-            item, roles = file.item_and_roles(cell.place)
+        if file is not None and cell.position is not None:
+            item, roles = file.item_and_roles(cell.position)
         return ItemRecord(
             item.id,
             cell.trial,
@@ -77,28 +77,28 @@ class ItemsReader:
         )
 
     def _read_answers(
-        self, results: Sequence[tuple[AskedCell, ItemRecord]], *, whole: bool
+        self, results: Sequence[tuple[RequestedCell, ItemRecord]], *, whole: bool
     ) -> None:
-        step, column = self.asked.step, self.asked.column
+        step, column = self.requested.step, self.requested.column
         left = {cell.counting: (cell, item) for cell, item in results}
         for key, (_, item), line in column.lines(left):
             del left[key]
             facts = None if whole else facts_in(line)
             entry = Entry(facts, {}) if facts and OUTPUT in facts else decode_line(line)
-            self._note_answer(item, entry)
+            self._add_answer(item, entry)
         for cell, item in left.values():
             failed = self.failures.latest.get((step, cell.key.hex()))
             if failed is not None:
-                self._note_failure(item, failed)
-        for cell, item in results if self.asked.counting else ():
+                self._add_failure(item, failed)
+        for cell, item in results if self.requested.counting else ():
             item.redo |= self.pending_redo(step, column, item.id, cell.counting, cell.key)
 
-    def _note_answer(self, item: ItemRecord, entry: Entry) -> None:
+    def _add_answer(self, item: ItemRecord, entry: Entry) -> None:
         facts, record = entry.facts, entry.record
         retried = facts.get("status") == CellStatus.COMPLETED_WITH_RETRIES
         item.status = CellStatus.COMPLETED_WITH_RETRIES if retried else CellStatus.COMPLETED
         item.entry = entry
-        item.note(self.asked.step, facts)
+        item.add_facts(self.requested.step, facts)
         if not isinstance(record, Mapping):  # of a map
             item.output = record
             return
@@ -107,46 +107,46 @@ class ItemsReader:
         item.row = item.row or record.get(ROW) or {}
         item.input = record.get("input", item.input)  # of a map
 
-    def _note_failure(self, item: ItemRecord, failed: Failed) -> None:
+    def _add_failure(self, item: ItemRecord, failed: Failed) -> None:
         record = self.failures.record(failed)
         item.status, item.error = CellStatus.FAILED, record.get("error") or {}
-        item.note(self.asked.step, failed.facts)
+        item.add_facts(self.requested.step, failed.facts)
         item.failed = failed.facts
-        if self.asked.step == "map":
+        if self.requested.step == "map":
             item.input = record.get("input")
 
     def _read_scores(
-        self, answered: Sequence[tuple[AskedCell, ItemRecord, Entry]], evaluator: ScoresReader
+        self, answered: Sequence[tuple[RequestedCell, ItemRecord, Entry]], evaluator: ScoresReader
     ) -> None:
-        name, column, counting = evaluator.name, evaluator.column, self.asked.counting
+        name, column, counting = evaluator.name, evaluator.column, self.requested.counting
         left = {evaluator.key(cell, item.id, answer): item for cell, item, answer in answered}
         for key, item in left.items() if counting else ():
             item.redo |= self.pending_redo(name, column, item.id, key, key)
         for key, item, line in column.lines(left):
             if counting.verdict(name, key.hex(), column.generation(key)).counts:
                 del left[key]
-                item.note_score(name, *facts_and_record(line))
+                item.add_score(name, *facts_and_record(line))
         for key, item in left.items():
             failed = self.failures.latest.get((name, key.hex()))
             if failed and counting.verdict(name, key.hex(), failed.generation).counts:
                 item.score_errors[name] = self.failures.record(failed).get("error") or {}
                 if "usage" in failed.facts:
                     item.score_usage[name] = failed.facts
-                item.note_masked(name, failed.facts)
+                item.add_masked(name, failed.facts)
 
     def pending_redo(
         self, step: str, column: FactsReader, id_: str, key: bytes, present: bytes
     ) -> dict[str, dict[str, Any] | None]:
-        """Return the step and why its redo failed, None if it did not; empty: no redo is pending.
+        """Return the step with the error of its redo, if any; empty: no redo is pending.
 
         Args:
             step: The step.
             column: Its column.
             id_: The item's id.
             key: The key of the record that counts.
-            present: The key that the redo has.
+            present: The key of the redo.
         """
-        verdict = self.asked.counting.verdict(step, key.hex(), column.generation(key), id_)
+        verdict = self.requested.counting.verdict(step, key.hex(), column.generation(key), id_)
         if not verdict.is_redo:
             return {}
         failed = self.failures.latest.get((step, present.hex()))
@@ -155,7 +155,7 @@ class ItemsReader:
         return {step: self.failures.record(failed).get("error")}
 
 
-# ---- Everything that a run's files say about one item. ------------------------------------------
+# ---- What do a run's files say about one item? --------------------------------------------------
 
 _Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
 """Failed attempts by id and trial."""
@@ -163,11 +163,11 @@ _Attempts = dict[tuple[Any, Any], list[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An answer to the same item that does not count now: by other code, or to another row.
+    """An answer to the item that does not count now: other code, or another row.
 
     Attributes:
         entry: The answer.
-        scores: Its latest score by each evaluator, by name.
+        scores: The latest score of each evaluator.
     """
 
     entry: Entry
@@ -180,12 +180,12 @@ class WholeItem:
 
     Attributes:
         item: The item with the results that count now.
-        scores: The whole line of each score, with its time and attempts.
-        ballots: By evaluator, the replies of models that its score is made of, if they are several.
+        scores: The full line of each score, with its time and attempts.
+        ballots: By evaluator, the replies behind its score, if there are several.
         failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
             `type`, `message`, and `at` where the event log has it.
         earlier: Answers that do not count now, oldest first.
-        in_flight: The steps that have a call in flight for it.
+        in_flight: The steps with a call in flight for it.
     """
 
     item: ItemRecord
@@ -197,7 +197,7 @@ class WholeItem:
 
 
 class WholeItems:
-    """Reads everything about items: of one, or of many at once.
+    """Reads everything about one item, or about many at once.
 
     Args:
         items: Reads the items.
@@ -216,12 +216,12 @@ class WholeItems:
     def of(self, id_: str) -> list[WholeItem]:
         """Return everything about one item, once for each of its trials."""
         items = self._items
-        cells = _cells(items.asked, id_)
+        cells = _cells(items.requested, id_)
         results = list(items.read(cells))
-        others = _others(items.asked.column, frozenset(cell.counting for cell in cells), id_)
+        others = _others(items.requested.column, frozenset(cell.counting for cell in cells), id_)
         gone = sorted(others.keys() - {cell.trial for cell in cells})
-        not_asked = CellStatus.NOT_ASKED
-        results += [ItemRecord(id_, trial, None, None, status=not_asked) for trial in gone]
+        not_selected = CellStatus.NOT_SELECTED
+        results += [ItemRecord(id_, trial, None, None, status=not_selected) for trial in gone]
         attempts = self._attempts({id_})
         whole: list[WholeItem] = []
         for cell, item in zip_longest(cells, results):
@@ -230,22 +230,24 @@ class WholeItems:
             whole.append(replace(found, earlier=earlier))
         return whole
 
-    def at(self, cells: Sequence[AskedCell], ids: set[str]) -> Iterator[WholeItem]:
-        """Yield everything about some cells, whose items have these ids, but their earlier answers.
+    def at(self, cells: Sequence[RequestedCell], ids: set[str]) -> Iterator[WholeItem]:
+        """Yield everything about some cells, whose items have these ids, except earlier answers.
 
-        To find those, a column is searched from its beginning to its end.
+        Finding those takes a search of the whole column.
         """
         attempts = self._attempts(ids)
         for cell, item in zip(cells, self._items.read(cells), strict=True):
             yield self._whole(cell, item, attempts)
 
-    def _whole(self, cell: AskedCell | None, item: ItemRecord, attempts: _Attempts) -> WholeItem:
+    def _whole(
+        self, cell: RequestedCell | None, item: ItemRecord, attempts: _Attempts
+    ) -> WholeItem:
         items = self._items
         keys = {} if cell is None else _score_keys(items, cell, item)
         scores = {by.name: by.column.entry(keys[by.name]) for by in items.evaluators if keys}
         present = {(name, key.hex()) for name, key in keys.items()}
         if cell is not None:
-            present.add((items.asked.step, cell.key.hex()))
+            present.add((items.requested.step, cell.key.hex()))
         calls = self._calls.get(item.id, ())
         return WholeItem(
             item,
@@ -256,7 +258,7 @@ class WholeItems:
         )
 
     def _attempts(self, ids: set[str]) -> _Attempts:
-        """Return the failed attempts, from the event log, which has times, or from the failures."""
+        """Return the failed attempts: from the event log, which has times, or from the failures."""
         logged: _Attempts = {}
         for event in failed_attempts(self._layout.events, ids):
             logged.setdefault((event.get("id"), event.get("trial")), []).append(event)
@@ -272,7 +274,7 @@ class WholeItems:
     def _ballots_of(
         self, scores: Mapping[str, Entry | None]
     ) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-        """Yield the ballots of each score that is made of several and has all of them on disk."""
+        """Yield the ballots of each score that has several, if all are on disk."""
         for name, entry in scores.items():
             keys = () if entry is None else entry.facts.get(MADE_OF, ())
             if keys:
@@ -287,11 +289,11 @@ class WholeItems:
         return self._ballots[evaluator]
 
 
-def _cells(asked: AskedCells, id_: str) -> list[AskedCell]:
-    if asked.file is None:
-        return [cell for cell in asked.cells() if cell.id == id_]
-    place = asked.file.find(id_)
-    return [] if place is None else list(asked.cells({place}))
+def _cells(requested: RequestedCells, id_: str) -> list[RequestedCell]:
+    if requested.file is None:
+        return [cell for cell in requested.cells() if cell.id == id_]
+    position = requested.file.find(id_)
+    return [] if position is None else list(requested.cells({position}))
 
 
 def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[int, list[bytes]]:
@@ -304,7 +306,7 @@ def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[i
     return keys
 
 
-def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemRecord) -> dict[str, bytes]:
+def _score_keys(items: ItemsReader, cell: RequestedCell, item: ItemRecord) -> dict[str, bytes]:
     if item.entry is None:
         return {}
     return {by.name: by.key(cell, item.id, item.entry) for by in items.evaluators}
@@ -312,7 +314,7 @@ def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemRecord) -> dict[s
 
 def _earlier(items: ItemsReader, item: ItemRecord, keys: Iterable[bytes]) -> Iterator[Earlier]:
     for key in keys:
-        entry = items.asked.column.entry(key)
+        entry = items.requested.column.entry(key)
         if entry is not None:
             scores = {by.name: by.latest(item.id, item.trial, entry) for by in items.evaluators}
             yield Earlier(entry, {name: line for name, line in scores.items() if line is not None})

@@ -60,7 +60,7 @@ class Progress:
         is_running: Whether the session is running.
         numbers: Returns the numbers of all results; None: `run.json` knows them.
         used: By step, the offset up to which its column was counted, and the usage so far.
-        rules: What decides whether a record counts.
+        rules: Decides whether a record counts.
     """
 
     session: Session
@@ -110,8 +110,8 @@ class Progress:
             have = sum(self._is_done(name, key) for key in self.counting()[0])
             kept = have if began_with is None else min(began_with.kept, have)
         elif began_with is not None:
-            kept, noted = min(began_with.kept, total), began_with.have
-            have = kept + column.count_since(began_with.bytes_at) if noted is None else noted
+            kept, recorded = min(began_with.kept, total), began_with.have
+            have = kept + column.count_since(began_with.bytes_at) if recorded is None else recorded
             have = max(kept, min(total, have))
         else:  # nothing is known of the session: all records were there before
             have = kept = min(total, len(column))
@@ -153,9 +153,9 @@ class Progress:
         """
         if counted is not None:
             return counted.failed, counted.errors
-        noted = self.session.steps.get(name)
-        if noted is not None and noted.have is not None and not self.is_running:
-            return noted.failed, noted.errors
+        recorded = self.session.steps.get(name)
+        if recorded is not None and recorded.have is not None and not self.is_running:
+            return recorded.failed, recorded.errors
         failed = self._failures(name, is_first=is_first)
         kinds = Counter(failure.kind for failure in failed)
         return kinds, Counter(failure.type for failure in failed)

@@ -11,13 +11,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from limpet.errors import JournalError, LimpetError
+from limpet.errors import JournalError, LimpetError, OtherFormatError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, StartedAttempt
 from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.items import WholeItem, WholeItems
-from limpet.run.reading.noted import noted_numbers
 from limpet.run.reading.progress import Progress, has_record, seconds_of
 from limpet.run.reading.run_files import (
     Checked,
@@ -25,6 +24,7 @@ from limpet.run.reading.run_files import (
     may_lack_failures,
 )
 from limpet.run.reading.run_results import RunResults
+from limpet.run.reading.saved_numbers import saved_numbers
 from limpet.run.reading.totals import scores_so_far
 from limpet.run.results.score_numbers import EARLIER_ON_DISK
 from limpet.run.results.summary import Numbers
@@ -36,7 +36,7 @@ _CACHED = (
     "_numbers", "_items", "_counting",
 )  # fmt: skip
 _KEPT = ("_items", "_counting")
-"""What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
+"""What a refresh keeps, if the same is requested: for a hundred thousand items, they take long."""
 _MOST_SO_FAR = 20_000
 """While a larger run is running, its scores are not added up only to show how far it is."""
 
@@ -46,7 +46,7 @@ class RunReader(RunResults):
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares their places.
+        columns: Its columns that are open already; the reader shares their offsets.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -64,9 +64,9 @@ class RunReader(RunResults):
         if self.began_at != began:  # a new session
             self._used = {}
         kept: tuple[str, ...] = ()
-        if "_items" in self.__dict__ and self._asked == self._what_is_asked():
-            self._items.asked.counting = self.counting
-            kept = _KEPT if self._items.asked.are_fixed else ()
+        if "_items" in self.__dict__ and self._requested == self._what_is_requested():
+            self._items.requested.counting = self.counting
+            kept = _KEPT if self._items.requested.are_fixed else ()
         for name in _CACHED:
             if name not in kept:
                 self.__dict__.pop(name, None)
@@ -198,18 +198,20 @@ class RunReader(RunResults):
     @cached_property
     def _counting(self) -> tuple[Sequence[bytes], AbstractSet[bytes]]:
         """The keys of the answers that count, and those of answers by the current workflow."""
-        asked = self._items.asked
-        keys = asked.counting_keys()
-        return keys, frozenset(keys if asked.are_fixed else (cell.key for cell in asked.cells()))
+        requested = self._items.requested
+        keys = requested.counting_keys()
+        return keys, frozenset(
+            keys if requested.are_fixed else (cell.key for cell in requested.cells())
+        )
 
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
         """How many answers are by the current workflow, and of how many; None: all are."""
-        may_be_earlier = self.step in self.counting.outdated or self.session.standing != 0
+        may_be_earlier = self.step in self.counting.outdated or self.session.earlier_answers != 0
         if self.kind == "map" or not may_be_earlier:
             return None
         column = self.columns[self.step]
-        answered = [cell for cell in self._items.asked.cells() if column.has(cell.counting)]
+        answered = [cell for cell in self._items.requested.cells() if column.has(cell.counting)]
         current = sum(not cell.version for cell in answered)
         return (current, len(answered)) if current < len(answered) else None
 
@@ -218,7 +220,7 @@ class RunReader(RunResults):
         """How many cells have no answer that counts, but one of an earlier version."""
         if self.kind == "map" or len(self.run_file.functions) < 2:  # noqa: PLR2004 - one version
             return 0
-        return self._items.asked.earlier_on_disk(self.run_file.functions)
+        return self._items.requested.earlier_on_disk(self.run_file.functions)
 
     # ---- results --------------------------------------------------------------------------------
 
@@ -238,12 +240,12 @@ class RunReader(RunResults):
             numbers: The numbers of everything that was read, if they are known.
         """
         inputs = self.inputs()
-        noted = None if inputs is None else noted_numbers(self.layout, inputs)
-        if noted is None:
+        saved = None if inputs is None else saved_numbers(self.layout, inputs)
+        if saved is None:
             numbers = self.numbers() if numbers is None else numbers
             summary = numbers.summary(self._in_flight())
         else:
-            summary = noted.summary
+            summary = saved.summary
         if self.layout.people.exists():
             add_calibrations(summary, self, inputs)
         self.add_earlier(summary)
@@ -271,5 +273,7 @@ def open_run(run: str | None) -> RunReader:
     """
     try:
         return RunReader(choose_run(run))
+    except OtherFormatError:
+        raise
     except JournalError as error:
         raise LimpetError(str(error), hint=error.hint) from error

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from limpet.errors import JournalError
+from limpet.errors import JournalError, OtherFormatError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, last_event_at
 from limpet.journal.lines import size_and_crc
@@ -19,11 +19,11 @@ from limpet.journal.lock import holder as text_of_lock
 from limpet.journal.lock import is_alive, is_held, is_of_this_system, shares_our_numbers
 from limpet.run.planning.counting import Counting
 from limpet.run.planning.items_file import identity_of
-from limpet.run.reading.asked_cells import ItemsFile
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
 from limpet.run.reading.find_run import layout_of_run
 from limpet.run.reading.progress import age_s, seconds_of
-from limpet.run.record_fields import BALLOTS
+from limpet.run.reading.requested_cells import ItemsFile
+from limpet.run.record_fields import BALLOTS, FINGERPRINT
 from limpet.run.run_file import RunFile, Session
 
 # ---- Is a process working on this run? ----------------------------------------------------------
@@ -121,7 +121,7 @@ class RunFiles:
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares their places.
+        columns: Its columns that are open already; the reader shares their offsets.
 
     Attributes:
         path: The path as given.
@@ -133,7 +133,7 @@ class RunFiles:
         columns: The column of each step of the last session, the first step first.
         failures: The failures of all sessions.
         event_log: The events of the last session; None: not read yet.
-        counting: What decides whether a record counts.
+        counting: Decides whether a record counts.
         items_identity: The identity of `items.jsonl` when the files were last read; None: missing.
 
     Raises:
@@ -217,6 +217,8 @@ class RunFiles:
         self.remarks = []
         try:
             return RunFile.load(self.layout, self._warn)
+        except OtherFormatError:
+            raise
         except JournalError as error:
             self._warn(f"{error}, so some details are missing")
             return RunFile()
@@ -300,11 +302,11 @@ def _is_evaluator(name: str) -> bool:
 
 
 Checked = dict[str, tuple[int, int]]
-"""Of each column what was checked before: its size, and its checksum."""
+"""The size and checksum of each column when it was last checked."""
 
 
 def changed_columns(run: RunFiles, checked: Checked) -> list[str]:
-    """Return the names of the columns that are not as recorded: they were cut or changed since.
+    """Return the names of the columns that were truncated or changed since they were recorded.
 
     Args:
         run: The run.
@@ -327,8 +329,8 @@ def _is_same(run: RunFiles, name: str, column: FactsReader, checked: Checked) ->
                 return True
         checked.pop(name, None)
         return False
-    is_cut = began is not None and column.end < began.bytes_at
-    return not (is_cut or column.state.bad_lines)
+    is_truncated = began is not None and column.end < began.bytes_at
+    return not (is_truncated or column.state.bad_lines)
 
 
 def may_lack_failures(run: RunFiles) -> bool:
@@ -339,13 +341,13 @@ def may_lack_failures(run: RunFiles) -> bool:
     if run.run_file.complete is not None:
         return False
     for name in run.evaluators:
-        noted, identity = run.session.steps.get(name), run.run_file.steps.get(name)
-        if identity is None or (noted is not None and noted.have is not None):
+        recorded, identity = run.session.steps.get(name), run.run_file.steps.get(name)
+        if identity is None or (recorded is not None and recorded.have is not None):
             continue
         column = run.columns[name]
         for key, failed in run.failures.of(name):
             is_earlier = failed.offset < run.session.failures_at
-            is_current = failed.facts.get("by") == identity.fingerprint
+            is_current = failed.facts.get(FINGERPRINT) == identity.fingerprint
             if is_earlier and is_current and column.generation_of(key) < failed.generation:
                 return True
     return False

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limpet.errors import LimpetError
-from limpet.run.reading.asked_cells import AskedCell
 from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.noted import packed_arrays
 from limpet.run.reading.reader import RunReader
-from limpet.run.reading.score_table import Flags, Floats, GrowingTable, Labels, ScoreTable
+from limpet.run.reading.requested_cells import RequestedCell
+from limpet.run.reading.saved_numbers import packed_arrays
+from limpet.run.reading.score_table import Flags, Floats, GrowingTable, LabelTable, ScoreTable
 from limpet.run.reading.totals import GrowingTotals, add_up, add_up_growing
 from limpet.run.results.filters import Filter
 from limpet.run.results.item_record import ItemRecord
@@ -79,14 +79,14 @@ class RunTable:
     def _read_all(self) -> None:
         self._items = items = self.reader.results
         self._totals = self._numbers = None
-        noted = None if self.reader.is_running else self.reader.noted()
-        if noted is not None:
-            cells, arrays = noted.cells, noted.arrays
+        saved = None if self.reader.is_running else self.reader.saved_numbers()
+        if saved is not None:
+            cells, arrays = saved.cells, saved.arrays
         else:
             self._totals = add_up_growing(items)
             self._numbers = self._totals.numbers if self._totals else add_up(items)
             cells, arrays = self._numbers.items, packed_arrays(self._numbers)
-        self._growing = GrowingTable(items.asked, cells)
+        self._growing = GrowingTable(items.requested, cells)
         self._growing.add(arrays)
 
     def summary(self) -> dict[str, Any]:
@@ -120,17 +120,17 @@ class RunTable:
             whole: Decode the answers, too; else only the facts about them.
         """
         assert self._items is not None
-        asked = self._items.asked
+        requested = self._items.requested
         return self._items.read(
-            (asked[number] for number in self._numbers_at(positions)), whole=whole
+            (requested[number] for number in self._numbers_at(positions)), whole=whole
         )
 
-    def cells(self, positions: Iterable[int]) -> Iterator[tuple[int, AskedCell]]:
+    def cells(self, positions: Iterable[int]) -> Iterator[tuple[int, RequestedCell]]:
         """Yield the cells at some positions, each after its position; a position may have none."""
         assert self._items is not None
         for position in positions:
             for number in self._numbers_at([position]):
-                yield position, self._items.asked[number]
+                yield position, self._items.requested[number]
 
     def _numbers_at(self, positions: Iterable[int]) -> Iterator[int]:
         assert self._growing is not None
@@ -241,11 +241,11 @@ def _scores(table: ScoreTable, name: str) -> Floats:
     return scores
 
 
-def _labels(table: ScoreTable, name: str) -> Labels:
+def _labels(table: ScoreTable, name: str) -> LabelTable:
     found = _named(table.labels, name)
     if found is None:
         raise no_such_score(name, map(str, (*table.scores, *table.labels)))
-    labels: Labels = found
+    labels: LabelTable = found
     return labels
 
 

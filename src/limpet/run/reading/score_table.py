@@ -1,6 +1,6 @@
 """What did each cell score?
 
-One array for each score, an item a row and a trial a column, so that runs can be compared and drawn
+One array per score, with a row per item and a column per trial: runs can be compared and drawn
 without reading their items one by one.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from limpet.run.reading.asked_cells import AskedCells
-from limpet.run.reading.noted import ArrayName, PackedArrays
+from limpet.run.reading.requested_cells import RequestedCells
+from limpet.run.reading.saved_numbers import ArrayName, PackedArrays
 from limpet.run.results.score_words import ScoreName
 
 Floats = NDArray[np.float64]
@@ -20,12 +20,12 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class LabelTable:
     """The labels of one score.
 
     Attributes:
         names: The labels.
-        numbers: By item and trial, the label's place among them; -1: none.
+        numbers: By item and trial, the index of the label; -1: none.
     """
 
     names: list[str]
@@ -40,11 +40,11 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """What came out of each cell. Each array has an item a row and a trial a column.
+    """The results of all cells. Each array has a row per item and a column per trial.
 
     Attributes:
         ids: The ids of the items, in order.
-        places: The items' places in `items.jsonl`; empty: it is missing or damaged.
+        positions: The positions of the items in `items.jsonl`; empty: it is missing or damaged.
         trials: The number of trials.
         answered: Whether the workflow answered.
         failed: Whether the workflow failed.
@@ -56,14 +56,14 @@ class ScoreTable:
     """
 
     ids: Sequence[str]
-    places: Sequence[int]
+    positions: Sequence[int]
     trials: int
     answered: Flags
     failed: Flags
     seconds: Floats
     costs: Floats
     scores: dict[ScoreName, Floats] = field(default_factory=dict)
-    labels: dict[ScoreName, Labels] = field(default_factory=dict)
+    labels: dict[ScoreName, LabelTable] = field(default_factory=dict)
     failed_scores: dict[str, Flags] = field(default_factory=dict)
 
     @property
@@ -72,42 +72,42 @@ class ScoreTable:
         return list(self.failed_scores)
 
 
-def score_table(asked: AskedCells, cells: int, packed: PackedArrays) -> ScoreTable:
+def score_table(requested: RequestedCells, cells: int, packed: PackedArrays) -> ScoreTable:
     """Return the table of a run.
 
     Args:
-        asked: Which cells there are.
-        cells: How many they are.
-        packed: What each scored, by the number of the cell.
+        requested: The requested cells.
+        cells: The number of cells.
+        packed: The scores, by the number of the cell.
     """
-    return GrowingTable(asked, cells).add(packed)
+    return GrowingTable(requested, cells).add(packed)
 
 
 class GrowingTable:
-    """The table of a run that grows: what is in it already is not written again.
+    """The table of a run that grows: only new results are written to it.
 
     Args:
-        asked: Which cells there are.
-        cells: How many they are.
+        requested: The requested cells.
+        cells: The number of cells.
 
     Attributes:
         grid: Where in the table each cell is.
         table: The table.
     """
 
-    def __init__(self, asked: AskedCells, cells: int) -> None:
-        self.grid = grid = Grid(asked, cells)
+    def __init__(self, requested: RequestedCells, cells: int) -> None:
+        self.grid = grid = Grid(requested, cells)
         self._known: dict[ArrayName, int] = {}
         flags, floats = grid.filled(False, np.bool_), grid.filled(np.nan, np.float64)  # noqa: FBT003
         self.table = ScoreTable(
-            grid.ids, grid.places, grid.trials, flags, flags.copy(), floats, floats.copy()
+            grid.ids, grid.positions, grid.trials, flags, flags.copy(), floats, floats.copy()
         )
 
     def add(self, packed: PackedArrays) -> ScoreTable:
         """Add what is new, and return the table.
 
         Args:
-            packed: What each cell scored, the known ones first; of failures, those that count now.
+            packed: The scores, known cells first, and the failures that count now.
         """
         table, grid = self.table, self.grid
         arrays = {name: np.frombuffer(one.content, one.typecode) for name, one in packed.items()}
@@ -133,7 +133,7 @@ class GrowingTable:
                 case ("label", str() as evaluator, part, str() as label):
                     of_part = ScoreName(evaluator, part)
                     if of_part not in table.labels:
-                        table.labels[of_part] = Labels([], grid.filled(-1, np.int32))
+                        table.labels[of_part] = LabelTable([], grid.filled(-1, np.int32))
                     table.labels[of_part].set(label, grid.at(new[name]))
         self._known = {name: len(array) for name, array in arrays.items()}
         return table
@@ -147,21 +147,21 @@ def _set_flags(flags: Flags, at: tuple[Any, Any]) -> None:
 class Grid:
     """Where in a table is the cell with a number?"""
 
-    def __init__(self, asked: AskedCells, cells: int) -> None:
+    def __init__(self, requested: RequestedCells, cells: int) -> None:
         self._shape: NDArray[np.int64] | None = None
-        if asked.file is not None:  # items in order, trial by trial
-            self.places = asked.places
-            self.trials = max(1, cells // max(1, len(self.places)))
-            ids = list(asked.file.ids())
-            is_all = len(ids) == len(self.places)
-            self.ids = ids if is_all else [ids[place] for place in self.places]
+        if requested.file is not None:  # items in order, trial by trial
+            self.positions = requested.positions
+            self.trials = max(1, cells // max(1, len(self.positions)))
+            ids = list(requested.file.ids())
+            is_all = len(ids) == len(self.positions)
+            self.ids = ids if is_all else [ids[position] for position in self.positions]
         else:
-            found = [(cell.id, cell.trial) for cell in asked.cells()]
+            found = [(cell.id, cell.trial) for cell in requested.cells()]
             rows = {id_: row for row, id_ in enumerate(dict.fromkeys(id_ for id_, _ in found))}
-            self.places, self.ids = (), list(rows)
+            self.positions, self.ids = (), list(rows)
             self.trials = max((trial + 1 for _, trial in found), default=1)
-            places = [(rows[id_], trial) for id_, trial in found]
-            self._shape = np.array(places, np.int64).reshape(len(found), 2)
+            at = [(rows[id_], trial) for id_, trial in found]
+            self._shape = np.array(at, np.int64).reshape(len(found), 2)
 
     def at(self, numbers: Any) -> tuple[Any, Any]:
         """Return the rows and columns of cells."""

@@ -1,8 +1,8 @@
 """Which scores belong to an answer?
 
-The digest of the answer, what an evaluator reads of the item and the evaluator's fingerprint give
-the key of its score. Only where the items or the evaluator's fingerprint are not known, the latest
-score or failure of the answer counts.
+The digest of the answer, what the evaluator reads of the item, and the evaluator's fingerprint give
+the key of its score. If the items or the fingerprint are not known, the latest score or failure of
+the answer counts.
 """
 
 from collections import defaultdict
@@ -14,8 +14,8 @@ from orjson import loads
 from limpet.fingerprints.keys import ScoreKeys
 from limpet.journal.lines import KEY, TAIL_BYTES, Entry, decode_line
 from limpet.json_values import NotPlainError
-from limpet.run.reading.asked_cells import AskedCell, ItemsFile
 from limpet.run.reading.facts_reader import FactsReader, FailuresReader
+from limpet.run.reading.requested_cells import ItemsFile, RequestedCell
 from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity
 
@@ -29,7 +29,7 @@ class ScoresReader:
     Args:
         name: Its name.
         column: Its column.
-        by: What it is now; None: not known.
+        by: Its current identity; None: not known.
         file: `items.jsonl`; None: it is missing or damaged.
         failures: The failures of all steps.
     """
@@ -57,33 +57,33 @@ class ScoresReader:
 
     @property
     def reads_trace(self) -> bool:
-        """Whether it reads traces: the digest of an answer then includes its trace."""
+        """Whether it reads traces: then the digest of an answer includes its trace."""
         return self._by is not None and "trace" in self._by.reads
 
-    def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:
+    def key(self, cell: RequestedCell, id_: str, answer: Entry) -> bytes:
         """Return the key of the score of an answer; empty: it has none."""
         outputs = outputs_of(answer)
         if self._by is None or self._file is None:
             return self._latest_key(id_, cell.trial, outputs)
-        if not outputs or cell.place is None:
+        if not outputs or cell.position is None:
             return b""
-        [seen] = self._file.seen_by(self._reads, [cell.place])
+        [seen] = self._file.seen_by(self._reads, [cell.position])
         keys = ScoreKeys(self._by.fingerprint, cell.trial)
         return keys.key(cell.identity, seen, outputs[self.reads_trace])
 
-    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
+    def keys(self, trial: int, positions: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
         """Return the keys of the scores of many answers.
 
         Args:
             trial: The trial.
-            places: The places of the items.
-            outputs: The digests of the answers, with their traces if it reads those.
+            positions: The positions of the items.
+            outputs: The digests of the answers, with their traces if it reads them.
         """
         assert self._by is not None
         assert self._file is not None
-        places = list(places)
-        items = self._file.contents.identities(places)
-        seen = self._file.seen_by(self._reads, places)
+        positions = list(positions)
+        items = self._file.contents.identities(positions)
+        seen = self._file.seen_by(self._reads, positions)
         return ScoreKeys(self._by.fingerprint, trial).keys(items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
@@ -93,7 +93,7 @@ class ScoresReader:
         return next((key for key in keys if key is not None), b"")
 
     def _latest_keys(self) -> dict[tuple[Any, ...], bytes]:
-        """Return the key of the last score of each answer, or of its failure if that is later."""
+        """Return the key of the last score or failure of each answer."""
         known: dict[bytes, Mapping[str, Any]] = {
             bytes.fromhex(key): failed.facts for key, failed in self._failures.of(self.name)
         }
@@ -121,7 +121,7 @@ def outputs_of(answer: Entry) -> Sequence[str]:
 
 
 def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
-    """Return the facts and the record of a whole line, in half the time where it is plain."""
+    """Return the facts and the record of a complete line; twice as fast if it is plain."""
     if b'"marked":true' in line or b'"wrapped":true' in line:
         entry = decode_line(line)
         return entry.facts, entry.record
@@ -133,16 +133,16 @@ def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
 def plain_scores(
     cells: Iterable[int], lines: Iterable[bytes]
 ) -> tuple[list[tuple[Mapping[str, Any], list[int]]], list[tuple[int, bytes]]]:
-    """Return the records of whole lines, without their ids, and the numbers of the cells of each.
+    """Return the distinct records of complete lines, without ids, each with its cells.
 
-    Most evaluators give few different scores. The lines with facts that a summary counts are
-    returned as they are.
+    Most evaluators give few different scores. Lines with facts that a summary counts are returned
+    unchanged.
     """
     same: defaultdict[bytes, list[int]] = defaultdict(list)
     others: list[tuple[int, bytes]] = []
     for cell, line in zip(cells, lines, strict=True):
         end = line.find(b'"},"id":', KEY.stop)
-        at = line.find(b'":', end + 8)  # in an id it is escaped, and then the next test fails
+        at = line.find(b'":', end + 8)  # escaped in an id; then the next test fails
         first = line.rfind(b',"', end, at) + 1
         if line[end - 39 : end - 32] == _SAW and line[first:at] in _FIRST_FIELDS:
             same[line[first:-TAIL_BYTES]].append(cell)

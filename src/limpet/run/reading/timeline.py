@@ -58,8 +58,8 @@ class Timeline:
             self._session = reader.began_at
             self._samples, self._refusals = {}, _Refusals(reader.session.events_at or 0)
         for name in (reader.step, *reader.evaluators):
-            noted = reader.session.steps.get(name)
-            start = 0 if noted is None else noted.bytes_at
+            recorded = reader.session.steps.get(name)
+            start = 0 if recorded is None else recorded.bytes_at
             samples = self._samples.setdefault(name, _Samples(start))
             samples.read(reader.columns[name])
         self._refusals.read(reader)

@@ -30,8 +30,8 @@ def add_up(items: ItemsReader) -> Numbers:
     if _finds_by_keys(items):
         return Totals(items).numbers
     names = [evaluator.name for evaluator in items.evaluators]
-    numbers = Numbers(names, items.asked.trials, items.scales)
-    for item in items.read(items.asked.cells(), whole=False):
+    numbers = Numbers(names, items.requested.trials, items.scales)
+    for item in items.read(items.requested.cells(), whole=False):
         numbers.add(item)
     return numbers
 
@@ -44,7 +44,7 @@ def add_up_growing(items: ItemsReader) -> "GrowingTotals | None":
 
 def _finds_by_keys(items: ItemsReader) -> bool:
     """Return whether all answers and scores are found by their keys."""
-    return items.asked.have_keys and all(evaluator.has_keys for evaluator in items.evaluators)
+    return items.requested.have_keys and all(evaluator.has_keys for evaluator in items.evaluators)
 
 
 def scores_so_far(numbers: Numbers) -> dict[str, dict[str, ScoreSoFar]]:
@@ -82,14 +82,14 @@ class AddedLines:
 
     def __init__(self, items: ItemsReader) -> None:
         self._items = items
-        self._asked = items.asked
+        self._requested = items.requested
         names = [evaluator.name for evaluator in items.evaluators]
-        self.numbers = Numbers(names, items.asked.trials, items.scales)
-        self.numbers.items = len(self._asked)
-        file, places = self._asked.file, self._asked.places
+        self.numbers = Numbers(names, items.requested.trials, items.scales)
+        self.numbers.items = len(self._requested)
+        file, positions = self._requested.file, self._requested.positions
         assert file is not None
-        rows = (file.item(place).row for place in places)
-        self.numbers.cell_items.add_all(len(places), rows)
+        rows = (file.item(position).row for position in positions)
+        self.numbers.cell_items.add_all(len(positions), rows)
 
     def _add_answers(
         self, cells: Sequence[int], lines: Sequence[bytes]
@@ -124,7 +124,7 @@ class AddedLines:
             scores.add(record, [number])
             if "usage" in facts:
                 scores.add_usage(facts)
-            scores.note_masked(facts)
+            scores.count_masked(facts)
             self.numbers.masked += bool(facts.get(MASKED))
 
     def _add_failed_score(self, name: str, failed: Failed, number: int) -> None:
@@ -132,7 +132,7 @@ class AddedLines:
         scores.failures.add(failed.facts, number)
         if "usage" in failed.facts:
             scores.add_usage(failed.facts)
-        scores.note_masked(failed.facts)
+        scores.count_masked(failed.facts)
         self.numbers.masked += bool(failed.facts.get(MASKED))
 
 
@@ -155,24 +155,24 @@ class GrowingTotals(AddedLines):
 
     def __init__(self, items: ItemsReader) -> None:
         super().__init__(items)
-        paths = {self._asked.step: self._asked.column.path}
+        paths = {self._requested.step: self._requested.column.path}
         paths |= {evaluator.name: evaluator.column.path for evaluator in items.evaluators}
         self._lines = {step: NewLines(path) for step, path in paths.items()}
         # By step and key: cells without a record, and among them those that failed.
         self._missing: dict[str, dict[bytes, int]] = {step: {} for step in paths}
         self._failed: dict[str, dict[bytes, Failed]] = {step: {} for step in paths}
         # Where scores are whose answer was not read yet, or does not count.
-        self._unplaced: dict[str, dict[bytes, int]] = {step: {} for step in paths}
+        self._unmatched: dict[str, dict[bytes, int]] = {step: {} for step in paths}
         self._failures_end = 0
         self._is_simple = True
         if self.can_grow:
-            keys = self._asked.counting_keys()
-            self._missing[self._asked.step] = dict(zip(keys, range(len(keys)), strict=True))
+            keys = self._requested.counting_keys()
+            self._missing[self._requested.step] = dict(zip(keys, range(len(keys)), strict=True))
 
     @property
     def can_grow(self) -> bool:
         """Whether what is new can be added: no earlier result stands in, or is made again."""
-        return self._is_simple and self._asked.are_fixed and not self._asked.counting
+        return self._is_simple and self._requested.are_fixed and not self._requested.counting
 
     def is_of(self, items: ItemsReader) -> bool:
         """Return whether these are the totals of these items: else the run asks something else."""
@@ -195,7 +195,7 @@ class GrowingTotals(AddedLines):
         missed: dict[str, list[bytes]] = {step: [] for step in self._lines}
         for part in range(1, rounds + 1):
             # The answers are a round ahead: a score is written after its answer.
-            answered = self._new_answers(size(self._asked.step, min(part + 1, rounds)))
+            answered = self._new_answers(size(self._requested.step, min(part + 1, rounds)))
             for evaluator in self._items.evaluators:
                 name = evaluator.name
                 keys = self._miss_scores(evaluator, answered)
@@ -210,7 +210,7 @@ class GrowingTotals(AddedLines):
 
     def _new_answers(self, size: int) -> dict[int, Sequence[str]]:
         """Add new answers; return their digests by the numbers of their cells."""
-        step, answered = self._asked.step, dict[int, Sequence[str]]()
+        step, answered = self._requested.step, dict[int, Sequence[str]]()
         for keys, _, lines in self._lines[step].read(size):
             self._check(lines)
             cells, of_cells, _ = self._take(step, keys, lines)
@@ -220,14 +220,14 @@ class GrowingTotals(AddedLines):
 
     def _new_scores(self, evaluator: ScoresReader, missed: Iterable[bytes], size: int) -> None:
         """Add new scores, and those that were read before their answers."""
-        name, unplaced = evaluator.name, self._unplaced[evaluator.name]
-        known = {key: unplaced.pop(key) for key in missed if key in unplaced}
+        name, unmatched = evaluator.name, self._unmatched[evaluator.name]
+        known = {key: unmatched.pop(key) for key in missed if key in unmatched}
         if known:
             self._add_taken(evaluator, *self._lines_at(name, known))
         for keys, starts, lines in self._lines[name].read(size):
             self._check(lines)
             for at in self._add_taken(evaluator, keys, lines):
-                unplaced.setdefault(keys[at], starts[at])
+                unmatched.setdefault(keys[at], starts[at])
 
     def _add_taken(
         self, evaluator: ScoresReader, keys: Sequence[bytes], lines: Sequence[bytes]
@@ -256,11 +256,11 @@ class GrowingTotals(AddedLines):
             cells = [cell for cell in cells if cell >= 0]
         return cells, lines, others
 
-    def _lines_at(self, step: str, places: Mapping[bytes, int]) -> tuple[list[bytes], list[bytes]]:
-        """Return the keys and lines at some places, as far as they are still whole."""
+    def _lines_at(self, step: str, offsets: Mapping[bytes, int]) -> tuple[list[bytes], list[bytes]]:
+        """Return the keys and lines at some offsets, as far as they are still whole."""
         found: dict[bytes, bytes] = {}
         with open_to_read(self._lines[step].path) as file:
-            for key, offset in places.items():
+            for key, offset in offsets.items():
                 file.seek(offset)
                 line = file.readline()
                 if is_whole(line) and keys_in([line]) == [key]:
@@ -276,16 +276,16 @@ class GrowingTotals(AddedLines):
         self, evaluator: ScoresReader, answered: Mapping[int, Sequence[str]]
     ) -> list[bytes]:
         """Miss the scores of new answers, and return their keys."""
-        places, missed = self._asked.places, dict[bytes, int]()
-        for trial in range(self._asked.trials):
-            first = trial * len(places)
+        positions, missed = self._requested.positions, dict[bytes, int]()
+        for trial in range(self._requested.trials):
+            first = trial * len(positions)
             of_trial = {
                 number: output
                 for number, outputs in answered.items()
-                if first <= number < first + len(places)
+                if first <= number < first + len(positions)
                 and (output := outputs[evaluator.reads_trace])
             }
-            at = [places[number - first] for number in of_trial]
+            at = [positions[number - first] for number in of_trial]
             missed |= zip(evaluator.keys(trial, at, of_trial.values()), of_trial, strict=True)
         self._missing[evaluator.name] |= missed
         return [*missed]
@@ -344,8 +344,8 @@ class Totals(AddedLines):
             self._add_all_scores(evaluator, outputs[evaluator.reads_trace])
 
     def _add_all_answers(self) -> _Outputs:
-        numbers, step, column = self.numbers, self._asked.step, self._asked.column
-        keys = self._asked.counting_keys()
+        numbers, step, column = self.numbers, self._requested.step, self._requested.column
+        keys = self._requested.counting_keys()
         cells = dict(zip(keys, range(len(keys)), strict=True))
         alone, traced = [""] * len(keys), [""] * len(keys)
         is_done = bytearray(len(keys))
@@ -355,7 +355,7 @@ class Totals(AddedLines):
                 alone[number], traced[number] = outputs
         self._add_versions(numbers.versions, step, column, cells, is_done)
         for number in self._left(cells.values(), is_done):
-            failed = self._failures.get((step, self._asked[number].key.hex()))
+            failed = self._failures.get((step, self._requested[number].key.hex()))
             if failed is not None:
                 self._add_failed_answer(failed, number)
         return alone, traced
@@ -364,7 +364,7 @@ class Totals(AddedLines):
         name, column, scores = evaluator.name, evaluator.column, self.numbers.scores[evaluator.name]
         cells = self._score_keys(evaluator, outputs)
         is_done = bytearray(len(outputs))
-        counting, counted = self._asked.counting, cells
+        counting, counted = self._requested.counting, cells
         if name in counting.outdated:
             generation = column.generation
             counted = {
@@ -385,13 +385,13 @@ class Totals(AddedLines):
 
     def _score_keys(self, evaluator: ScoresReader, outputs: list[str]) -> dict[bytes, int]:
         """Return the numbers of the answered cells by the keys of their scores."""
-        places = self._asked.places
+        positions = self._requested.positions
         cells: dict[bytes, int] = {}
-        for trial in range(self._asked.trials):
-            first = trial * len(places)
-            of_trial = outputs[first : first + len(places)]
-            answered = list(compress(range(first, first + len(places)), of_trial))
-            keys = evaluator.keys(trial, compress(places, of_trial), filter(None, of_trial))
+        for trial in range(self._requested.trials):
+            first = trial * len(positions)
+            of_trial = outputs[first : first + len(positions)]
+            answered = list(compress(range(first, first + len(positions)), of_trial))
+            keys = evaluator.keys(trial, compress(positions, of_trial), filter(None, of_trial))
             cells.update(zip(keys, answered, strict=True))
         return cells
 
@@ -408,16 +408,16 @@ class Totals(AddedLines):
         is_done: bytearray,
     ) -> None:
         """Count the results that are of an earlier version, or are to be made again."""
-        file, counting = self._asked.file, self._asked.counting
+        file, counting = self._requested.file, self._requested.counting
         assert file is not None
-        if not counting and not file.has_standing:
+        if not counting and not file.has_earlier_answers:
             versions.add("", None, sum(is_done))
             return
         for key, number in cells.items():
             if is_done[number]:
-                cell = self._asked[number]
-                assert cell.place is not None
-                id_ = file.item(cell.place).id if counting.depends_on_ids else ""
-                present = cell.key if step == self._asked.step else key
+                cell = self._requested[number]
+                assert cell.position is not None
+                id_ = file.item(cell.position).id if counting.depends_on_ids else ""
+                present = cell.key if step == self._requested.step else key
                 redo = self._items.pending_redo(step, column, id_, key, present)
                 versions.add(cell.version, redo)

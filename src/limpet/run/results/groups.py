@@ -35,9 +35,9 @@ def groups_by(
     ordered = sorted(numbers.items(), key=lambda pair: _order(pair[1][0], pair[0]))
     slices = [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]
     if len(slices) > 1 and any(scores.parts for scores in _all_scores(numbers)):
-        from limpet.run.results.slices import note_differences  # noqa: PLC0415 - slow: NumPy
+        from limpet.run.results.slices import add_differences  # noqa: PLC0415 - slow: NumPy
 
-        note_differences([of_value for _, (_, of_value) in ordered], slices, evaluators)
+        add_differences([of_value for _, (_, of_value) in ordered], slices, evaluators)
     return slices
 
 

@@ -74,21 +74,21 @@ class ItemRecord:
         """Whether there is an answer."""
         return self.status in (CellStatus.COMPLETED, CellStatus.COMPLETED_WITH_RETRIES)
 
-    def note(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note the facts about its answer, or about its failure."""
+    def add_facts(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Add the facts about its answer or failure."""
         self.seconds, self.attempts = facts.get("seconds", 0.0), facts.get("attempts", 0)
         self.usage, self.at = facts.get("usage") or {}, facts.get("at", "")
-        self.note_masked(step, facts)
+        self.add_masked(step, facts)
 
-    def note_score(self, name: str, facts: Mapping[str, Any], record: dict[str, Any]) -> None:
-        """Note a score: the facts about it, and its record."""
+    def add_score(self, name: str, facts: Mapping[str, Any], record: dict[str, Any]) -> None:
+        """Add a score, with the facts about it."""
         self.scores[name] = record
         if "usage" in facts:
             self.score_usage[name] = facts
-        self.note_masked(name, facts)
+        self.add_masked(name, facts)
 
-    def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note whether a step's line has, or its evaluator saw, masked secrets."""
+    def add_masked(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Add a step whose line has masked secrets, or whose evaluator saw them."""
         if facts.get(MASKED):
             self.masked += (step,)
         if facts.get(SAW_MASKED):

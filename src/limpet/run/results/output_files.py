@@ -1,4 +1,4 @@
-"""Writes the toolkit's output files, where somebody asked for them.
+"""Writes the toolkit's output files, where they are requested.
 
 What a row looks like is decided once, for the final file and for a live one.
 """

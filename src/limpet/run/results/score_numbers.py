@@ -23,11 +23,11 @@ class CellItems:
     """The item and the groups of each cell, by its number.
 
     Args:
-        trials: How often each item is asked.
+        trials: How often the workflow answers each item.
         fields: The fields that group items.
 
     Attributes:
-        trials: How often each item is asked.
+        trials: How often the workflow answers each item.
         fields: The fields that group items.
         items: The number of the item of each cell; with one trial empty: it is the cell's number.
         groups: By field, the number of the group of each item.
@@ -290,7 +290,7 @@ class ScoreNumbers:
         self._has_usage = True
         self._used.add([facts])
 
-    def note_masked(self, facts: Mapping[str, Any]) -> None:
+    def count_masked(self, facts: Mapping[str, Any]) -> None:
         """Count a line whose evaluator saw masked text."""
         self.saw_masked += bool(facts.get(SAW_MASKED))
 

@@ -28,7 +28,7 @@ _FEWEST = 2
 _LEAST_EXPECTED = 1.0
 
 
-def note_differences(
+def add_differences(
     numbers: Sequence[Numbers], summaries: Sequence[Mapping[str, Any]], evaluators: Sequence[str]
 ) -> None:
     """Note in the summary of each slice how its means differ from those of the rest.

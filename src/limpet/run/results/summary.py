@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from limpet.run.record_fields import CUT_OFF
+from limpet.run.record_fields import TRUNCATED
 from limpet.run.results.costs import Used, is_bounded, numbers_in, quantiles
 from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_numbers import (
@@ -52,8 +52,8 @@ class Numbers:
 
     Args:
         evaluators: The names of the evaluators.
-        trials: How often each item is asked.
-        scales: What the scores of each evaluator mean, where that is not the usual.
+        trials: How often the workflow answers each item.
+        scales: The scale of each evaluator's scores, where it is not the default.
 
     Attributes:
         cell_items: Which item and group each cell belongs to.
@@ -76,7 +76,7 @@ class Numbers:
         scales = scales or {}
         groups = {scale.group for scale in scales.values() if scale.group is not None}
         self.cell_items = CellItems(trials, groups)
-        self.items = self.masked = self._cut_off = 0
+        self.items = self.masked = self._truncated = 0
         self.failures = FailureCounts()
         self.scores = {name: ScoreNumbers(name, scales.get(name, Scale())) for name in evaluators}
         self.versions = VersionCounts("workflow")
@@ -113,7 +113,7 @@ class Numbers:
         used = [facts.get("usage", _NOTHING) for facts in answers]
         self.costs.extend([_cost(some["cost"]) if "cost" in some else nan for some in used])
         self.add_usage(answers)
-        self._cut_off += sum(bool(facts[CUT_OFF]) for facts in answers if CUT_OFF in facts)
+        self._truncated += sum(bool(facts[TRUNCATED]) for facts in answers if TRUNCATED in facts)
         times = [facts["times"] for facts in answers if "times" in facts]
         self._latencies.extend(numbers_in([some.get("llm_latency") for some in times]))
 
@@ -147,7 +147,7 @@ class Numbers:
                 "failed": dict(self.failures.by_class),
                 "errors": dict(self.failures.by_exception),
                 "not_run": not_run,
-                **({"cut_off": self._cut_off} if self._cut_off else {}),
+                **({"truncated": self._truncated} if self._truncated else {}),
                 **self.versions.summary(),
                 "seconds": math.fsum(seconds),
                 **self._used.summary(),

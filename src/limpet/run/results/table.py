@@ -77,15 +77,15 @@ _MOST_ROWS, _MOST_COLUMNS = 1_048_576, 16_384
 _WIDEST = 2**53
 
 
-class Rows(Protocol):
+class SizedRows(Protocol):
     """The rows of a table, of which the number is known: the cells of each."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[list[Any]]: ...
 
 
-def write_xlsx(names: Sequence[str], rows: Rows, path: Path) -> int:
-    """Write an Excel file, and return how many cells were too long and are cut.
+def write_xlsx(names: Sequence[str], rows: SizedRows, path: Path) -> int:
+    """Write an Excel file, and return how many cells were too long and are shortened.
 
     Args:
         names: The names of the columns.
@@ -108,20 +108,20 @@ def write_xlsx(names: Sequence[str], rows: Rows, path: Path) -> int:
             f"{_MOST_COLUMNS:,} columns, not {len(rows) + 1:,} and {len(names):,}",
             hint="write csv or parquet instead",
         )
-    cut = 0
+    shortened = 0
     with closing(book.create_sheet("results")) as sheet:
         sheet.freeze_panes = "B2"
         for row in _lines(names, rows):
-            cut += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
+            shortened += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
             sheet.append([_excel_cell(sheet, value) for value in row])
-    with tempfile.TemporaryDirectory(prefix="limpet-") as place:
-        file = Path(place) / "results.xlsx"
+    with tempfile.TemporaryDirectory(prefix="limpet-") as directory:
+        file = Path(directory) / "results.xlsx"
         book.save(file)
         replace_file(path, file_chunks(file))
-    return cut
+    return shortened
 
 
-def _lines(names: Sequence[str], rows: Rows) -> Iterator[list[Any]]:
+def _lines(names: Sequence[str], rows: SizedRows) -> Iterator[list[Any]]:
     yield [_excel_value(name) for name in names]
     for row in rows:
         yield [_excel_value(value) for value in row]
@@ -265,7 +265,7 @@ def _score_cells(evaluator: str, record: Mapping[str, Any]) -> Iterator[tuple[Ke
         value, label = score.get("value"), score.get("label")
         yield ("score", evaluator, part, VALUE), label if value is None else value
         yield ("score", evaluator, part, "label"), label
-        yield ("score", evaluator, part, "explanation"), score.get("explanation")
+        yield ("score", evaluator, part, "explanation"), score.get("explanation") or None
         yield ("score", evaluator, part, "agreement"), agreement_of(score)
         yield ("score", evaluator, part, "metadata"), score.get("metadata")
 

@@ -92,7 +92,7 @@ function changes(one, base) {
     const trial = flip.trial || null;
     return el("details", { class: "flip", "data-name": `${flip.score} ${flip.id} ${flip.trial}` },
       el("summary", {}, el("b", {}, flip.id), flip.trial ? ` trial ${flip.trial}` : "", el("span", { class: "dim" }, ` ${flip.score} `),
-        el("span", { class: flip.worse ? "bad" : "good" }, `${valueOf(flip.base.score)} → ${valueOf(flip.new.score)}`),
+        el("span", { class: flip.worse ? "bad" : "good" }, `${valueOf(flip.base.value)} → ${valueOf(flip.new.value)}`),
         el("span", { class: "dim one-line" }, ` ${textOf(flip.input).slice(0, 120)}`)),
       el("div", { class: "sides" },
         el("section", {}, el("h2", {}, "input"), longText(textOf(flip.input))),

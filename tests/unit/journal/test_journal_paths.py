@@ -16,7 +16,7 @@ from limpet.journal.files import (
 from limpet.journal.layout import layout_at
 
 
-def test_many_parts_are_written_whole_and_in_order(tmp_path):
+def test_many_parts_are_written_completely_and_in_order(tmp_path):
     parts = [bytes([n % 256]) * n for n in range(3000)] + [b"x" * (3 * 2**20 + 7), b"", b"end"]
     fd = os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT)
     write_all(fd, parts)

@@ -1,13 +1,13 @@
-"""Are the numbers that a session noted at its end still those of the run?
+"""Are the numbers that a session saved at its end still those of the run?
 
 Adding up a hundred thousand items takes seconds, and a comparison reads two runs. So a session
-notes its numbers in `index/numbers` when it ends, whether or not the run is complete: a line of
-JSON, and then the arrays it names, which say what each cell scored.
+saves its numbers in `index/numbers` when it ends, whether or not the run is complete: a line of
+JSON, followed by the arrays it names, with the scores of each cell.
 
     {"of":"<digest>","summary":{…},"cells":100000,"parts":[[["answered"],"Q",800000],…],"crc":<crc>}
 
-`of` is a digest of all that the numbers follow from: every byte of the columns, of the failures and
-of the items, and what `run.json` asks. The file may be deleted: readers then add up.
+`of` is a digest of all that determines the numbers: every byte of the columns, the failures and the
+items, and the request in `run.json`. The file may be deleted: readers then add up the results.
 """
 
 import json
@@ -32,7 +32,7 @@ from limpet.run.run_file import RunFile, to_data
 from limpet.version import VERSION
 
 ArrayName = tuple[str | None, ...]
-"""What an array holds, like `("values", "judge", "tone")`."""
+"""The name of an array, like `("values", "judge", "tone")`."""
 
 
 class PackedArray(NamedTuple):
@@ -45,13 +45,13 @@ class PackedArray(NamedTuple):
 PackedArrays = Mapping[ArrayName, PackedArray]
 
 
-class NotedNumbers(NamedTuple):
+class SavedNumbers(NamedTuple):
     """The numbers of a run.
 
     Attributes:
-        summary: What of `summary.json` follows from the results alone.
-        cells: How many cells there are.
-        arrays: What each scored, by the number of the cell.
+        summary: The part of `summary.json` that follows from the results alone.
+        cells: The number of cells.
+        arrays: The scores, by the number of the cell.
     """
 
     summary: dict[str, Any]
@@ -60,12 +60,12 @@ class NotedNumbers(NamedTuple):
 
 
 def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]) -> str | None:
-    """Return a digest of all that numbers follow from; None if that is not known.
+    """Return a digest of all that determines the numbers; None: not known.
 
     Args:
         layout: The run's layout.
-        run_file: What is asked.
-        ends: How many bytes count, for each column of the last session and for the failures.
+        run_file: The request.
+        ends: How many bytes to cover of each column of the last session, and of the failures.
     """
     session = run_file.session
     if session is None or not is_whole(layout, session.items_file):
@@ -86,7 +86,7 @@ def digest_of_inputs(layout: Layout, run_file: RunFile, ends: Mapping[Path, int]
 
 
 def packed_arrays(numbers: Numbers) -> dict[ArrayName, PackedArray]:
-    """Return what each cell scored, as arrays of numbers of cells and of values."""
+    """Return the scores as arrays: numbers of cells, and their values."""
     arrays: dict[ArrayName, array[int] | array[float]] = {
         ("answered",): numbers.answered_cells,
         ("seconds",): numbers.seconds,
@@ -105,8 +105,8 @@ def packed_arrays(numbers: Numbers) -> dict[ArrayName, PackedArray]:
     }
 
 
-def note_numbers(layout: Layout, inputs: str, numbers: Numbers) -> None:
-    """Note the numbers of a run.
+def save_numbers(layout: Layout, inputs: str, numbers: Numbers) -> None:
+    """Save the numbers of a run.
 
     Raises:
         OSError: They cannot be written.
@@ -125,19 +125,19 @@ def note_numbers(layout: Layout, inputs: str, numbers: Numbers) -> None:
     replace_file(layout.numbers, chain(head, map(bytes, contents)))
 
 
-def noted_numbers(layout: Layout, inputs: str) -> NotedNumbers | None:
-    """Return the numbers if they were noted for the same inputs, else None."""
+def saved_numbers(layout: Layout, inputs: str) -> SavedNumbers | None:
+    """Return the numbers if they were saved for the same inputs, else None."""
     with suppress(OSError, ValueError, KeyError, TypeError, JournalError):
         head, _, content = read_whole(layout.numbers).partition(b"\n")
         about = json.loads(head)
         if about["of"] == inputs and about.pop("crc") == _crc(about, [content]):
             arrays = _split(memoryview(content), about["parts"])
-            return NotedNumbers(about["summary"], about["cells"], arrays)
+            return SavedNumbers(about["summary"], about["cells"], arrays)
     return None
 
 
 def _crc(about: Mapping[str, object], contents: Iterable[bytes | memoryview]) -> int:
-    """Return the CRC of all but itself: what the arrays are called, too, may be damaged."""
+    """Return the CRC of everything else: the names of the arrays may be damaged, too."""
     crc = crc32(dumps(about).encode())
     for content in contents:
         crc = crc32(content, crc)

@@ -28,16 +28,16 @@ from limpet.run.executing.outcomes import (
     message_of,
 )
 from limpet.run.executing.step_runner import StepRunner, output_of
-from limpet.run.planning.work_items import Call, Scoring, WorkItem, scoring_of
+from limpet.run.planning.work_items import AnswerTask, ScoreTask, WorkItem, score_task
 from limpet.run.record_fields import (
     ANSWER,
-    CUT_OFF,
     MADE_OF,
     METADATA,
     RETURNED,
     SAW_MASKED,
     SCORED,
     TRACE,
+    TRUNCATED,
     answer_record,
     digests_of,
     score_record,
@@ -51,9 +51,9 @@ from limpet.text import one_line
 
 # ---- How do answers get from the workflow to an evaluator? --------------------------------------
 #
-# They wait in a bounded queue, so that a slow evaluator does not let them pile up. The queue is
-# the input of the evaluator's executor: an answer that arrives starts its call at once, without a
-# task that carries it there.
+# They wait in a bounded queue, so that they do not pile up before a slow evaluator. The queue is
+# the input of the evaluator's executor: an arriving answer starts its call at once, without a task
+# of its own.
 
 T = TypeVar("T")
 
@@ -61,11 +61,10 @@ T = TypeVar("T")
 class StepQueue(InputSource, Generic[T]):
     """A bounded queue that either side can end.
 
-    Once the consumer has closed it, an item that is put is dropped: its cell stays undone, and the
-    next run does it.
+    Once the consumer has closed it, it drops what is put: the next run does these cells.
 
     Attributes:
-        on_move: Called when calls of the consumer have started or ended, and when it stops.
+        on_move: Called when the consumer starts or ends calls, and when it stops.
     """
 
     def __init__(self, size: int) -> None:
@@ -73,24 +72,24 @@ class StepQueue(InputSource, Generic[T]):
         self.total = None
         self._size = size
         self._items: deque[T] = deque()
-        # Invariant: nothing waits for a place while there is one.
+        # Invariant: nothing waits for a slot while one is free.
         self._waiting: deque[tuple[T, asyncio.Future[None]]] = deque()
         self._on_arrival: Callable[[], None] = lambda: None
         self._closed = False
         self.on_move: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
-        """How many items wait, in the queue or for a place in it."""
+        """How many items wait, in the queue or for a slot in it."""
         return len(self._items) + len(self._waiting)
 
     def put(self, item: T) -> "asyncio.Future[None] | None":
-        """Queue an item. If the queue is full, return a future: done when there was a place."""
+        """Queue an item. If the queue is full, return a future that is done once it has a slot."""
         if self._closed:
             return None
         if len(self._items) >= self._size:
-            place = asyncio.get_running_loop().create_future()
-            self._waiting.append((item, place))
-            return place
+            slot = asyncio.get_running_loop().create_future()
+            self._waiting.append((item, slot))
+            return slot
         self._items.append(item)
         self._on_arrival()
         return None
@@ -115,10 +114,10 @@ class StepQueue(InputSource, Generic[T]):
             return NOTHING
         item = self._items.popleft()
         while self._waiting and len(self._items) < self._size:
-            waiting, place = self._waiting.popleft()
-            if not place.done():  # cancelled: whoever put it is gone
+            waiting, slot = self._waiting.popleft()
+            if not slot.done():  # cancelled: its producer is gone
                 self._items.append(waiting)
-                place.set_result(None)
+                slot.set_result(None)
         return item
 
     def refill(self) -> None:
@@ -128,9 +127,9 @@ class StepQueue(InputSource, Generic[T]):
         self._closed = True
         self.on_move()
         self._items.clear()
-        for _, place in self._waiting:
-            if not place.done():
-                place.set_result(None)
+        for _, slot in self._waiting:
+            if not slot.done():
+                slot.set_result(None)
         self._waiting.clear()
 
 
@@ -138,7 +137,7 @@ class StepQueue(InputSource, Generic[T]):
 
 
 class _CellStep(Step):
-    """What the steps of an evaluation share: each of their inputs is about a work item."""
+    """A step of an evaluation: each of its inputs has a work item."""
 
     def __init__(self, runner: StepRunner) -> None:
         self._runner = runner
@@ -158,14 +157,14 @@ class _CellStep(Step):
 class AnsweringStep(_CellStep):
     """The workflow's step.
 
-    `pass_on` is called with each call and its unmasked answer, or None if it failed, once that is
-    on disk, and returns what is left to wait for; it is None if there are no evaluators.
+    `pass_on` is called with each task and its unmasked answer, or None if it failed, once it is on
+    disk, and returns what is left to wait for; it is None without evaluators.
 
     Attributes:
         name: The step's name.
         who: The step's name in messages.
         target: The workflow.
-        place: Where it runs.
+        engine: Where it runs.
         executor: The step's executor; None before `run`.
     """
 
@@ -177,12 +176,12 @@ class AnsweringStep(_CellStep):
         runner: StepRunner,
         request: Request,
         omissions: Omissions,
-        places: StepEngines,
-        pass_on: Callable[[Call, Entry | None], Awaitable[object] | None] | None,
+        engines: StepEngines,
+        pass_on: Callable[[AnswerTask, Entry | None], Awaitable[object] | None] | None,
     ) -> None:
         super().__init__(runner)
         self.target = request.workflow
-        self.place = places.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
+        self.engine = engines.of(WORKFLOW, self.target, self.who, self._read_returned, omissions)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._omissions = omissions
         self._pass_on = pass_on
@@ -192,7 +191,7 @@ class AnsweringStep(_CellStep):
         self._lost: Mapping[int, Exception] = {}
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
-    async def run(self, calls: "Sequence[Call] | StepQueue[Call]") -> None:
+    async def run(self, tasks: "Sequence[AnswerTask] | StepQueue[AnswerTask]") -> None:
         recorder = self._runner.recorder(self)
         self._lost, target = recorder.lost, self.target
         self.executor = self._runner.executor(
@@ -201,30 +200,30 @@ class AnsweringStep(_CellStep):
             target.endpoint,
             self._completed,
             target.concurrency,
-            self.place,
+            self.engine,
         )
-        await self._runner.run(recorder, self.executor, calls)
+        await self._runner.run(recorder, self.executor, tasks)
 
-    def cell_of(self, index: int, value: Call) -> Cell:
+    def cell_of(self, index: int, value: AnswerTask) -> Cell:
         del index
         return value[1]
 
-    def work_item_of(self, value: Call) -> WorkItem:
+    def work_item_of(self, value: AnswerTask) -> WorkItem:
         return value[0]
 
-    async def _answer(self, call: Call) -> Output:
-        item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
-        with self._paid.attempt(call[1].key):
-            return await self.place.call(item, self._runner.taken(call[1]))
+    async def _answer(self, task: AnswerTask) -> Output:
+        item = own_copy(task[0].item)  # the next attempt must not see its changes
+        with self._paid.attempt(task[1].key):
+            return await self.engine.call(item, self._runner.taken(task[1]))
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._omissions)
 
-    def _completed(self, finished: Finished[Call, Output]) -> Awaitable[object] | None:
+    def _completed(self, finished: Finished[AnswerTask, Output]) -> Awaitable[object] | None:
         lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
         entry, hook = None, self._on_item_complete
         if lost is None and self._pass_on is not None and (output := output_of(finished)):
-            # Unmasked; and a copy, if there is a hook: what it changes must not be scored.
+            # Unmasked; a copy if there is a hook, whose changes must not be scored.
             scored = {ANSWER: output.value, TRACE: list(output.trace)}
             entry = Entry(digests, scored if hook is None else own_copy(scored))
         if hook is not None:
@@ -234,7 +233,7 @@ class AnsweringStep(_CellStep):
     async def _tell(
         self,
         hook: OnItem,
-        finished: Finished[Call, Output],
+        finished: Finished[AnswerTask, Output],
         lost: Exception | None,
         entry: Entry | None,
     ) -> None:
@@ -246,20 +245,20 @@ class AnsweringStep(_CellStep):
         if self._pass_on is not None and (passing := self._pass_on(finished.input, entry)):
             await passing
 
-    def facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
-        """Return an answer's usage, and its digests, by which readers find its scores."""
+    def facts_of(self, finished: Finished[AnswerTask, Output]) -> dict[str, Any]:
+        """Return an answer's usage and digests, by which readers find its scores."""
         output = output_of(finished)
         facts: dict[str, Any] = {}
         if output is not None:
             with suppress(NotPlainError):  # the cell is then recorded as a failure
                 facts = digests_of(output.value, list(output.trace))
                 self._digests[finished.index] = facts
-        if output is not None and is_cut_off(output.metadata):
-            facts = {**facts, CUT_OFF: True}
+        if output is not None and is_truncated(output.metadata):
+            facts = {**facts, TRUNCATED: True}
         used = self._paid.settle(finished.input[1].key, output)
         return facts | usage_facts(used, self._prices)
 
-    def record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+    def record_of(self, finished: Finished[AnswerTask, Output]) -> dict[str, Any]:
         work_item, output = finished.input[0], output_of(finished)
         if output is None:
             return {"id": work_item.item.id}
@@ -268,8 +267,8 @@ class AnsweringStep(_CellStep):
         return answer_record(item.id, item.row, output.value, trace, metadata)
 
 
-def item_result(finished: Finished[Call, Output]) -> ItemResult:
-    """Return a finished item as the results will show it, still without scores."""
+def item_result(finished: Finished[AnswerTask, Output]) -> ItemResult:
+    """Return a finished item as in the results, without scores yet."""
     work_item, cell = finished.input
     own, output, error = own_copy(work_item.item), output_of(finished), finished.error
     status, failure = cell_status(finished), None
@@ -291,14 +290,12 @@ def item_result(finished: Finished[Call, Output]) -> ItemResult:
     )
 
 
-def is_cut_off(metadata: Any) -> bool:
-    """Return whether an answer's metadata says that the model reached its limit of tokens."""
+def is_truncated(metadata: Any) -> bool:
+    """Return whether an answer's metadata says that the model reached its token limit."""
     return isinstance(metadata, dict) and metadata.get("finish") == "length"
 
 
 # ---- How does an evaluator score the answers that it has not scored yet? ------------------------
-#
-# They arrive in a bounded queue, so that a slow evaluator does not let them pile up.
 
 _QUEUE_SIZE = 256
 
@@ -311,14 +308,14 @@ class ScoringStep(_CellStep):
         evaluator: The evaluator.
         fingerprint: Its fingerprint.
         omissions: Reports what was left out.
-        places: Where the steps run.
+        engines: Where the steps run.
         prices: What a million tokens cost, by model.
 
     Attributes:
         name: The step's name.
         who: The step's name in messages.
         target: The evaluator.
-        place: Where it runs.
+        engine: Where it runs.
         queue: The answers to score.
         executor: The step's executor; None before `run`.
     """
@@ -331,17 +328,17 @@ class ScoringStep(_CellStep):
         evaluator: Evaluator,
         fingerprint: str,
         omissions: Omissions,
-        places: StepEngines,
+        engines: StepEngines,
         prices: Prices | None,
     ) -> None:
         super().__init__(runner)
         self.name = evaluator.name
         self.costs = evaluator.endpoint is not None
         self.who = f"the evaluator {one_line(evaluator.name)}"
-        self.queue: StepQueue[Scoring] = StepQueue(_QUEUE_SIZE)
+        self.queue: StepQueue[ScoreTask] = StepQueue(_QUEUE_SIZE)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self.target = evaluator
-        self.place = places.of(
+        self.engine = engines.of(
             evaluator.name, evaluator, "the evaluator", self._read_returned, omissions
         )
         self._fingerprint = fingerprint
@@ -351,64 +348,64 @@ class ScoringStep(_CellStep):
         self._ballots = runner.ballots(evaluator.name)
         self._column = runner.journal.column(evaluator.name)
 
-    def missing(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
+    def missing(self, work_item: WorkItem, entry: Entry) -> ScoreTask | None:
         """Return what to score for an answer; None if it is scored."""
-        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
-        key, counting = scoring.cell.key, self._runner.counting
+        task = score_task(work_item, entry, self.target, self._fingerprint)
+        key, counting = task.cell.key, self._runner.counting
         generation = self._column.generation_of(key)
         verdict = counting.verdict(self.name, key, generation, work_item.item.id)
         stays_failed = counting.stays_failed(self.name, key, verdict.needed)
-        return None if stays_failed or verdict.is_done else scoring
+        return None if stays_failed or verdict.is_done else task
 
     def kept(self, work_item: WorkItem, entry: Entry) -> Mapping[str, Any] | None:
-        """Return the record of the score that an answer has; None if it has none."""
-        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
-        line = self._column.read(scoring.cell.key)
+        """Return the record of an answer's score; None if it has none."""
+        task = score_task(work_item, entry, self.target, self._fingerprint)
+        line = self._column.read(task.cell.key)
         return None if line is None else line.record
 
-    def scored_masked(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
-        """Return what to score again: the score is of masked text, and the original is here."""
-        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
-        lines: Iterable[tuple[str, Entry]] = self._column.read_many([scoring.cell.key])
-        return scoring if any(line.facts.get(SAW_MASKED) for _, line in lines) else None
+    def scored_masked(self, work_item: WorkItem, entry: Entry) -> ScoreTask | None:
+        """Return what to score again: the score saw masked text, and the original is here."""
+        task = score_task(work_item, entry, self.target, self._fingerprint)
+        lines: Iterable[tuple[str, Entry]] = self._column.read_many([task.cell.key])
+        return task if any(line.facts.get(SAW_MASKED) for _, line in lines) else None
 
     async def run(self) -> None:
         """Score what arrives in the queue, until it ends."""
         recorder = self._runner.recorder(self)
         endpoint = self.target.endpoint
-        self.executor = self._runner.executor(recorder, self._score, endpoint, place=self.place)
+        self.executor = self._runner.executor(recorder, self._score, endpoint, engine=self.engine)
         try:
             await self._runner.run(recorder, self.executor, self.queue)
         finally:
             self.queue.close()
 
-    def cell_of(self, index: int, value: Scoring) -> Cell:
+    def cell_of(self, index: int, value: ScoreTask) -> Cell:
         del index
         return value.cell
 
-    def work_item_of(self, value: Scoring) -> WorkItem:
+    def work_item_of(self, value: ScoreTask) -> WorkItem:
         return value.work_item
 
-    async def _score(self, scoring: Scoring) -> Output:
-        reads, item = self.target.reads, scoring.work_item.item
-        scored = given(item, scoring.output, scoring.trace, reads)
-        needed = self._runner.counting.needed(self.name, item.id, scoring.cell.key)
-        with self._paid.attempt(key := scoring.cell.key):
-            ballots = self._ballots.of(scoring, needed, self._paid.ballots(key))
+    async def _score(self, task: ScoreTask) -> Output:
+        reads, item = self.target.reads, task.work_item.item
+        scored = given(item, task.output, task.trace, reads)
+        needed = self._runner.counting.needed(self.name, item.id, task.cell.key)
+        with self._paid.attempt(key := task.cell.key):
+            ballots = self._ballots.of(task, needed, self._paid.ballots(key))
             with casting_into(ballots):
-                output = await self.place.call(scored, self._runner.taken(scoring.cell))
+                output = await self.engine.call(scored, self._runner.taken(task.cell))
         if len(ballots.keys) > 1:
-            scoring.facts[MADE_OF] = ballots.keys
+            task.facts[MADE_OF] = ballots.keys
         return output
 
     def _read_returned(self, returned: Any) -> Output:
         return read_scores(returned, self.name, self._omissions)
 
-    def facts_of(self, finished: Finished[Scoring, Output]) -> dict[str, Any]:
+    def facts_of(self, finished: Finished[ScoreTask, Output]) -> dict[str, Any]:
         used = self._paid.settle(finished.input.cell.key, output_of(finished))
         return {**finished.input.facts, **usage_facts(used, self._prices)}
 
-    def record_of(self, finished: Finished[Scoring, Output]) -> dict[str, Any]:
+    def record_of(self, finished: Finished[ScoreTask, Output]) -> dict[str, Any]:
         output = output_of(finished)
         return score_record(
             finished.input.work_item.item.id, None if output is None else output.value

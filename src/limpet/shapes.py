@@ -112,12 +112,12 @@ class Item:
 USAGE_COUNTS = (
     "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens",
 )  # fmt: skip
-"""What of a `Usage` is a number of tokens."""
+"""The token counts of a `Usage`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call used.
+    """The usage of a call.
 
     Attributes:
         prompt_tokens: Input tokens.
@@ -148,7 +148,7 @@ class Output:
 
     Attributes:
         value: The answer.
-        usage: What it used: a `Usage`, or the client's own mapping or object.
+        usage: Its usage: a `Usage`, or the client's own mapping or object.
         trace: What happened inside, oldest first: events as in `limpet.trace`, or any plain data.
         metadata: Anything else to keep with it, as plain data. Evaluators do not see it.
     """
@@ -185,8 +185,8 @@ class Scale:
     Attributes:
         range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
             it, else any number.
-        group: The field of the dataset that says which items belong together, for example questions
-            about the same document. None: each item stands for itself.
+        group: The field of the dataset that groups items, for example questions about the same
+            document. None: items are independent.
         higher_is_better: Whether a higher score is better.
     """
 

@@ -1,7 +1,7 @@
-"""What did an answer use: how many tokens of which model, and how long did it take?
+"""How many tokens of which model did an answer use, and how long did it take?
 
-Every client reports token counts under names of its own, in a mapping or in an object. None of it
-is trusted: what is not a count is left out and reported, and a value that raises when it is read
+Every client reports token counts under its own names, in a mapping or in an object. None of it is
+trusted: a value that is not a count is left out and reported, and a value that raises when read
 costs only that count. The names of the times are those of the NeMo Agent Toolkit.
 """
 
@@ -19,11 +19,11 @@ from limpet.shapes import USAGE_COUNTS, Usage
 
 Counts = dict[str, int]
 Plain = dict[str, Any]
-"""What calls used, as plain data; see `plain_usage`."""
+"""A usage as plain data; see `plain_usage`."""
 _LARGEST = 2**53
 _BY_MODEL = ("models", "requested")
 # Where clients report each count.
-_PLACES: Mapping[str, tuple[str, ...]] = {
+_PATHS: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": (
         "prompt_tokens",
         "input_tokens",
@@ -62,8 +62,8 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
 }
 _OLLAMA = ("prompt_eval_count", "eval_count")
 _BESIDE = frozenset({"cost", "models", "requested", "times"})
-_OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
-# Counts that these clients do not include in the first, as the others do.
+_OUTERMOST = {path: path.partition(".")[0] for paths in _PATHS.values() for path in paths}
+# Counts that these clients, unlike the others, do not include in the first.
 _ADDED: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
     "inputTokens": ("cacheReadInputTokens", "cacheWriteInputTokens"),
@@ -76,7 +76,7 @@ _ADDED: Mapping[str, tuple[str, ...]] = {
 
 
 def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
-    """Return the usage in a `Usage`, a mapping or a client's own object, and what is wrong."""
+    """Return the usage in a `Usage`, a mapping or a client's own object, and its flaws."""
     is_usage = isinstance(reported, Usage)
     if not is_usage and (reported is None or (isinstance(reported, Mapping) and not reported)):
         return None, []
@@ -104,32 +104,32 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
 
 
 def _counts_in(reported: object) -> tuple[Counts, list[str]]:
-    """Return the token counts under our names, and what of them is not a count."""
+    """Return the token counts under our names, and the values that are not counts."""
     known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     if known is not None and (own := _own_counts(known)) is not None:
         return own, []
     counts: Counts = {}
     wrong: list[str] = []
-    for name, places in _PLACES.items():
-        for place in places:
-            if known is not None and known.get(_OUTERMOST[place]) is None:
+    for name, paths in _PATHS.items():
+        for path in paths:
+            if known is not None and known.get(_OUTERMOST[path]) is None:
                 continue
-            count = _count(reported, place, wrong)
+            count = _count(reported, path, wrong)
             if count is not None:
-                added = (_count(reported, other, wrong) or 0 for other in _ADDED.get(place, ()))
+                added = (_count(reported, other, wrong) or 0 for other in _ADDED.get(path, ()))
                 counts[name] = count + sum(added)
-            if counts.get(name):  # some report 0 in one place and the count in another
+            if counts.get(name):  # some report 0 under one path and the count under another
                 break
     return counts, wrong
 
 
 def _own_counts(reported: Mapping[str, Any]) -> Counts | None:
-    """Return the counts of a usage that has our names and nothing else; None: it has others."""
+    """Return the counts of a usage that has only our names; None: it has others."""
     counts: Counts = {}
     for name, value in reported.items():
         if type(name) is not str:  # it may be hostile
             return None
-        if name in _PLACES:
+        if name in _PATHS:
             if type(value) is int and 0 <= value < _LARGEST:
                 counts[name] = value
             elif value is not None:
@@ -139,11 +139,11 @@ def _own_counts(reported: Mapping[str, Any]) -> Counts | None:
     return counts
 
 
-def _count(reported: object, place: str, wrong: list[str]) -> int | None:
-    value = _value_at(reported, place, wrong)
+def _count(reported: object, path: str, wrong: list[str]) -> int | None:
+    value = _value_at(reported, path, wrong)
     if value is None or _is_count(value):
         return None if value is None else int(value)
-    wrong.append(f"{place}, of type {type(value).__name__}, is not a token count")
+    wrong.append(f"{path}, of type {type(value).__name__}, is not a token count")
     return None
 
 
@@ -158,9 +158,9 @@ def _is_count(value: Any) -> bool:
         return False
 
 
-def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
+def _value_at(holder: Any, path: str, wrong: list[str]) -> Any:
     try:
-        for part in place.split("."):
+        for part in path.split("."):
             is_mapping = type(holder) is dict or isinstance(holder, Mapping)
             holder = holder.get(part) if is_mapping else getattr(holder, part, None)
             if holder is None:
@@ -168,7 +168,7 @@ def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
     except BaseException as error:  # a foreign property may raise anything
         if is_interrupt(error):
             raise
-        wrong.append(f"{place} cannot be read: {type(error).__name__}")
+        wrong.append(f"{path} cannot be read: {type(error).__name__}")
         return None
     return holder
 
@@ -213,7 +213,7 @@ def usage_of_body(body: Any, requested: str | None = None) -> Usage | None:
 
     Args:
         body: The response.
-        requested: The name of the model that was requested for. The server may use another.
+        requested: The name of the requested model. The server may use another.
     """
     if not isinstance(body, Mapping):
         return None
@@ -276,12 +276,12 @@ def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
 
 def _sum(parts: Iterable[Counts]) -> Counts:
     parts = list(parts)
-    return {name: sum(counts.get(name, 0) for counts in parts) for name in _PLACES}
+    return {name: sum(counts.get(name, 0) for counts in parts) for name in _PATHS}
 
 
 def _all_counts(reported: Mapping[str, Any]) -> Counts:
     found, _ = _counts_in(reported)
-    counts = {name: found.get(name, 0) for name in _PLACES}
+    counts = {name: found.get(name, 0) for name in _PATHS}
     counts["total_tokens"] = counts["total_tokens"] or (
         counts["prompt_tokens"] + counts["completion_tokens"]
     )
@@ -305,12 +305,12 @@ def _p95(seconds: list[float]) -> float:
 
 
 def plain_usage(reported: Any, model: str | None = None) -> Plain | None:
-    """Return what a call used as plain data: token counts, the cost if known, and both by model.
+    """Return a usage as plain data: token counts, the cost if known, and both by model.
 
     Args:
-        reported: A `Usage`, or a client's own mapping or object. What is not a count is left out:
-            a reply that is paid for must not be lost for it.
-        model: The name of the model that was called, if the usage does not tell.
+        reported: A `Usage`, or a client's own mapping or object. A value that is not a count is
+            left out: it must not cost a reply that is paid for.
+        model: The name of the model, if the usage does not tell.
     """
     usage, _ = usage_of(reported)
     if usage is None:
@@ -328,7 +328,7 @@ def plain_usage(reported: Any, model: str | None = None) -> Plain | None:
 
 
 def total_usage(usages: Iterable[Plain | None]) -> Plain | None:
-    """Return the sum of what several calls used; None if all are unknown."""
+    """Return the sum of several usages; None if all are unknown."""
     known = [usage for usage in usages if usage is not None]
     if len(known) <= 1:
         return known[0] if known else None
@@ -349,15 +349,15 @@ def _add_to(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
         total[name] = total.get(name, 0) + count
 
 
-# ---- paid for, whatever becomes of it -----------------------------------------------------------
+# ---- receipts: what was paid for, even if the call fails ----------------------------------------
 
 Receipts = list[Plain]
-"""What each of some replies used."""
+"""The usage of each of some replies."""
 _receipts: ContextVar[Receipts | None] = ContextVar("limpet_receipts", default=None)
 
 
 def add_receipt(usage: Plain | None) -> None:
-    """Note what a reply used, the moment it is there: it is paid for, whatever becomes of it."""
+    """Record the usage of a reply as soon as it arrives: it is paid for, whatever happens next."""
     receipts = _receipts.get()
     if receipts is not None and usage is not None and _is_something(usage):
         receipts.append(usage)
@@ -368,16 +368,16 @@ def _is_something(usage: Plain) -> bool:
 
 
 def current_receipts() -> Receipts:
-    """Return where what replies used is collected here."""
+    """Return the receipts of the current context."""
     receipts = _receipts.get()
     return [] if receipts is None else receipts
 
 
 class receipts_in:  # noqa: N801 - used like a function; a generator would take three times as long
-    """Collect what the replies within the block used.
+    """Collect the usage of the replies within the block.
 
-    If the block ends well, it returns what they used. If it fails, it returns nothing, and they
-    count outside of it. An `InvalidReplyError` tells of a reply that nobody noted.
+    If the block succeeds, it returns their usage. If it fails, it returns nothing, and they are
+    added outside of it. An `InvalidReplyError` carries the usage of a reply without a receipt.
 
     Args:
         receipts: Where to collect them.
@@ -403,6 +403,6 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
 
 
 def model_names_of(step: Any) -> Collection[str] | None:
-    """Return the names of the models that a workflow or evaluator asks; None: it does not say."""
+    """Return the names of the models that a workflow or evaluator asks; None: unknown."""
     names: Collection[str] | None = getattr(step, "model_names", None)
     return () if names is None and step.endpoint is None else names

@@ -97,13 +97,13 @@ class _JsonMatch(BuiltIn):
         self, got: dict[str, Any], expected: dict[str, Any], path: str
     ) -> Iterator[str]:
         for key, value in expected.items():
-            place = _under(path, key)
-            if self._is_ignored(key, place):
+            location = _under(path, key)
+            if self._is_ignored(key, location):
                 continue
             if key in got:
-                yield from self._differences(got[key], value, place)
+                yield from self._differences(got[key], value, location)
             else:
-                yield f"{place}: is missing, expected {brief(value)}"
+                yield f"{location}: is missing, expected {brief(value)}"
         if self.subset:
             return
         for key, value in got.items():
@@ -128,8 +128,8 @@ class _JsonMatch(BuiltIn):
         partner: dict[int, int] = {}  # of each matched element: the expected one
 
         def fits(index: int, wanted: int) -> bool:
-            place = f"{path}[{wanted}]"
-            return self._first_difference(got[index], expected[wanted], place) is None
+            location = f"{path}[{wanted}]"
+            return self._first_difference(got[index], expected[wanted], location) is None
 
         def find(wanted: int, tried: set[int]) -> bool:
             for index in open_got:
@@ -191,16 +191,16 @@ def _under(path: str, key: str) -> str:
 
 def _without_equals(got: list[Any], expected: list[Any]) -> tuple[list[int], list[int]]:
     """Return the indices on both sides of the elements without an equal on the other."""
-    places: dict[str, list[int]] = defaultdict(list)
+    indices: dict[str, list[int]] = defaultdict(list)
     for index, element in enumerate(got):
-        places[digest(element)].append(index)
+        indices[digest(element)].append(index)
     unmatched = []
     for index, element in enumerate(expected):
-        if equals := places[digest(element)]:
+        if equals := indices[digest(element)]:
             equals.pop()
         else:
             unmatched.append(index)
-    return sorted(index for equals in places.values() for index in equals), unmatched
+    return sorted(index for equals in indices.values() for index in equals), unmatched
 
 
 def _data(value: Any) -> Any:

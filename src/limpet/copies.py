@@ -1,7 +1,7 @@
 """How does each call get its own data, so that its changes affect no other call?
 
 Rows are mostly plain JSON, for which `copy.deepcopy` takes ten times as long as a loop, because it
-keeps a memo. Immutable values are not copied.
+keeps a memo. Immutable values are shared.
 """
 
 import copy
@@ -72,7 +72,7 @@ def _own_item(item: Item) -> Item:
     row = own_copy(item.row)
     if type(item.input) in _IMMUTABLE and type(item.expected) in _IMMUTABLE:
         return Item(item.id, item.input, item.expected, row)
-    # The input is mostly a value of the row: then the copies must be one object, too.
+    # The input is usually a value of the row: then the copies must be the same object, too.
     shared = {id(part): row[name] for name, part in item.row.items()} if type(row) is dict else {}
 
     def copied(part: Any) -> Any:

@@ -3,9 +3,9 @@
 LimpetError
 ├── RateLimitError      the provider refused the call: slow down, try again
 ├── TransientError      it may work the next time: try again
-├── PermanentError      it will not work the next time either: fix the input or the code
+├── PermanentError      a retry fails, too: fix the input or the code
 │   ├── InvalidReplyError  a model's reply cannot be used: truncated, refused, not as requested
-│   └── WorkerDiedError    the process that ran the call died, alone with it: it kills its worker
+│   └── WorkerDiedError    the process that ran only this call died: it kills its worker
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
@@ -46,9 +46,9 @@ class LimpetError(Exception):
         hint: What to do next. Shown as a note under a traceback.
 
     Attributes:
-        details: More about it, in several lines, like a program's stderr. Recorded and shown in the
-            place of a traceback.
-        result: What came out of the run that it stopped; None if it stopped none.
+        details: More about it, in several lines, like a program's stderr. Recorded and shown
+            instead of a traceback.
+        result: The result of the run that it stopped; None if it stopped none.
     """
 
     details: str = ""
@@ -97,11 +97,11 @@ class PermanentError(LimpetError):
 
 
 class InvalidReplyError(PermanentError):
-    """A model replied, and the reply cannot be used: it is a failure, never a score.
+    """A model's reply cannot be used: a failure, never a score.
 
     Attributes:
         reply: The text of the reply, for a second question; empty if there is none.
-        usage: What the calls used that led to it; None if unknown.
+        usage: The usage of all calls that led to it; None if unknown.
     """
 
     reply: str = ""
@@ -109,7 +109,7 @@ class InvalidReplyError(PermanentError):
 
 
 class WorkerDiedError(PermanentError):
-    """The process that ran a call died, several times, the last time with no other call in it."""
+    """The process that ran a call died several times, the last time running only this call."""
 
 
 class QuotaExhaustedError(LimpetError):
@@ -161,7 +161,7 @@ class ConfigError(LimpetError):
 
 
 class ScoresError(LimpetError, ValueError):
-    """Scores cannot be summed up, and no number would mean anything. The message says why."""
+    """Scores cannot be summarised in a meaningful number. The message says why."""
 
 
 class FunctionChangedError(LimpetError):
@@ -224,7 +224,7 @@ def wrong_type(argument: str, flaw: str, value: object = _NOT_SHOWN) -> TypeErro
     Args:
         argument: The argument's name.
         flaw: What is wrong.
-        value: The argument's value; left out if the flaw is one of a part of it.
+        value: The argument's value; left out if only a part of it is wrong.
     """
     return _about(TypeError, argument, flaw, value)
 

@@ -1,4 +1,4 @@
-"""How does a value become JSON and come back, fast if possible, but always complete?
+"""How does a value become JSON and come back, fast if possible, always complete?
 
 A fast encoder handles strings, 64-bit integers, finite floats, lists and dicts with string keys.
 Everything else is converted to those here, slowly, so that nothing is lost: values that JSON cannot
@@ -38,8 +38,8 @@ _WIDEST_INT = 10**4000  # Python refuses to print or read more than 4,300 digits
 def is_deep_text(text: str | bytes, most: int = MOST_LEVELS) -> bool:
     """Return whether JSON has more than `most` levels, without parsing it.
 
-    Ask before Python's own parser reads what others wrote. How many levels that parser takes is
-    another number in each version: about 900 in 3.11, 10,000 in 3.13, then what the stack holds.
+    Check this before Python's parser reads untrusted text. Its own limit differs between versions:
+    about 900 levels in 3.11, 10,000 in 3.13, then what the stack holds.
     """
     if isinstance(text, bytes):
         text = text.decode("latin-1")  # brackets and quotes are the same bytes in UTF-8
@@ -235,9 +235,9 @@ def encode_plain(value: Any, option: int = 0) -> bytes | None:
 def encode_fast(value: Any, option: int = 0) -> bytes | None:
     """Return a value as JSON if the fast encoder keeps it unchanged; else None.
 
-    It is told to refuse all other types. What it cannot be told shows in what it wrote: NaN is
-    `null`, and a member of an enum may be a string that looks like a marker. Only then is the
-    value looked at, which takes longer than to encode it.
+    It refuses all other types. Two exceptions show in its output: NaN becomes `null`, and a member
+    of an enum may be a string that looks like a marker. Only then is the value inspected, which
+    takes longer than encoding it.
     """
     encoded = encode_plain(value, option | _PLAIN_ONLY)
     if encoded is not None and (b"null" in encoded or b'"~' in encoded):
@@ -246,12 +246,12 @@ def encode_fast(value: Any, option: int = 0) -> bytes | None:
 
 
 def dumps(value: Any, **options: Any) -> str:
-    """Do what `json.dumps` does, also if user code put something else in its place."""
+    """Call the original `json.dumps`, even if user code has replaced it."""
     return JSONEncoder(**options).encode(value)
 
 
 def encode_canonical(value: Any) -> bytes:
-    """Return the same bytes for equal values, whatever the order of their keys.
+    """Return the same bytes for equal values, regardless of the order of keys.
 
     Raises:
         NotPlainError: The value cannot be stored as JSON.

@@ -1,7 +1,7 @@
 """How do the toolkit's intermediate steps become our trace, and our trace its steps again?
 
-A step holds about the same as an event, in other places. Values that an event has a key for are
-moved there, the rest of the step stays under `nat`: nothing is stored twice, nothing is lost.
+A step holds about the same values as an event, under other paths. Values that an event has a key
+for are moved there, the rest of the step stays under `nat`: nothing is stored twice or lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from limpet.usage import moment
 _KEYS = {"parent_id", "function_ancestry", "payload"}
 _NUMBER = (int, float)
 _AT = ("payload", "event_timestamp")
-_Places = Mapping[str, tuple[tuple[str, ...], Any]]
+_Paths = Mapping[str, tuple[tuple[str, ...], Any]]
 # For each key of an event: its path in a step, and the type it must have to be moved.
-_PLACES: _Places = {
+_PATHS: _Paths = {
     "name": (("payload", "name"), str),
     "input": (("payload", "data", "input"), object),
     "output": (("payload", "data", "output"), object),
     "id": (("payload", "UUID"), str),
     "parent": (("parent_id",), str),
 }
-_TIMES: Mapping[str, _Places] = {
+_TIMES: Mapping[str, _Paths] = {
     "START": {"started": (_AT, _NUMBER)},
     # Only the end of a call has its own token counts.
     "END": {
@@ -43,7 +43,7 @@ def trace_of(steps: Any) -> list[Any]:
 def event_of(sent: Any) -> Any:
     """Return the event in a line from a server.
 
-    What does not look like a step is kept as the step's data.
+    A line that does not look like a step becomes the step's data.
     """
     sent = sent if isinstance(sent, Mapping) else {"payload": sent}
     payload = _payload(sent.get("payload"))
@@ -85,7 +85,7 @@ def _event(step: Any) -> Any:
     rest = _copied(step)
     type_ = rest["payload"].get("event_type")
     event = event_of_type(rest["payload"].pop("event_type")) if isinstance(type_, str) else {}
-    for key, (path, kind) in _places(event).items():
+    for key, (path, kind) in _paths(event).items():
         within = _within(rest, path)
         value = within.get(path[-1])
         if isinstance(value, kind) and value is not None:
@@ -106,7 +106,7 @@ def _step(entry: Any, number: int) -> Any:
     step = _copied(entry["nat"])
     if "type" in entry:
         step["payload"]["event_type"] = entry["type"]
-    for key, (path, _) in _places(entry).items():
+    for key, (path, _) in _paths(entry).items():
         if key in entry:
             _within(step, path)[path[-1]] = entry[key]
     return step
@@ -121,8 +121,8 @@ def _copied(step: Mapping[str, Any]) -> dict[str, Any]:
     return {**step, "payload": payload}
 
 
-def _places(event: Mapping[str, Any]) -> _Places:
-    return {**_PLACES, **_TIMES.get(str(event.get("type", "")).rpartition("_")[2], {})}
+def _paths(event: Mapping[str, Any]) -> _Paths:
+    return {**_PATHS, **_TIMES.get(str(event.get("type", "")).rpartition("_")[2], {})}
 
 
 def _within(step: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:

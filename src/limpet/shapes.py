@@ -112,12 +112,12 @@ class Item:
 USAGE_COUNTS = (
     "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens",
 )  # fmt: skip
-"""What of a `Usage` is a number of tokens."""
+"""The token counts of a `Usage`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call used.
+    """The usage of a call.
 
     Attributes:
         prompt_tokens: Input tokens.
@@ -128,7 +128,7 @@ class Usage:
         reasoning_tokens: Output tokens that are not part of the answer.
         models: The same counts by model, as the server calls it.
         times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
-        asked: The name that was asked for, where the server calls the model by another.
+        requested: The requested name of each model that the server calls by another.
     """
 
     prompt_tokens: int = 0
@@ -139,7 +139,7 @@ class Usage:
     reasoning_tokens: int | None = None
     models: Mapping[str, Mapping[str, int]] | None = None
     times: Mapping[str, float] | None = None
-    asked: Mapping[str, str] | None = None
+    requested: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Output:
 
     Attributes:
         value: The answer.
-        usage: What it used: a `Usage`, or the client's own mapping or object.
+        usage: Its usage: a `Usage`, or the client's own mapping or object.
         trace: What happened inside, oldest first: events as in `limpet.trace`, or any plain data.
         metadata: Anything else to keep with it, as plain data. Evaluators do not see it.
     """
@@ -185,8 +185,8 @@ class Scale:
     Attributes:
         range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
             it, else any number.
-        group: The field of the dataset that says which items belong together, for example questions
-            about the same document. None: each item stands for itself.
+        group: The field of the dataset that groups items, for example questions about the same
+            document. None: items are independent.
         higher_is_better: Whether a higher score is better.
     """
 

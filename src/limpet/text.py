@@ -51,7 +51,7 @@ def one_line(value: object, mask: Callable[[str], str] | None = None) -> str:
 
     Args:
         value: The value.
-        mask: Masks secrets, before it is cut: half a secret is a secret too.
+        mask: Masks secrets, before the text is shortened: half a secret is a secret, too.
     """
     try:
         text = base_value(str, value) if isinstance(value, str) else base_value(str, repr(value))
@@ -88,7 +88,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is closest, if any is close."""
     folded = {_folded(name): name for name in reversed(list(known))}
     begun = _folded(word)
-    # Who types `st` means `status`, not `list`.
+    # `st` means `status`, not `list`.
     longer = [name for name in folded if len(begun) > 1 and name.startswith(begun)]
     matches = get_close_matches(begun, longer, n=1, cutoff=0.0) or get_close_matches(
         begun, folded, n=1
@@ -128,14 +128,14 @@ def _folded(word: str) -> str:
 
 
 def table_html(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the cells are HTML already."""
+    """Return a table of HTML cells."""
     head = "".join(f"<th>{escape(name)}</th>" for name in titles)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal: not closed, nor replaced by something else."""
+    """Return whether a stream is a terminal, neither closed nor replaced."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         return stream is not None and stream.isatty()
     return False

@@ -12,7 +12,7 @@ A trace is a list of events, oldest first. An event is a dict with some of these
     output    what came out
     usage     token counts: prompt_tokens, completion_tokens, ...
     id        its own id
-    parent    the id of what it is part of
+    parent    the id of the enclosing event
 
 A workflow's trace is kept unchanged, whatever its shape. `events_in` interprets an entry: it also
 understands plain names, messages of OpenAI's chat API and steps of the NeMo Agent Toolkit.

@@ -1,4 +1,4 @@
-"""Types that one meets and seldom makes: what functions return, and what hooks are given."""
+"""Types that users read but seldom create: results, and arguments of hooks."""
 
 from limpet.evaluators.protocol import Scored
 from limpet.run.comparing.results import Comparison

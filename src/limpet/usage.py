@@ -1,7 +1,7 @@
-"""What did an answer use: how many tokens of which model, and how long did it take?
+"""How many tokens of which model did an answer use, and how long did it take?
 
-Every client reports token counts under names of its own, in a mapping or in an object. None of it
-is trusted: what is not a count is left out and reported, and a value that raises when it is read
+Every client reports token counts under its own names, in a mapping or in an object. None of it is
+trusted: a value that is not a count is left out and reported, and a value that raises when read
 costs only that count. The names of the times are those of the NeMo Agent Toolkit.
 """
 
@@ -19,11 +19,11 @@ from limpet.shapes import USAGE_COUNTS, Usage
 
 Counts = dict[str, int]
 Plain = dict[str, Any]
-"""What calls used, as plain data; see `plain_usage`."""
+"""A usage as plain data; see `plain_usage`."""
 _LARGEST = 2**53
-_BY_MODEL = ("models", "asked")
+_BY_MODEL = ("models", "requested")
 # Where clients report each count.
-_PLACES: Mapping[str, tuple[str, ...]] = {
+_PATHS: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": (
         "prompt_tokens",
         "input_tokens",
@@ -61,9 +61,9 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "total_tokens": ("total_tokens", "total_token_count", "totalTokens", "totalTokenCount"),
 }
 _OLLAMA = ("prompt_eval_count", "eval_count")
-_BESIDE = frozenset({"cost", "models", "asked", "times"})
-_OUTERMOST = {place: place.partition(".")[0] for places in _PLACES.values() for place in places}
-# Counts that these clients do not include in the first, as the others do.
+_BESIDE = frozenset({"cost", "models", "requested", "times"})
+_OUTERMOST = {path: path.partition(".")[0] for paths in _PATHS.values() for path in paths}
+# Counts that these clients, unlike the others, do not include in the first.
 _ADDED: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
     "inputTokens": ("cacheReadInputTokens", "cacheWriteInputTokens"),
@@ -76,7 +76,7 @@ _ADDED: Mapping[str, tuple[str, ...]] = {
 
 
 def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
-    """Return the usage in a `Usage`, a mapping or a client's own object, and what is wrong."""
+    """Return the usage in a `Usage`, a mapping or a client's own object, and its flaws."""
     is_usage = isinstance(reported, Usage)
     if not is_usage and (reported is None or (isinstance(reported, Mapping) and not reported)):
         return None, []
@@ -85,7 +85,12 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
     known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     counts, wrong = _counts_in(reported)
     more: dict[str, Any] = {}
-    for name, read in (("cost", _cost), ("models", _models), ("asked", _names), ("times", _times)):
+    for name, read in (
+        ("cost", _cost),
+        ("models", _models),
+        ("requested", _names),
+        ("times", _times),
+    ):
         value = known.get(name) if known is not None else _value_at(reported, name, wrong)
         if value is not None:
             try:
@@ -99,32 +104,32 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
 
 
 def _counts_in(reported: object) -> tuple[Counts, list[str]]:
-    """Return the token counts under our names, and what of them is not a count."""
+    """Return the token counts under our names, and the values that are not counts."""
     known: Mapping[str, Any] | None = reported if type(reported) is dict else None
     if known is not None and (own := _own_counts(known)) is not None:
         return own, []
     counts: Counts = {}
     wrong: list[str] = []
-    for name, places in _PLACES.items():
-        for place in places:
-            if known is not None and known.get(_OUTERMOST[place]) is None:
+    for name, paths in _PATHS.items():
+        for path in paths:
+            if known is not None and known.get(_OUTERMOST[path]) is None:
                 continue
-            count = _count(reported, place, wrong)
+            count = _count(reported, path, wrong)
             if count is not None:
-                added = (_count(reported, other, wrong) or 0 for other in _ADDED.get(place, ()))
+                added = (_count(reported, other, wrong) or 0 for other in _ADDED.get(path, ()))
                 counts[name] = count + sum(added)
-            if counts.get(name):  # some report 0 in one place and the count in another
+            if counts.get(name):  # some report 0 under one path and the count under another
                 break
     return counts, wrong
 
 
 def _own_counts(reported: Mapping[str, Any]) -> Counts | None:
-    """Return the counts of a usage that has our names and nothing else; None: it has others."""
+    """Return the counts of a usage that has only our names; None: it has others."""
     counts: Counts = {}
     for name, value in reported.items():
         if type(name) is not str:  # it may be hostile
             return None
-        if name in _PLACES:
+        if name in _PATHS:
             if type(value) is int and 0 <= value < _LARGEST:
                 counts[name] = value
             elif value is not None:
@@ -134,11 +139,11 @@ def _own_counts(reported: Mapping[str, Any]) -> Counts | None:
     return counts
 
 
-def _count(reported: object, place: str, wrong: list[str]) -> int | None:
-    value = _value_at(reported, place, wrong)
+def _count(reported: object, path: str, wrong: list[str]) -> int | None:
+    value = _value_at(reported, path, wrong)
     if value is None or _is_count(value):
         return None if value is None else int(value)
-    wrong.append(f"{place}, of type {type(value).__name__}, is not a token count")
+    wrong.append(f"{path}, of type {type(value).__name__}, is not a token count")
     return None
 
 
@@ -153,9 +158,9 @@ def _is_count(value: Any) -> bool:
         return False
 
 
-def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
+def _value_at(holder: Any, path: str, wrong: list[str]) -> Any:
     try:
-        for part in place.split("."):
+        for part in path.split("."):
             is_mapping = type(holder) is dict or isinstance(holder, Mapping)
             holder = holder.get(part) if is_mapping else getattr(holder, part, None)
             if holder is None:
@@ -163,7 +168,7 @@ def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
     except BaseException as error:  # a foreign property may raise anything
         if is_interrupt(error):
             raise
-        wrong.append(f"{place} cannot be read: {type(error).__name__}")
+        wrong.append(f"{path} cannot be read: {type(error).__name__}")
         return None
     return holder
 
@@ -188,7 +193,7 @@ def _models(value: Any) -> dict[str, Counts]:
 
 
 def _names(value: Any) -> dict[str, str]:
-    return {str(served): str(asked) for served, asked in value.items()}
+    return {str(served): str(requested) for served, requested in value.items()}
 
 
 def _times(value: Any) -> dict[str, float]:
@@ -201,14 +206,14 @@ def _times(value: Any) -> dict[str, float]:
 # ---- of a server --------------------------------------------------------------------------------
 
 
-def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
+def usage_of_body(body: Any, requested: str | None = None) -> Usage | None:
     """Return the usage that a response reports; None if it reports none.
 
     It is under `usage`, at Gemini under `usageMetadata`, and at Ollama beside the answer.
 
     Args:
         body: The response.
-        asked: The name of the model that was asked for. The server may use another.
+        requested: The name of the requested model. The server may use another.
     """
     if not isinstance(body, Mapping):
         return None
@@ -221,10 +226,12 @@ def usage_of_body(body: Any, asked: str | None = None) -> Usage | None:
     if not any(counts.values()):
         return None
     served = body.get("model") or body.get("modelVersion")
-    served = served if isinstance(served, str) else asked
+    served = served if isinstance(served, str) else requested
     models = None if served is None else {served: counts}
-    renamed = {served: asked} if served is not None and asked not in (None, served) else None
-    return Usage(**counts, models=models, times=None, asked=renamed)
+    renamed = (
+        {served: requested} if served is not None and requested not in (None, served) else None
+    )
+    return Usage(**counts, models=models, times=None, requested=renamed)
 
 
 def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
@@ -255,7 +262,9 @@ def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
         times = {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
     if latencies:
         times["llm_latency"] = _p95(latencies)
-    return Usage(**_sum(models.values()), models=models or None, times=times or None, asked=None)
+    return Usage(
+        **_sum(models.values()), models=models or None, times=times or None, requested=None
+    )
 
 
 def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
@@ -267,12 +276,12 @@ def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
 
 def _sum(parts: Iterable[Counts]) -> Counts:
     parts = list(parts)
-    return {name: sum(counts.get(name, 0) for counts in parts) for name in _PLACES}
+    return {name: sum(counts.get(name, 0) for counts in parts) for name in _PATHS}
 
 
 def _all_counts(reported: Mapping[str, Any]) -> Counts:
     found, _ = _counts_in(reported)
-    counts = {name: found.get(name, 0) for name in _PLACES}
+    counts = {name: found.get(name, 0) for name in _PATHS}
     counts["total_tokens"] = counts["total_tokens"] or (
         counts["prompt_tokens"] + counts["completion_tokens"]
     )
@@ -296,12 +305,12 @@ def _p95(seconds: list[float]) -> float:
 
 
 def plain_usage(reported: Any, model: str | None = None) -> Plain | None:
-    """Return what a call used as plain data: token counts, the cost if known, and both by model.
+    """Return a usage as plain data: token counts, the cost if known, and both by model.
 
     Args:
-        reported: A `Usage`, or a client's own mapping or object. What is not a count is left out:
-            a reply that is paid for must not be lost for it.
-        model: The name of the model that was called, if the usage does not tell.
+        reported: A `Usage`, or a client's own mapping or object. A value that is not a count is
+            left out: it must not cost a reply that is paid for.
+        model: The name of the model, if the usage does not tell.
     """
     usage, _ = usage_of(reported)
     if usage is None:
@@ -313,26 +322,26 @@ def plain_usage(reported: Any, model: str | None = None) -> Plain | None:
         plain["cost"] = usage.cost
     if models := usage.models or ({} if model is None else {model: counts}):
         plain["models"] = models
-    if usage.asked:
-        plain["asked"] = dict(usage.asked)
+    if usage.requested:
+        plain["requested"] = dict(usage.requested)
     return plain
 
 
 def total_usage(usages: Iterable[Plain | None]) -> Plain | None:
-    """Return the sum of what several calls used; None if all are unknown."""
+    """Return the sum of several usages; None if all are unknown."""
     known = [usage for usage in usages if usage is not None]
     if len(known) <= 1:
         return known[0] if known else None
     total: Plain = {}
     models: dict[str, dict[str, Any]] = {}
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for usage in known:
         _add_to(total, {name: count for name, count in usage.items() if name not in _BY_MODEL})
         for model, counts in (usage.get("models") or {}).items():
             _add_to(models.setdefault(model, {}), counts)
-        asked |= usage.get("asked") or {}
+        requested |= usage.get("requested") or {}
     total |= {"models": models} if models else {}
-    return total | ({"asked": asked} if asked else {})
+    return total | ({"requested": requested} if requested else {})
 
 
 def _add_to(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
@@ -340,15 +349,15 @@ def _add_to(total: dict[str, Any], counts: Mapping[str, Any]) -> None:
         total[name] = total.get(name, 0) + count
 
 
-# ---- paid for, whatever becomes of it -----------------------------------------------------------
+# ---- receipts: what was paid for, even if the call fails ----------------------------------------
 
 Receipts = list[Plain]
-"""What each of some replies used."""
+"""The usage of each of some replies."""
 _receipts: ContextVar[Receipts | None] = ContextVar("limpet_receipts", default=None)
 
 
-def note_paid(usage: Plain | None) -> None:
-    """Note what a reply used, the moment it is there: it is paid for, whatever becomes of it."""
+def add_receipt(usage: Plain | None) -> None:
+    """Record the usage of a reply as soon as it arrives: it is paid for, whatever happens next."""
     receipts = _receipts.get()
     if receipts is not None and usage is not None and _is_something(usage):
         receipts.append(usage)
@@ -359,16 +368,16 @@ def _is_something(usage: Plain) -> bool:
 
 
 def current_receipts() -> Receipts:
-    """Return where what replies used is collected here."""
+    """Return the receipts of the current context."""
     receipts = _receipts.get()
     return [] if receipts is None else receipts
 
 
 class receipts_in:  # noqa: N801 - used like a function; a generator would take three times as long
-    """Collect what the replies within the block used.
+    """Collect the usage of the replies within the block.
 
-    If the block ends well, it returns what they used. If it fails, it returns nothing, and they
-    count outside of it. An `InvalidReplyError` tells of a reply that nobody noted.
+    If the block succeeds, it returns their usage. If it fails, it returns nothing, and they are
+    added outside of it. An `InvalidReplyError` carries the usage of a reply without a receipt.
 
     Args:
         receipts: Where to collect them.
@@ -387,13 +396,13 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # By its type: what a foreign exception says of its class may raise.
         if issubclass(type(error), InvalidReplyError) and not self._receipts:
-            note_paid(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
+            add_receipt(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
         _receipts.reset(self._token)
         if error is not None and self._outside is not None:
             self._outside += self._receipts
 
 
 def model_names_of(step: Any) -> Collection[str] | None:
-    """Return the names of the models that a workflow or evaluator asks; None: it does not say."""
+    """Return the names of the models that a workflow or evaluator asks; None: unknown."""
     names: Collection[str] | None = getattr(step, "model_names", None)
     return () if names is None and step.endpoint is None else names

@@ -315,7 +315,7 @@ def test_a_run_that_is_running_is_reported_so_far(page, tmp_path):
         go_on.set()
         thread.join()
     page.show(tmp_path / "live.html")
-    expect(page.locator("body > .warn")).to_contain_text("so far")
+    expect(page.locator("body > .warn")).to_contain_text("interim")
     expect(page.locator("h1 + .state")).to_have_text("running")
     expect(page.get_by_role("table", name="Steps")).to_contain_text("10 of 30")
     expect(page.locator(".card")).to_contain_text("so far")

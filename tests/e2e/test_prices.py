@@ -37,7 +37,7 @@ def test_a_price_is_found_by_either_name(tmp_path, name):
         result, *_ = evaluate(tmp_path, server, {name: PRICE}, "gpt-4.1")
     assert costs(result) == [pytest.approx(3.8), pytest.approx(3.8)]
     assert "prices" not in result.summary
-    assert result.summary["workflow"]["asked"] == {"gpt-4.1-2025-04-14": "gpt-4.1"}
+    assert result.summary["workflow"]["requested"] == {"gpt-4.1-2025-04-14": "gpt-4.1"}
     assert not [line for line in remarks(result.summary, 1.0) if "price" in line]
 
 

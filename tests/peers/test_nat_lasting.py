@@ -127,7 +127,7 @@ def test_answers_that_no_final_file_has_can_be_imported(project):
     project.ask(*QUICK)
     said = project.evaluate()
     rows = project.folder / "out.journal.ended" / "answers.jsonl"
-    assert f"limpet import {rows} --into CONFIG takes them over" in said
+    assert f"import them: limpet import {rows} --into CONFIG" in said
     project.words = [project.commands / "limpet", "import", rows, "--into", "config.yml"]
     done = subprocess.run(
         **{**project.command(), "args": project.words}, capture_output=True, text=True, check=False

@@ -175,13 +175,13 @@ def _check_forced(prepared: Arguments, redo: Redo) -> None:
 def _prepare(config: Configuration, flags: RunFlags) -> Arguments:
     """Import what the file names and print its remarks, before any call is made."""
     warn = _say_nothing if flags.quiet else _warn
-    known = len(config.notes)
-    for note in config.notes:
-        warn(note)
+    known = len(config.remarks)
+    for remark in config.remarks:
+        warn(remark)
     with no_exit(), _busy(flags):
         prepared = config.prepare()
-    for note in config.notes[known:]:
-        warn(note)
+    for remark in config.remarks[known:]:
+        warn(remark)
     return prepared
 
 

@@ -20,7 +20,7 @@ class Configuration(Protocol):
         path: The file, absolute.
         name: The name of the evaluation.
         run: The run's directory, absolute.
-        notes: Remarks on the file, a line each; `prepare` may add some.
+        remarks: Remarks on the file, a line each; `prepare` may add some.
         is_named: Whether the run's directory comes from the name: another name is another run.
         shares_run: Whether another tool uses the run's directory, too. Then `begin` may move
             existing files, so a run begins only once, and `finish` is called at its end.
@@ -29,7 +29,7 @@ class Configuration(Protocol):
     path: Path
     name: str
     run: Path
-    notes: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     is_named: bool = False
     shares_run: bool = False
 

@@ -1,4 +1,4 @@
-"""What do `${NAME}` and `${NAME:-default}` stand for?
+"""Which values replace `${NAME}` and `${NAME:-default}`?
 
 Values are substituted after the YAML has been read, so they cannot add keys. A substituted string
 remembers how it was written: messages show that, never the value from the environment.

@@ -19,7 +19,7 @@ from limpet.fingerprints.files.audit_hook import unattributed
 from limpet.pacing.observation import observe
 from limpet.pacing.permits import asks_for_each_call
 from limpet.shapes import Item, Output
-from limpet.usage import note_paid, plain_usage
+from limpet.usage import add_receipt, plain_usage
 from limpet.workflows.protocol import Workflow
 
 _SEND_CODE = (
@@ -139,7 +139,7 @@ class OnCrew:
             for what, why in more.get("omissions", ()):
                 self._omissions.say(what, why)
             for receipt in more.get("receipts", ()):
-                note_paid(plain_usage(receipt))
+                add_receipt(plain_usage(receipt))
         if returned.error is not None:
             raise unpacked_error(returned.error)
         return unpacked_output(returned.value)

@@ -1,4 +1,4 @@
-"""What scores an output: the built-in evaluators, those that ask a model, and the user's own."""
+"""Evaluators score outputs: built-in ones, those that ask a model, and the user's own."""
 
 from limpet.evaluators.coerce import as_evaluator, as_evaluators
 from limpet.evaluators.contains import contains

@@ -2,7 +2,7 @@
 
 Each is a frozen dataclass of its options with a `score` method. Its fingerprint covers all options,
 so none can be forgotten, but not the name. They run on the event loop: most take microseconds, less
-than a thread would.
+than starting a thread.
 
 An item without a usable expected value is an error, never a zero: the answer may well be right.
 """
@@ -28,12 +28,12 @@ _BRIEF = 80
 
 @dataclass(frozen=True)
 class BuiltIn(Evaluator):
-    """An evaluator that needs nothing but its options.
+    """An evaluator that needs only its options.
 
     Attributes:
         name: The name of its column.
         kind: Which built-in evaluator it is.
-        version: Increased when it scores anything differently: then all its scores are redone.
+        version: Increased when its scoring changes: then all its scores are redone.
     """
 
     name: str
@@ -64,7 +64,7 @@ class BuiltIn(Evaluator):
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the fingerprint covers, for people."""
+        """The contents of the fingerprint, for people."""
         return {self.kind: self._options}
 
     async def call(self, scored: Scored) -> Scores:
@@ -108,7 +108,7 @@ class BuiltIn(Evaluator):
         return strings
 
     def _reject(self, scored: Scored, why: str) -> NoReturn:
-        """Raise the error for an expected value that no output can be compared with."""
+        """Raise the error for an unusable expected value."""
         expected = brief(scored.expected)
         raise PermanentError(f"{item_name(scored)}: its expected value {expected} {why}")
 
@@ -171,6 +171,6 @@ def why_no_string(output: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """Return a value in a few words; a string in quotes, as only a space may differ."""
+    """Return a value in a few words; a string in quotes, since only a space may differ."""
     text = one_line(repr(value) if isinstance(value, str) else value)
     return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"

@@ -1,7 +1,7 @@
-"""How does what the user gave become an evaluator?
+"""How does the user's object become an evaluator?
 
-An evaluator stays unchanged; a function or an evaluator of another library becomes one. Each can
-get another name or a declared version. What cannot work is an error here, before anything is spent.
+An evaluator stays unchanged; a function or an evaluator of another library is wrapped. Each can get
+another name or a declared version. An unusable object is an error here, before anything is spent.
 """
 
 import dataclasses
@@ -53,12 +53,12 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
 
 
 def built_in_for(thing: Any) -> Evaluator | None:
-    """Return the built-in evaluator that `"exact_match"` or `limpet.exact_match` stands for.
+    """Return the built-in evaluator for `"exact_match"` or `limpet.exact_match`.
 
     Returns None for anything but a string or the constructor of a built-in evaluator.
 
     Raises:
-        TypeError: There is none of this name.
+        TypeError: No built-in evaluator has this name.
     """
     if isinstance(thing, str):
         if thing not in BUILT_INS:
@@ -74,7 +74,7 @@ def built_in_for(thing: Any) -> Evaluator | None:
     return made
 
 
-# ---- How does what the user gave become an evaluator? -------------------------------------------
+# ---- How does the user's object become an evaluator? --------------------------------------------
 
 
 def as_evaluator(
@@ -95,14 +95,14 @@ def as_evaluator(
         name: Its name; None: its own.
         version: Declares what its scores depend on, instead of its code.
         endpoint: The endpoint its calls are paced with; None: it calls none; by default, the
-            evaluator's own, or for a function one that it shares with no other step.
+            evaluator's own, or for a function one of its own.
         depends_on: What else its scores depend on, as for `evaluate`.
         inputs: Templates that fill the fields of another library's evaluator, or parameters of a
             function: `{"context": "{{documents}}"}`.
-        scale: What its scores mean; None: what the evaluator says itself.
+        scale: What its scores mean; None: the evaluator's own.
 
     Raises:
-        TypeError: It is none of them, or a field or parameter of it has no value.
+        TypeError: It is none of them, or one of its fields or parameters has no value.
         ValueError: The name is not allowed.
     """
     declared = as_declared(depends_on)
@@ -128,7 +128,7 @@ def as_evaluators(things: Any) -> list[Evaluator]:
     """Return an evaluator for each element of a list, or each value of a dict, named by its key.
 
     Args:
-        things: Evaluators and functions; None: there are none.
+        things: Evaluators and functions; None: none.
 
     Raises:
         TypeError: They are not in a list or a dict, or one of them is not an evaluator.
@@ -207,7 +207,7 @@ class _Renamed(OwnCode, Evaluator):
         return self._inner.secrets
 
     def replies(self, scored: Scored) -> Sequence[Any] | None:
-        """Return what each reply depends on that a score is made of; None: it has no replies."""
+        """Return what each reply behind a score depends on; None: it has no replies."""
         return replies_of(self._inner, scored)
 
     async def open(self) -> None:

@@ -11,7 +11,7 @@ from limpet.shapes import Score
 def contains(
     *,
     casefold: bool = False,
-    all: bool = True,  # noqa: A002 - it reads as what it does
+    all: bool = True,  # noqa: A002 - it reads well
     name: str = "contains",
 ) -> Evaluator:
     """Score True if the output contains the expected string, or every string of a list.

@@ -34,7 +34,7 @@ class EmbeddingModel(Protocol):
     name: str
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        """Return the vector of each text, from one paced request; its `usage` may be told."""
+        """Return the vector of each text, from one paced request; the result may have `usage`."""
         ...
 
 
@@ -43,7 +43,7 @@ class Embedded(NamedTuple):
 
     Attributes:
         vectors: A vector for each text.
-        usage: What they used; None if unknown.
+        usage: Their usage; None if unknown.
     """
 
     vectors: list[Vector]
@@ -51,8 +51,8 @@ class Embedded(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Call:
-    """A call, with what its cell paid for so far."""
+class _Waiting:
+    """The texts of a cell that wait for vectors, with the cell's receipts."""
 
     texts: tuple[str, ...]
     done: asyncio.Future[Embedded]
@@ -62,18 +62,18 @@ class _Call:
 
 
 class EmbeddingBatches:
-    """Collects calls, and sends them together."""
+    """Collects the texts of cells, and sends them together."""
 
     def __init__(self, model: EmbeddingModel) -> None:
         self._model = model
-        self._calls: list[_Call] = []
+        self._calls: list[_Waiting] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """Return the vectors of some texts."""
         loop = asyncio.get_running_loop()
-        call = _Call(tuple(texts), loop.create_future(), current_permits(), current_receipts())
+        call = _Waiting(tuple(texts), loop.create_future(), current_permits(), current_receipts())
         self._calls.append(call)
         if len(self._calls) >= _MOST_CALLS:
             self._flush()
@@ -82,7 +82,7 @@ class EmbeddingBatches:
         return await call.done
 
     async def close(self) -> None:
-        """Give up what is not sent or not answered."""
+        """Abandon what is not sent or not answered."""
         if self._timer is not None:
             self._timer.cancel()
         sending = list(self._sending)
@@ -101,11 +101,11 @@ class EmbeddingBatches:
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _send(self, calls: Sequence[_Call]) -> None:
-        use_permits(permits := Permits())  # the request belongs to no single cell
+    async def _send(self, calls: Sequence[_Waiting]) -> None:
+        use_permits(permits := Permits())  # the request belongs to several cells
         for call in calls:
             call.permits.share(permits)
-        with receipts_in([]) as receipts:  # nor does what it uses
+        with receipts_in([]) as receipts:  # so does its usage
             try:
                 await self._answer(calls)
             except PermanentError as error:
@@ -113,7 +113,7 @@ class EmbeddingBatches:
                 if len(calls) == 1:
                     _fail(calls, error)
                     return
-                for call in calls:  # the fault of one text must not be that of the others
+                for call in calls:  # one bad text must not fail the others
                     await self._send([call])
             except Exception as error:  # noqa: BLE001 - each call raises it
                 _charge(calls, receipts)
@@ -123,7 +123,7 @@ class EmbeddingBatches:
                     call.done.cancel()
                 raise
 
-    async def _answer(self, calls: Sequence[_Call]) -> None:
+    async def _answer(self, calls: Sequence[_Waiting]) -> None:
         texts = list(dict.fromkeys(text for call in calls for text in call.texts))
         vectors = await self._model.embed(texts)
         if len(vectors) != len(texts):
@@ -138,21 +138,21 @@ class EmbeddingBatches:
                 call.done.set_result(Embedded([by_text[text] for text in call.texts], used))
 
 
-def _charge(calls: Sequence[_Call], receipts: Receipts) -> None:
-    """Share what a request used that failed."""
+def _charge(calls: Sequence[_Waiting], receipts: Receipts) -> None:
+    """Share the usage of a failed request."""
     for call, share in zip(calls, _shares(total_usage(receipts), calls), strict=True):
         call.lost += [] if share is None else [share]
 
 
-def _fail(calls: Sequence[_Call], error: Exception) -> None:
+def _fail(calls: Sequence[_Waiting], error: Exception) -> None:
     for call in calls:
         call.cell += call.lost
         if not call.done.done():
             call.done.set_exception(error)
 
 
-def _shares(usage: Plain | None, calls: Sequence[_Call]) -> list[Plain | None]:
-    """Return the usage of each call, by the length of its texts. Together they are the whole."""
+def _shares(usage: Plain | None, calls: Sequence[_Waiting]) -> list[Plain | None]:
+    """Return the share of each cell in a request's usage, by the length of its texts."""
     if usage is None:
         return [None] * len(calls)
     tokens = usage["total_tokens"]
@@ -164,7 +164,7 @@ def _shares(usage: Plain | None, calls: Sequence[_Call]) -> list[Plain | None]:
         share = round(tokens * seen / sum(sizes)) - given
         given += share
         counts = {"prompt_tokens": share, "total_tokens": share}
-        by_model = {name: usage[name] for name in ("asked",) if name in usage}
+        by_model = {name: usage[name] for name in ("requested",) if name in usage}
         by_model["models"] = dict.fromkeys(usage.get("models") or (), counts)
         shares.append({**counts, **by_model})
     return shares
@@ -178,8 +178,8 @@ _VERSION = 1
 def embedding_similarity(model: Any, *, name: str = "embedding_similarity") -> Evaluator:
     """Score the cosine of the vectors of the output and the expected string, from -1 to 1.
 
-    If the item expects a list of strings, the closest counts. An empty output, or one that is not a
-    string or a number, scores 0 without a call. The texts of many items share a request.
+    If the item expects a list of strings, the closest is used. An empty output, or one that is not
+    a string or a number, scores 0 without a call. The texts of many items share a request.
 
     Args:
         model: A model with `embed`, as `limpet.models.openai_api` returns.
@@ -194,7 +194,7 @@ def embedding_similarity(model: Any, *, name: str = "embedding_similarity") -> E
 class _EmbeddingSimilarity(Evaluator):
     """Compares vectors; see `embedding_similarity`."""
 
-    endpoint = None  # a request serves many cells: it is paced, not they
+    endpoint = None  # requests are paced, not cells: one serves many cells
     reads = ("output", "expected")
     needs = ("expected",)
     scale = Scale(range=(-1, 1))
@@ -202,7 +202,7 @@ class _EmbeddingSimilarity(Evaluator):
     def __init__(self, name: str, model: Any) -> None:
         self.name = checked_name(name)
         if not callable(getattr(model, "embed", None)):
-            raise wrong_type("model", "has no method embed, so it gives no vectors", model)
+            raise wrong_type("model", "has no method embed, so it cannot return vectors", model)
         (self._model,) = models_of(model)
         self._batches = EmbeddingBatches(cast("EmbeddingModel", model))
 
@@ -216,18 +216,18 @@ class _EmbeddingSimilarity(Evaluator):
 
     @property
     def model_names(self) -> list[str]:
-        """The name of its model, as it is asked for."""
+        """The name of its model, as requested."""
         return [model_name(self._model)]
 
     @property
     def fingerprint(self) -> dict[str, str]:  # type: ignore[override]  # it is only read
-        """What its scores depend on, part by part."""
+        """What its scores depend on, by part."""
         parts = {f"model.{name}": part for name, part in self._model.fingerprint.items()}
         return {"embedding_similarity": digest("embedding_similarity", _VERSION), **parts}
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the fingerprint covers, for people."""
+        """The contents of the fingerprint, for people."""
         parts = {f"model.{name}": part for name, part in self._model.described.items()}
         return {"embedding_similarity": {"version": _VERSION}, **parts}
 

@@ -1,7 +1,6 @@
 """Does the output equal the expected value, or one of several?
 
-All normalisation of strings is opt-in, except for white space around them: what is ignored is never
-a surprise.
+All normalisation of strings is opt-in, except for white space around them.
 """
 
 import re
@@ -154,7 +153,7 @@ class _OneOf(_Match):
 
 
 def _without_punctuation(text: str) -> str:
-    """Strip the punctuation around a string; signs, % and # are part of what it says."""
+    """Strip the punctuation around a string; signs, % and # belong to its content."""
     start, end = 0, len(text)
     while start < end and _is_punctuation(text[start]):
         start += 1

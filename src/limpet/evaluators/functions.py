@@ -1,7 +1,7 @@
 """How does a user's function become an evaluator?
 
-Async functions run on the event loop, others in threads: while the evaluator is open, in reusable
-ones; otherwise in a thread that ends with the call, so that nothing is left behind.
+Async functions run on the event loop, others in threads: reusable ones while the evaluator is open,
+otherwise a thread that ends with the call.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ from limpet.foreign import base_value
 from limpet.shapes import Output, Scale, Score
 from limpet.text import one_line
 
-# ---- How does what an evaluator returned become scores? -----------------------------------------
+# ---- How does the result of an evaluator become scores? -----------------------------------------
 #
 # A number or a bool is a score, a string is a label, a dict holds several of them. Anything else
 # is an error, never a score: a NaN would poison a mean, a forgotten `return` would be a zero, and
-# "0.9" would be a label beside which there is no mean.
+# "0.9" would be a label without a mean.
 
 _LABELS = (str, type(None))
 _NUMBERS = (bool, int, float)
@@ -38,7 +38,7 @@ _DO = "return a number, a bool, a label, a dict of scores or a Score"
 
 
 def as_scores(value: Any, name: str) -> Scores | Output:
-    """Return the scores in what an evaluator returned; an `Output` stays an `Output` of them.
+    """Return the scores in an evaluator's result; an `Output` stays an `Output` of them.
 
     Raises:
         PermanentError: It is not a score; the message begins with `name`, the evaluator's.
@@ -82,7 +82,7 @@ def _as_score(value: Any, who: str) -> Score:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a string is a number: a label that nobody wanted."""
+    """Return whether a string is a number, so not meant as a label."""
     try:
         float(base_value(str, text))
     except ValueError:
@@ -91,7 +91,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_usual(score: Score) -> bool:
-    """Return whether a score is of plain types, so that there is nothing to check or convert."""
+    """Return whether a score has only plain types, with nothing to check or convert."""
     value = score.value
     is_plain = type(value) in _NUMBERS and type(score.label) in _LABELS
     return is_plain and value is not None and -_MOST <= value <= _MOST  # False for NaN
@@ -275,14 +275,14 @@ def evaluator(
         endpoint: The endpoint its calls are paced with. Functions with the same endpoint share a
             pacer; None: it calls none. By default it has a pacer of its own.
         version: Declares what its scores depend on, instead of its code.
-        depends_on: What its code does not show, as for `evaluate`.
+        depends_on: What else its scores depend on, as for `evaluate`.
         range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
             it, else any number.
-        group: The field of the dataset that says which items belong together.
+        group: The field of the dataset that groups items.
         higher_is_better: Whether a higher score is better.
 
     Raises:
-        TypeError: Its parameters are not among those, or not among what it reads.
+        TypeError: It has another parameter, or one that `reads` leaves out.
         ValueError: The name is not allowed, `reads` names something unknown, or `range` is empty.
     """
     scale = Scale(range, group, higher_is_better)

@@ -1,8 +1,8 @@
 """Is the output the expected JSON, and if not, where does it first differ?
 
-The explanation names the place by its path: `$.items[2].price`. Lists without an order cannot be
-compared place by place: with a tolerance, finding each element's counterpart is a matching problem,
-as the first element that fits may be the only one that fits another.
+The explanation names the location by its path: `$.items[2].price`. Unordered lists cannot be
+compared element by element: with a tolerance, finding each element's counterpart is a matching
+problem, because the first element that fits may be the only one that fits another.
 """
 
 import ast
@@ -39,12 +39,12 @@ def json_match(
 ) -> Evaluator:
     """Score True if the output and the expected value are the same JSON, as a string or as data.
 
-    The order of keys and the layout never count. The explanation says at which path they differ.
+    The order of keys and the layout are ignored. The explanation says at which path they differ.
 
     Args:
         ignore: Keys to ignore everywhere ("id"), and paths as in the explanation ("$.meta.id";
             "$.items[*].id" for every element).
-        ordered: Whether the order of a list counts.
+        ordered: Whether the order of a list matters.
         tolerance: The largest difference between two numbers.
         subset: Whether objects may have keys that are not expected.
         name: Its name.
@@ -97,13 +97,13 @@ class _JsonMatch(BuiltIn):
         self, got: dict[str, Any], expected: dict[str, Any], path: str
     ) -> Iterator[str]:
         for key, value in expected.items():
-            place = _under(path, key)
-            if self._is_ignored(key, place):
+            location = _under(path, key)
+            if self._is_ignored(key, location):
                 continue
             if key in got:
-                yield from self._differences(got[key], value, place)
+                yield from self._differences(got[key], value, location)
             else:
-                yield f"{place}: is missing, expected {brief(value)}"
+                yield f"{location}: is missing, expected {brief(value)}"
         if self.subset:
             return
         for key, value in got.items():
@@ -128,8 +128,8 @@ class _JsonMatch(BuiltIn):
         partner: dict[int, int] = {}  # of each matched element: the expected one
 
         def fits(index: int, wanted: int) -> bool:
-            place = f"{path}[{wanted}]"
-            return self._first_difference(got[index], expected[wanted], place) is None
+            location = f"{path}[{wanted}]"
+            return self._first_difference(got[index], expected[wanted], location) is None
 
         def find(wanted: int, tried: set[int]) -> bool:
             for index in open_got:
@@ -167,7 +167,7 @@ def _checked_path(path: str) -> str:
     """Return a path as the explanation writes it; a key unchanged.
 
     Raises:
-        ValueError: It begins like a path, and is not one that leads to a key.
+        ValueError: It begins like a path, but does not lead to a key.
     """
     if not path.startswith(("$.", "$[")):
         return path  # a key, perhaps `$ref`
@@ -191,16 +191,16 @@ def _under(path: str, key: str) -> str:
 
 def _without_equals(got: list[Any], expected: list[Any]) -> tuple[list[int], list[int]]:
     """Return the indices on both sides of the elements without an equal on the other."""
-    places: dict[str, list[int]] = defaultdict(list)
+    indices: dict[str, list[int]] = defaultdict(list)
     for index, element in enumerate(got):
-        places[digest(element)].append(index)
+        indices[digest(element)].append(index)
     unmatched = []
     for index, element in enumerate(expected):
-        if equals := places[digest(element)]:
+        if equals := indices[digest(element)]:
             equals.pop()
         else:
             unmatched.append(index)
-    return sorted(index for equals in places.values() for index in equals), unmatched
+    return sorted(index for equals in indices.values() for index in equals), unmatched
 
 
 def _data(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Which of a few labels does a model give an output?
 
 The reply is a reason and then a label of a closed set, in this order, so that the label follows
-from the reason. Several votes, or several models, decide by majority.
+from the reason. Several votes or models decide by majority.
 """
 
 import json
@@ -41,10 +41,10 @@ def judge(
     """Score with the label that a model gives, out of a few choices.
 
     The score has the label, its value and the model's reason. With several votes or models, the
-    label with the most votes counts. If several labels have the most votes, the label is "tie", the
+    label with the most votes wins. If several labels have the most votes, the label is "tie", the
     value is the mean of theirs (None if one of them has none), and the metadata says `tie: True`.
 
-    Each vote of each model is recorded on its own, and asked for only once: five votes instead of
+    Each vote of each model is recorded separately, and requested only once: five votes instead of
     three cost two calls per item, another model in a jury costs its own calls, other values for the
     choices cost none.
 
@@ -66,7 +66,7 @@ def judge(
     Raises:
         LimpetError: A placeholder of the prompt is not valid, or it has none.
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a wrong value, or both of `prompt` and `of` are given, or none.
+        ValueError: An argument has a wrong value, or not exactly one of `prompt` and `of` is given.
     """
     if (prompt is None) == (of is None):
         raise ValueError("give either prompt or of, the name of a ready prompt")

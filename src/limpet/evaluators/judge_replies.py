@@ -1,8 +1,8 @@
 """How is a judge asked until its reply can be used?
 
-A 200 proves nothing: a server may ignore the schema, cut a reply off, or refuse. What does not fit
-exactly is never mended into a score. The model is told what is wrong and asked again, a few times
-at most, and then there is no score.
+A 200 proves nothing: a server may ignore the schema, truncate a reply, or refuse. A reply that does
+not fit exactly is never repaired into a score. The model is told what is wrong and asked again, a
+few times at most; then there is no score.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,11 +15,11 @@ from limpet.models.chat import fall_back
 from limpet.models.protocol import Message, Model, Reply
 from limpet.placeholders import value_as_text
 from limpet.text import text_of
-from limpet.usage import note_paid, plain_usage, receipts_in, total_usage
+from limpet.usage import add_receipt, plain_usage, receipts_in, total_usage
 
 Read = Callable[[Reply], dict[str, Any]]
-"""Returns what a reply says, as plain data, or raises `InvalidReplyError`."""
-_UNFINISHED = {"length": "is cut off", "content_filter": "was stopped by a content filter"}
+"""Returns the content of a reply as plain data, or raises `InvalidReplyError`."""
+_UNFINISHED = {"length": "is truncated", "content_filter": "was stopped by a content filter"}
 _LONGEST_ECHO = 4_000
 WHOLE = object()
 """The whole reply."""
@@ -34,10 +34,10 @@ async def ask_for_reply(
     reasks: int,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what the model replied, with `model` and the `usage` of all questions.
+    """Return the content of the model's reply, with `model` and the `usage` of all questions.
 
     Raises:
-        InvalidReplyError: No reply can be used; its `usage` is that of all questions.
+        InvalidReplyError: No reply is usable; its `usage` is that of all questions.
     """
     conversation, asked = list(messages), 0
     used: list[dict[str, Any] | None] = []
@@ -74,9 +74,9 @@ async def _ask_once(
     name = reply.model or model.name
     usage = plain_usage(reply.usage, name)
     if not receipts:  # a model of the user's
-        note_paid(usage)
+        add_receipt(usage)
     for receipt in receipts:
-        note_paid(receipt)
+        add_receipt(receipt)
     try:
         said = _read(reply, read)
     except InvalidReplyError as error:
@@ -94,7 +94,7 @@ def _read(reply: Reply, read: Read) -> dict[str, Any]:
 
 
 def invalid(reply: Reply, why: str) -> InvalidReplyError:
-    """Return the error for a reply that cannot be used."""
+    """Return the error for an unusable reply."""
     error = InvalidReplyError(why)
     error.reply = reply.text or ("" if reply.parsed is None else value_as_text(reply.parsed))
     return error
@@ -143,7 +143,7 @@ def string_in(reply: Reply, holder: Mapping[str, Any], key: str) -> str:
 
 
 def _complaint(error: InvalidReplyError) -> list[Message]:
-    """Return the messages that ask again. What is wrong may quote data: it is fenced, too."""
+    """Return the messages that ask again. The reason may quote data, so it is fenced, too."""
     said: Values = {"why": text_of(error)}
     why = fenced(said["why"], key := fresh_key(said))
     again: list[Message] = []

@@ -1,4 +1,4 @@
-"""What do several votes say together, and how far do they agree?"""
+"""How do several votes become one score, and how much do they agree?"""
 
 import asyncio
 from collections import Counter
@@ -13,8 +13,8 @@ from limpet.shapes import Score
 # ---- How is each call of a judge kept, so that no vote is paid for twice? -----------------------
 #
 # A judge may ask several times for one score: three votes, two orders, several models. Each reply
-# is a ballot, a record of its own, on disk before it counts. So a score that failed half-way asks
-# only for what is missing, five votes instead of three cost two calls, and another value for a
+# is a ballot, a separate record, on disk before it is used. So a score that failed half-way asks
+# only for missing replies, five votes instead of three cost two calls, and another value for a
 # label costs none.
 
 Ask = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -33,19 +33,19 @@ _current: ContextVar[Ballots | None] = ContextVar("limpet_ballots", default=None
 
 
 async def ballot(identity: Any, ask: Ask) -> Mapping[str, Any]:
-    """Return what a model said, asked at most once in a run.
+    """Return a model's reply; the model is asked at most once in a run.
 
     Args:
         identity: What the reply depends on, as plain data: the model, what it is shown, and which
             vote it is. If the run has no such ballot, `ask` is called, and its result recorded.
-        ask: Asks the model. What it raises is raised, and nothing is recorded.
+        ask: Asks the model. If it raises, nothing is recorded.
     """
     ballots = _current.get()
     return await ask() if ballots is None else await ballots.cast(identity, ask)
 
 
 class casting_into:  # noqa: N801 - used like a function; a generator would take three times as long
-    """Record the ballots that are cast within the block."""
+    """Record the ballots cast within the block."""
 
     __slots__ = ("_ballots", "_token")
 
@@ -59,7 +59,7 @@ class casting_into:  # noqa: N801 - used like a function; a generator would take
         _current.reset(self._token)
 
 
-# ---- What do several votes say together, and how far do they agree? -----------------------------
+# ---- How do several votes become one score, and how much do they agree? -------------------------
 
 TIE = "tie"
 """The label of a tie."""
@@ -67,11 +67,11 @@ _STOP = (SetupError, QuotaExhaustedError, EndpointDownError)
 T = TypeVar("T")
 AnswerT = TypeVar("AnswerT", str, int)
 Choices = Mapping[str, float | bool | None]
-"""The value of each label; None: it has none."""
+"""The value of each label; None: no value."""
 
 
 class Vote(NamedTuple, Generic[AnswerT]):
-    """What one vote says.
+    """One vote.
 
     Attributes:
         answer: A label, or a number.
@@ -83,15 +83,15 @@ class Vote(NamedTuple, Generic[AnswerT]):
 
 
 async def all_of(votes: Sequence[Awaitable[T]]) -> list[T]:
-    """Await the votes at the same time, each to its end: those that succeed are recorded.
+    """Await the votes concurrently, each to its end: those that succeed are recorded.
 
-    After an error that is not permanent, votes that wait for the pacer are given up: it may make
-    them wait for an hour, and nobody would hear of the error until then.
+    After an error that is not permanent, votes that wait for the pacer are abandoned: they might
+    wait for an hour, and delay the error until then.
 
     Raises:
-        Exception: One failed. Of several errors, one that stops the run is raised, else one that
-            is permanent: after any other the cell is tried again, and would ask again for a vote
-            that had its last chance.
+        Exception: One failed. Of several errors, one that stops the run comes first, then a
+            permanent one: any other retries the cell, which would ask again for a vote that has
+            failed for good.
     """
     if len(votes) == 1:
         return [await votes[0]]
@@ -120,7 +120,7 @@ def majority(votes: Sequence[Vote[str]], choices: Choices, jurors: Sequence[str]
     Args:
         votes: The votes.
         choices: The value of each label.
-        jurors: Whose vote each is, if there are several models.
+        jurors: The model of each vote, if there are several.
     """
     if len(votes) == 1:
         (label, reason) = votes[0]
@@ -136,7 +136,7 @@ def majority(votes: Sequence[Vote[str]], choices: Choices, jurors: Sequence[str]
 
 
 def mean(votes: Sequence[Vote[int]], jurors: Sequence[str]) -> Score:
-    """Return the score of the mean of numbers, with the reason of the vote that is closest."""
+    """Return the mean of numbers as a score, with the reason of the closest vote."""
     if len(votes) == 1:
         return Score(votes[0].answer, explanation=votes[0].reason)
     numbers = [vote.answer for vote in votes]
@@ -153,7 +153,7 @@ def winners(labels: Iterable[str]) -> list[str]:
 
 
 def tally(answers: Sequence[AnswerT], jurors: Sequence[str]) -> dict[str, Any]:
-    """Return how often each answer was given, by whom, and how far at least two votes agree."""
+    """Return the votes for each answer, by whom, and the agreement of at least two votes."""
     counts = Counter(answers)
     pairs = len(answers) * (len(answers) - 1)
     agreeing = sum(number * (number - 1) for number in counts.values())

@@ -1,8 +1,8 @@
 """What do all evaluators that ask a model share?
 
-For each item they ask one or more questions, each of one model, and each reply is a ballot of its
-own. A ballot's identity is what the model is shown, and nothing of what is made of its reply: other
-values for the labels, or two votes more, cost no call for what was asked before.
+For each item they ask one or more questions, each to one model, and each reply is a ballot. A
+ballot's identity is what the model is shown, not how its reply is scored: other values for the
+labels, or two votes more, repeat no call.
 """
 
 from abc import abstractmethod
@@ -28,7 +28,7 @@ from limpet.shapes import Output
 from limpet.usage import total_usage
 
 Ballot = Mapping[str, Any]
-"""What one reply says, with `model` and `usage`."""
+"""The content of one reply, with `model` and `usage`."""
 _OURS = ("messages", "schema", "model", "stream")
 
 
@@ -38,7 +38,7 @@ class ModelQuestion:
 
     Attributes:
         model: The model.
-        vote: Which of its votes it is, from 1.
+        vote: The number of the vote, from 1.
         values: What it is shown.
     """
 
@@ -134,7 +134,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         schema: The shape of a reply.
 
     Attributes:
-        needs: What of `reads` it cannot do without.
+        needs: The part of `reads` that every dataset must have.
         calls_each: How many calls a score takes at most, if no reply is invalid.
         kind: Which evaluator it is.
         version: Increased when it asks or scores differently.
@@ -166,7 +166,7 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     @property
     def model_names(self) -> list[str]:
-        """The names of its models, as they are asked for."""
+        """The names of its models, as requested."""
         return [model_name(model) for model in self._asked.models]
 
     # ---- what it depends on ---------------------------------------------------------------------
@@ -221,7 +221,7 @@ class ModelEvaluator(CodeStep, Evaluator):
     # ---- asking ---------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        # Before the first call: the code of a model may count its calls, and then looks edited.
+        # Before the first call: a model that counts its calls would look edited afterwards.
         self._digests = self._digests_now()
         async with AsyncExitStack() as opened:  # closes those that are open if one fails
             for model in self._asked.models:
@@ -257,7 +257,7 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     @property
     def _jurors(self) -> list[str]:
-        """Whose vote each is, in the order of the questions."""
+        """The model of each vote, in the order of the questions."""
         return [model.name for model in self._asked.models for _ in range(self._asked.votes)]
 
     async def _cast(self, asked: ModelQuestion) -> Ballot:
@@ -274,7 +274,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         return await ballot(self._identity(asked), ask)
 
     def _identity(self, asked: ModelQuestion) -> list[Any]:
-        """Return what a reply depends on. The key of the data is drawn anew for each call."""
+        """Return what a reply depends on: not the key of the data, which is new in each call."""
         if self._digests is None:
             self._digests = self._digests_now()
         model = self._digests[id(asked.model)]
@@ -289,7 +289,7 @@ class ModelEvaluator(CodeStep, Evaluator):
 
     @abstractmethod
     def _read(self, reply: Reply) -> dict[str, Any]:
-        """Return what a reply says; raise `InvalidReplyError` if it cannot be used."""
+        """Return the content of a reply; raise `InvalidReplyError` if it is unusable."""
 
     @abstractmethod
     def _scores(self, ballots: Sequence[Ballot]) -> Scores:

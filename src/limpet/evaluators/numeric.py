@@ -1,4 +1,4 @@
-"""Which number does a string name, and is it close enough to the expected one?
+"""Which number is in a string, and is it close enough to the expected one?
 
 Numbers are compared in decimals, as people read them: 0.4 and 0.3 are 0.1 apart, but not as binary
 floats.
@@ -48,7 +48,7 @@ def numeric(
     Args:
         tolerance: The largest difference.
         relative: The largest difference as a share of the expected number. The larger of the two
-            counts.
+            applies.
         extract: Use the last number in a string; False: the string must be a number.
         name: Its name.
 

@@ -1,7 +1,7 @@
-"""Is an output better than another answer to the same item, as a model sees it?
+"""Does a model find an output better than another answer to the same item?
 
-Models prefer what stands first, or second. So both orders are asked: an answer wins if it is
-preferred in both. If the orders disagree, that is a flip, and counts as a tie.
+Models may prefer the first answer, or the second, because of its position. So both orders are
+asked: an answer wins if it is preferred in both. If the orders disagree, that is a flip, and a tie.
 """
 
 import json
@@ -60,8 +60,8 @@ def pairwise(
 
     The label is "win" (1), "loss" (0) or "tie" (0.5). Both orders are asked, two calls per item. If
     they disagree, it is a tie, and the metadata says `flipped: True`. With several votes or models,
-    each asks both orders, and the label with the most votes counts; without one, it is a tie. Two
-    answers that are the same are a tie without a call.
+    each asks both orders, and the label with the most votes wins; without one, it is a tie. Two
+    equal answers are a tie without a call.
 
     Args:
         model: A model, or anything `limpet.models.as_model` takes; a list of them is a jury.
@@ -101,10 +101,10 @@ def _how_to_reply() -> str:
 
 
 class _Comparison(NamedTuple):
-    """What a model says in both orders.
+    """A model's verdicts in both orders.
 
     Attributes:
-        verdicts: How the output does when it stands first, and when it stands second.
+        verdicts: The verdict on the output as the first answer, and as the second.
         reasons: Why.
     """
 

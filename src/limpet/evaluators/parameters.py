@@ -1,6 +1,6 @@
-"""Which fields does a function want to see?
+"""Which fields does a function take?
 
-The names of its parameters say so: `def brevity(output)`, `def correct(output, expected)`. Beside
+The names of its parameters say so: `def brevity(output)`, `def correct(output, expected)`. Besides
 the output, a required parameter of another name is a column of the dataset: `fits(output, topic)`.
 A function with a single parameter of another name gets the output. Parameters that cannot be filled
 are an error when the evaluator is created or the dataset is read, not a thousand failures later.
@@ -19,13 +19,13 @@ from limpet.evaluators.reads import FIELD, ITEM, PARTS, checked_reads, reads_ite
 from limpet.placeholders import check_placeholders, names_in, render
 from limpet.text import did_you_mean, one_line, quoted
 
-# ---- How are the inputs of somebody else's evaluator filled from ours? --------------------------
+# ---- How are the inputs of another library's evaluator filled? ----------------------------------
 #
 # `{"context": "{{documents}}"}` gives their `context` the dataset's field `documents`. A string
 # that is a single placeholder becomes the value itself, with its type; in a longer string each
 # value is text. `{{output}}`, `{{expected}}`, `{{input}}`, `{{trace}}`, `{{id}}` and `{{row}}` are
-# the item's, any other name is a field of the dataset; `{{row.output}}` is a field called like one
-# of ours.
+# the item's, any other name is a field of the dataset; `{{row.output}}` is a field with such a
+# name.
 
 _OF_ITEM = ("id", "row")
 
@@ -39,7 +39,7 @@ class Inputs:
 
     Attributes:
         templates: The same, checked.
-        reads: What they read of the item and its output.
+        reads: The parts of the item and its output that they read.
 
     Raises:
         TypeError: They are not a dict with strings as keys.
@@ -97,10 +97,10 @@ def value_of(scored: Scored, part: str) -> Any:
     return scored.item.row[field]
 
 
-# ---- Which fields does a function want to see? --------------------------------------------------
+# ---- Which fields does a function take? ---------------------------------------------------------
 
 FIELDS = ("output", "expected", "input", "item", "trace")
-"""The fields a function can ask for."""
+"""The fields a function can take."""
 _ALLOWED = (
     f"an evaluator's parameters are some of {', '.join(FIELDS)}, by these names, and columns of "
     "the dataset"
@@ -128,7 +128,7 @@ class Wanted(NamedTuple):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Everything it could read of these fields."""
+        """Everything it could read from these fields."""
         fields = {*self.in_order, *self.by_name.values()}
         return frozenset(fields - {"item"} | (ITEM if "item" in fields else set()))
 
@@ -146,12 +146,11 @@ def wanted_by(
 ) -> tuple[Wanted, frozenset[str]]:
     """Return the fields a function takes, by its parameters, and what it reads.
 
-    It reads what it declares in `reads`; None: everything it gets. Parameters in `inputs` are
-    filled otherwise.
+    It reads what it declares in `reads`; None: everything it gets. `inputs` fills other parameters.
 
     Raises:
-        TypeError: It takes none of the fields, or something else, or a field that `reads` leaves
-            out, or not a parameter of `inputs`.
+        TypeError: It takes no field, something else, a field that `reads` leaves out, or lacks a
+            parameter that `inputs` names.
         ValueError: `reads` names something unknown.
     """
     parameters = _without_inputs(_open_parameters(function, name), inputs, name)
@@ -206,7 +205,7 @@ def _without_inputs(
 
 
 def _bound(function: Any) -> frozenset[str]:
-    """Return the parameters a partial has filled: those stay as the user set them."""
+    """Return the parameters that a partial has filled: they keep the user's values."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
 
@@ -234,7 +233,7 @@ def _wanted(parameters: list[Parameter], bound: frozenset[str], name: str) -> Wa
 
 
 def _single(parameters: list[Parameter]) -> Parameter | None:
-    """Return the parameter that gets the output whatever its name."""
+    """Return the parameter that gets the output, whatever its name."""
     if any(parameter.name in FIELDS or parameter.kind in _REST for parameter in parameters):
         return None
     required = [parameter for parameter in parameters if _is_required(parameter)]

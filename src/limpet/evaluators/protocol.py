@@ -1,7 +1,7 @@
-"""What is an evaluator, and what may it be called?
+"""What is an evaluator, and which names may it have?
 
-It looks at what the workflow returned for one item and scores it. Built-in evaluators, functions
-and classes of the user all look like this to the run.
+It scores the workflow's output for one item. For the run, built-in evaluators, functions and
+classes of the user all look like this.
 """
 
 import re
@@ -20,13 +20,13 @@ Scores = Mapping[str, Score]
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
 """Names that are files of a run."""
 LONGEST_NAME = 200
-"""Letters in a name: with what is added to the names of its files, 255 bytes are the limit."""
+"""Letters in a name: its files' names, which are longer, may have 255 bytes."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What an evaluator sees: of these, what it declares in `reads`.
+    """What an evaluator sees: those of these fields that it declares in `reads`.
 
     Attributes:
         output: What the workflow returned.
@@ -61,7 +61,7 @@ def filled(kind: type[KindT], values: Mapping[str, Any]) -> KindT:
 
 
 def given_to(thing: Scored | Item) -> dict[str, Any]:
-    """Return the attributes that an object has."""
+    """Return the attributes that an object was given."""
     missing = object()
     values = {field.name: _slot(thing, field.name, missing) for field in fields(thing)}
     return {name: value for name, value in values.items() if value is not missing}
@@ -85,20 +85,19 @@ def not_given(thing: Scored | Item, name: str) -> AttributeError:
 class Evaluator(Protocol):
     """Scores one output at a time.
 
-    A subclass only needs `name`, `fingerprint` and `call`. A class of your own that has all these
-    members works as well.
+    A subclass only needs `name`, `fingerprint` and `call`. Any class with all these members works,
+    too.
 
     Attributes:
         name: The name of its column.
-        fingerprint: What its scores depend on, part by part. If a part changes, it runs again.
+        fingerprint: What its scores depend on, by part. If a part changes, it runs again.
         endpoint: The endpoint its calls are paced with: evaluators and workflows that name the same
             endpoint share a pacer. None: it calls no endpoint, or paces each call itself with
             `limpet.pacing.endpoint`.
-        reads: What it looks at: "output", "expected", "input", "trace", "id", "row", "row.<field>".
+        reads: What it reads: "output", "expected", "input", "trace", "id", "row", "row.<field>".
             It sees nothing else, and runs again only when one of these changes.
         secrets: Values that must not be written anywhere.
-        scale: What its scores mean: their range, which items belong together. A class may leave it
-            out.
+        scale: What its scores mean: their range and grouping. A class may leave it out.
     """
 
     name: str
@@ -130,7 +129,7 @@ MEMBERS = {
     "name": "the name of its column",
     "fingerprint": "a dict of strings: what its scores depend on",
     "endpoint": "the endpoint its calls are paced with; None: none",
-    "reads": "what it looks at, for example ['output', 'expected']",
+    "reads": "what it reads, for example ['output', 'expected']",
     "secrets": "values that must not be written; () if there are none",
     "open": "async, called before the first call",
     "call": "async, returns the scores of one output",
@@ -140,7 +139,7 @@ MEMBERS = {
 
 
 def scale_of(evaluator: Any) -> Scale:
-    """Return what the scores of an evaluator mean; one that does not say has the usual scale.
+    """Return the scale of an evaluator; without one, the default scale.
 
     Raises:
         TypeError: Its `scale` is something else.

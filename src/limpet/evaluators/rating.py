@@ -63,7 +63,7 @@ def steps_of(scale: Any) -> range:
 
     Raises:
         TypeError: It is not a pair of whole numbers.
-        ValueError: It has no or too many numbers.
+        ValueError: It has no numbers, or too many.
     """
     is_pair = isinstance(scale, (tuple, list)) and len(scale) == 2  # noqa: PLR2004 - a pair
     if not is_pair or any(type(end) is not int for end in scale):
@@ -72,14 +72,14 @@ def steps_of(scale: Any) -> range:
     if not 1 <= high - low < _MOST_STEPS:
         raise wrong_value(
             "scale",
-            f"must go up, and have at most {_MOST_STEPS} numbers: models do not tell more apart",
+            f"must go up, and have at most {_MOST_STEPS} numbers: models cannot distinguish more",
             scale,
         )
     return range(low, high + 1)
 
 
 def checked_rating(reply: Reply, number: Any, steps: range) -> int:
-    """Return a number of a reply, which is on the scale; 3.0 is the whole number 3.
+    """Return the number in a reply if it is on the scale; 3.0 is the whole number 3.
 
     Raises:
         InvalidReplyError: It is something else: nothing is rounded, clipped or read from a text.

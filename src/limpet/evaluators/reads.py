@@ -1,7 +1,7 @@
 """What does an evaluator read, and how is it kept from reading anything else?
 
 The key of every score covers what its evaluator declares to read. So the evaluator gets exactly
-that: if it could read more, its scores would not notice when that changes.
+that: if it read more, a change of that would go unnoticed.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from limpet.text import hint_near, one_line, quoted
 PARTS = ("input", "expected", "output", "trace", "row", "id")
 """What can be read; `row.<field>` is one field of the row."""
 ITEM = frozenset({"id", "input", "expected", "row"})
-"""What an evaluator that takes the whole item reads."""
+"""What an evaluator reads that takes the whole item."""
 _OF_ITEM = ("id", "input", "expected")
 FIELD = "row."
-"""What the name of a field begins with."""
+"""The prefix of a field."""
 
 
 def checked_reads(reads: Any, who: str) -> frozenset[str]:
@@ -44,19 +44,19 @@ def checked_reads(reads: Any, who: str) -> frozenset[str]:
 
 
 def needs_of(evaluator: Any) -> Collection[str]:
-    """Return what of `reads` an evaluator cannot do without: its `needs`, if it has any."""
+    """Return the part of `reads` that every dataset must have: the evaluator's `needs`."""
     needs: Collection[str] = getattr(evaluator, "needs", ())
     return needs
 
 
 def calls_of(evaluator: Any) -> int:
-    """Return how many calls a score takes at most: its `calls_each`, if it has that."""
+    """Return how many calls a score takes at most: the evaluator's `calls_each`."""
     calls: int = getattr(evaluator, "calls_each", 1)
     return calls
 
 
 def replies_of(evaluator: Any, scored: Scored) -> Sequence[Any] | None:
-    """Return what each reply depends on that a score is made of; None: it has no replies.
+    """Return what each reply behind a score depends on; None: it has no replies.
 
     Raises:
         PermanentError: The item lacks a value that the evaluator needs.
@@ -66,7 +66,7 @@ def replies_of(evaluator: Any, scored: Scored) -> Sequence[Any] | None:
 
 
 def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: str | None) -> None:
-    """Check that the dataset has what evaluators cannot do without.
+    """Check that the dataset has what evaluators need.
 
     Args:
         evaluators: The evaluators.
@@ -74,7 +74,7 @@ def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: s
         expected: The column of the expected answer; None: it has none.
 
     Raises:
-        DatasetError: It lacks something. The message names the columns that there are.
+        DatasetError: It lacks something. The message names the existing columns.
     """
     for evaluator in evaluators:
         for part in sorted(needs_of(evaluator)):
@@ -114,7 +114,7 @@ def check_groups(evaluators: Iterable[Any], columns: Collection[str]) -> None:
 
 
 def reads_item(reads: Collection[str]) -> bool:
-    """Return whether it reads something that only the item has."""
+    """Return whether an evaluator reads something that only the item has."""
     return any(part in ("id", "row") or part.startswith(FIELD) for part in reads)
 
 

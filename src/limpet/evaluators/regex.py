@@ -1,7 +1,7 @@
 """Does the output match a regular expression?
 
 Python's engine cannot be interrupted. So a pattern that takes exponential time on some strings, for
-example `(a+)+$`, blocks the whole run, even in a thread. We do not guard against that.
+example `(a+)+$`, blocks the whole run, even in a thread. Nothing prevents that.
 """
 
 import re

@@ -35,7 +35,7 @@ def rubric(
 
     Each criterion is a score of its own, with a reason of its own: "yes" is 1 and "no" is 0, or
     with a `scale` the number that the model gives. With several votes or models, the majority
-    decides as for `judge`; on a scale, the mean counts as for `rating`.
+    decides as for `judge`; on a scale, the mean is used as for `rating`.
 
     Args:
         model: A model, or anything `limpet.models.as_model` takes; a list of them is a jury.

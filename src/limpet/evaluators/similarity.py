@@ -1,7 +1,7 @@
 """How similar is the output to the expected string?
 
 The measures come from rapidfuzz and sacrebleu, in the extra `metrics`. They are imported when the
-evaluator is created: if one is missing, that is one error at once, not a thousand failures later.
+evaluator is created: a missing one is an error at once, not a thousand failures later.
 """
 
 import functools
@@ -26,7 +26,7 @@ def similarity(
 ) -> Evaluator:
     """Score how similar the output is to the expected string, from 0 to 1 (equal).
 
-    If the item expects a list of strings, the closest counts.
+    If the item expects a list of strings, the closest is used.
 
     Args:
         method: "ratio" (edits), "token_sort" (words in any order), "token_set" (words in common),

@@ -39,10 +39,10 @@ def trajectory(
 
     Args:
         mode: "exact": True if they are the same, in the same order. "in_order" and "any_order": the
-            share of the expected events that are there, in order or in any; others do not count.
+            share of the expected events that occur, in order or in any order; others are ignored.
         key: The key of an event's name.
-        kinds: The kinds that count: "tool", "model", "agent", "other"; None: all. Events without a
-            kind always count; those that only mark a beginning never do.
+        kinds: The kinds to compare: "tool", "model", "agent", "other"; None: all. Events without a
+            kind are always compared; those that only mark a beginning never are.
         expected_column: The dataset's column of expected events. Without it, the item's expected
             value is used if it is a list.
         name: Its name.

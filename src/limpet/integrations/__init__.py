@@ -1,1 +1,1 @@
-"""Other tools: their configurations and files, read unchanged."""
+"""Other tools: their configurations and files, used unchanged."""

@@ -1,8 +1,8 @@
 """How do the answers in a `workflow_output.json` get into a run?
 
 A row is imported if an item of the dataset has its id and input, and if it holds a real answer:
-`nat eval` writes null or an empty string where a call failed. It goes into the workflow's column
-under the key of the current workflow, so that `limpet run` continues from there. It is imported
+`nat eval` writes null or an empty string for a failed call. It is added to the workflow's column
+under the key of the current workflow, so `limpet run` continues from there. Each row is imported
 only once.
 """
 
@@ -53,7 +53,7 @@ OTHER_INPUT, NO_ANSWER = "the question has changed", "no answer"
 
 
 class _Target(NamedTuple):
-    """Where answers go, and what is asked there."""
+    """The run that receives the answers."""
 
     run: Path
     dataset: LoadedDataset
@@ -74,7 +74,7 @@ def _target_of(prepared: Arguments) -> _Target:
 
 
 def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file, with the facts that a run of ours adds to them.
+    """Yield the rows of a file, including the facts that our runs add.
 
     Raises:
         DatasetError: The file cannot be read, or holds something that is not a row.
@@ -140,8 +140,8 @@ def import_rows(
     Args:
         rows: The rows.
         name: The name of their file.
-        prepared: The evaluation that they go to.
-        source: The directory they come from, noted in the run as imported.
+        prepared: The evaluation that receives them.
+        source: The directory they come from, recorded in the run as imported.
         before: Called before the run is changed.
 
     Raises:
@@ -171,7 +171,7 @@ def import_rows(
 
 def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: _Target) -> None:
     """Write what a run needs before its first answer; `whole` is the workflow's digest."""
-    # Tells a later session whether the workflow is still the same.
+    # A later session compares its workflow with this.
     run_file.functions.setdefault(whole, dict(target.workflow.fingerprint))
     run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
     run_file.names = target.names
@@ -220,7 +220,7 @@ def _matched(
 
 
 def _as_number(id_: str) -> tuple[float, str] | None:
-    """Return the number that an id may be read as, and its repetition; None: it is not one."""
+    """Return an id as a number, with its repetition; None if it is not one."""
     whole, mark, rep = id_.rpartition("_rep")
     whole, rep = (whole, rep) if mark and rep.isdigit() else (id_, "")
     try:
@@ -234,7 +234,7 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
 
 
 def _usage_of(row: Mapping[str, Any], trace: Sequence[Any]) -> Usage | None:
-    """Return what an answer used: as our own line says, or else its steps."""
+    """Return an answer's usage, from our own line or else from its steps."""
     ours = row.get("_limpet")
     if isinstance(ours, Mapping) and isinstance(ours.get("usage"), Mapping):
         more = {name: ours[name] for name in ("models", "times") if name in ours}

@@ -1,4 +1,4 @@
-"""Which kinds of configurations are there besides eval.yml, and what does each add to commands?"""
+"""Which kinds of configurations exist besides eval.yml, and what does each add to commands?"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Kind(Protocol):
-    """Another tool's configurations and files. A package is one, if it has these names.
+    """Another tool's configurations and files: a package with these names.
 
     Attributes:
-        WHAT: What a configuration is called, with its article.
+        WHAT: The name of a configuration, with its article.
         TOOL: The command that writes files which `limpet import` reads.
         FORM: The form of `limpet export` that writes such files, into a directory.
         RECORDED: The flags that results depend on, by the names of their values.
@@ -33,10 +33,10 @@ class Kind(Protocol):
         """Return the flags that a command takes for such a file."""
 
     def refuse(self, given: Mapping[str, Any]) -> None:
-        """Raise a `click.UsageError` if one of its flags is given, for a file that is not its."""
+        """Raise a `click.UsageError` if one of its flags is given with another kind of file."""
 
     def owns(self, tree: "Tree") -> bool:
-        """Return whether a file is such a configuration; raise `ConfigError` if it should be."""
+        """Return whether a file is such a configuration; raise `ConfigError` if it is invalid."""
 
     def load(self, file: Path, given: Mapping[str, Any]) -> "Configuration":
         """Read such a file.
@@ -44,7 +44,7 @@ class Kind(Protocol):
         Args:
             file: The file.
             given: The values of its flags by name, of `--trials`, of `--set` as "settings", and of
-                "keep": whether to continue the existing run, even if it is finished. None is not
+                "keep": whether to continue the existing run, even if it is finished. None: not
                 given.
 
         Raises:

@@ -1,8 +1,8 @@
 """How does Phoenix's own `evaluate_dataframe` run on Limpet's executors?
 
-Its functions take their executors from their module, so within a block they take ours: as many
+Its functions look up their executors in their module, so within a block they use ours: as many
 calls at once as the provider accepts, retries that wait as long as it asks, and an interrupt that
-keeps what is done. Phoenix's own rate limiters are off meanwhile: they would hide each refusal.
+keeps finished results. Phoenix's own rate limiters are off meanwhile: they would hide each refusal.
 """
 
 import functools
@@ -19,14 +19,14 @@ from limpet.executors import AsyncExecutor, SyncExecutor
 def executors(**options: Any) -> Iterator[None]:
     """Run `evaluate_dataframe` and `async_evaluate_dataframe` of Phoenix on Limpet's executors.
 
-    `evaluate_dataframe` makes one call at a time, as with Phoenix. It is for the whole process:
-    do not enter it in several threads.
+    `evaluate_dataframe` makes one call at a time, as with Phoenix. The block affects the whole
+    process: do not enter it in several threads.
 
     Args:
         options: Options of `AsyncExecutor`, where Phoenix sets none: `concurrency` is "auto".
 
     Raises:
-        LimpetError: Phoenix is not installed, or a version that this does not know.
+        LimpetError: Phoenix is not installed, or its version is not supported.
     """
     evaluators, limiters = _module("evaluators"), _module("rate_limiters")
     asynchronous = functools.partial(AsyncExecutor, **{"concurrency": "auto", **options})
@@ -43,8 +43,8 @@ def _replaced(holder: Any, **attributes: Any) -> Iterator[None]:
         before = {name: getattr(holder, name) for name in attributes}
     except AttributeError as error:
         raise LimpetError(
-            f"this version of phoenix.evals is not known: {error}",
-            hint="use AsyncExecutor of limpet directly: it has the contract of Phoenix's",
+            f"this version of phoenix.evals is not supported: {error}",
+            hint="use limpet.AsyncExecutor directly: it has the same interface as Phoenix's",
         ) from error
     try:
         for name, value in attributes.items():

@@ -14,7 +14,7 @@ from limpet.pacing import observe
 from limpet.shapes import Usage
 from limpet.transport.failures import said_error, status_error
 from limpet.transport.parsing import parse_json
-from limpet.usage import note_paid, plain_usage, usage_of_body
+from limpet.usage import add_receipt, plain_usage, usage_of_body
 
 Show = Callable[[object], str]
 _ERROR_STATUSES = range(400, 600)
@@ -176,7 +176,7 @@ def record_usage(usage: Usage | None, model: str | None = None) -> None:
     """
     if usage is not None and usage.total_tokens:
         observe(usage={"total_tokens": usage.total_tokens})
-    note_paid(plain_usage(usage, model))
+    add_receipt(plain_usage(usage, model))
 
 
 def _text_of(content: Any) -> str | None:

@@ -110,7 +110,7 @@ def _line(address: str, run: Description) -> dict[str, Any]:
         "began": run.began,
         "last_at": run.last_at,
         "done": run.done,
-        "asked": run.total,
+        "total": run.total,
         "failed": run.failed,
         "scores": score_claims(run.summary),
         "note": version_note(run),
@@ -203,7 +203,7 @@ def _step(step: StepSnapshot, run: Description) -> dict[str, Any]:
     return {
         "name": step.name,
         "done": step.kept + step.done,
-        "asked": step.total,
+        "total": step.total,
         "failed": sum(step.failed.values()),
         "in_flight": len(step.in_flight),
         "rate": step.rate,

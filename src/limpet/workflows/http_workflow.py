@@ -14,7 +14,7 @@ from limpet.transport.client import CallOptions
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import HttpReply
-from limpet.usage import note_paid, plain_usage, usage_of_body
+from limpet.usage import add_receipt, plain_usage, usage_of_body
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow
 from limpet.workflows.request_templates import ALL, AnswerPath, quoted_url, render, render_url
@@ -136,7 +136,7 @@ class HttpWorkflow(RemoteWorkflow):
         except ValueError as error:
             raise self._not_json(reply, raw, str(error)) from None
         usage = usage_of_body(body)
-        note_paid(plain_usage(usage))
+        add_receipt(plain_usage(usage))
         if not reply.framed and isinstance(body, (int, float)):
             raise TransientError(
                 f"{self._where}: the response is a bare number of unknown length: perhaps truncated"

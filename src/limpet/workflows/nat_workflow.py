@@ -13,7 +13,7 @@ from limpet.transport.client import CallOptions
 from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, Show, StatusError, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import MOST_SAID, HttpReply
-from limpet.usage import note_paid, plain_usage, usage_of_body, usage_of_trace
+from limpet.usage import add_receipt, plain_usage, usage_of_body, usage_of_trace
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow, shown_address
 
@@ -338,7 +338,7 @@ class NatWorkflow(RemoteWorkflow):
             await reply.pour(stream.feed)
             value = stream.answer(framed=reply.framed)
         except BaseException:
-            note_paid(plain_usage(usage_of_trace(stream.trace)))
+            add_receipt(plain_usage(usage_of_trace(stream.trace)))
             raise
         return Output(value, usage_of_trace(stream.trace), stream.trace)
 
@@ -348,7 +348,7 @@ class NatWorkflow(RemoteWorkflow):
         except ValueError as error:
             what = f"{error}: {self._shown(raw)}" if raw.strip() else "empty"
             raise TransientError(f"{self._where}: the response is {what}") from None
-        note_paid(plain_usage(usage_of_body(body)))
+        add_receipt(plain_usage(usage_of_body(body)))
         if is_agent_error(body):
             raise agent_failure(self._where, body, self._client.show)
         if not isinstance(body, dict) or not body:

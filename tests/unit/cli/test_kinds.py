@@ -23,7 +23,7 @@ class Third(Configuration):
 
     def __init__(self, file, given):
         self.path, self.name, self.run = file.absolute(), "third", Path("third_run").absolute()
-        self.notes = ["it asks a lot"]
+        self.remarks = ["it asks a lot"]
         self._loudly = given["loudly"]
 
     def prepare(self):

@@ -174,8 +174,8 @@ REFUSED = {
     "a prompt that shows nothing": (
         JUDGED % "judge: grader, prompt_file: notes.txt",
         (
-            "eval.yml:6: evaluators.right.prompt_file: shows the model nothing of an item, as it "
-            "has no placeholder"
+            "eval.yml:6: evaluators.right.prompt_file: has no placeholder, so it shows the "
+            "model nothing of an item"
         ),
         "write {{output}} where the answer goes, {{input}} and {{expected}} likewise",
     ),

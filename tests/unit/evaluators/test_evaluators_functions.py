@@ -406,7 +406,7 @@ def test_an_evaluator_under_another_name_is_otherwise_the_same():
         (Judge, r"Judge is a class: give an instance of it, Judge\(…\)"),
         (
             type("Half", (), {"name": "h", "call": None})(),
-            r"no fingerprint \(a dict of strings: .*no reads \(what it looks at.*limpet.Evaluator",
+            r"no fingerprint \(a dict of strings: .*no reads \(what it reads.*limpet.Evaluator",
         ),
         (type("Odd", (Judge,), {"fingerprint": lambda self: {}})(), "make it a dict"),
     ],

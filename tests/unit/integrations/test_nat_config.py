@@ -83,8 +83,8 @@ def test_an_unset_variable_in_the_toolkits_blocks_is_noted_where_they_are_used(m
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     text = START.replace("nvapi-123456789", "'${NO_SUCH_KEY}'")
     note = "llms.nim.api_key: ${NO_SUCH_KEY} is not set in the environment"
-    assert any(note in line for line in loaded(text, Flags()).notes)
-    assert not any(note in line for line in loaded(text, SERVED).notes)
+    assert any(note in line for line in loaded(text, Flags()).remarks)
+    assert not any(note in line for line in loaded(text, SERVED).remarks)
 
 
 # ---- the keys -----------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_a_base_is_laid_under_and_its_lines_keep_their_file(folder):
     base = START.replace("data.json}", "data.json}\n    max_concurrency: 2\n    nonsense: 1")
     (folder / "base.yml").write_text(base, encoding="utf-8")
     config = loaded("base: base.yml\neval: {general: {max_concurrency: 5}}\n")
-    assert config.notes == [
+    assert config.remarks == [
         "base.yml:8: eval.general: unknown key 'nonsense', ignored as in nat eval"
     ]
     assert config.general.max_concurrency == 5
@@ -251,11 +251,11 @@ def test_an_override_creates_what_is_not_there_as_the_toolkit_does():
     assert (llm["base_url"], llm["timeout"]) == ("http://127.0.0.1:8000/v1", "5")
     assert config.tree.data["functions"] == {"search": {"top_k": "3"}}
     assert (config.run.name, config.general.max_concurrency) == ("there", 3)
-    assert config.notes == []
+    assert config.remarks == []
 
 
 def test_an_override_that_may_be_misspelt_is_a_note():
-    assert overridden(("lms.nim.temperature", "1")).notes == [
+    assert overridden(("lms.nim.temperature", "1")).remarks == [
         (
             "--override lms.nim.temperature: the file has no 'lms' there, so it is added; "
             "did you mean 'llms'?"
@@ -399,7 +399,7 @@ def test_what_is_left_out_without_harm_is_a_note_with_its_line():
         + "    output:\n      dir: ./out\n      s3: {bucket: b, secret_key: abcdefgh}\n"
         + "      write_atif_workflow_output: true\n      job_management: {max_jobs: 3}\n"
     )
-    assert [note.partition(",")[0] for note in config.notes] == [
+    assert [note.partition(",")[0] for note in config.remarks] == [
         "config.yml:7: eval.general.profiler: needs the toolkit",
         "config.yml:8: eval.general.validate_llm_endpoints: not supported",
         "config.yml:11: eval.general.output.s3: needs the toolkit",
@@ -410,19 +410,19 @@ def test_what_is_left_out_without_harm_is_a_note_with_its_line():
 
 
 def test_verbose_is_ignored_as_the_toolkits_published_files_have_it():
-    (note,) = loaded(START + "    verbose: true\n").notes
+    (note,) = loaded(START + "    verbose: true\n").remarks
     assert note == "config.yml:7: eval.general.verbose: not supported, ignored"
 
 
 def test_keys_that_the_toolkit_ignores_are_a_note_and_no_fault():
     text = START.replace("eval:\n", "eval:\n  timeout: 3\n")
     Path("after.py").touch()
-    notes = loaded(
+    remarks = loaded(
         text + "    max_concurency: 3\n    output:\n      cleanupp: true\n"
         "      job_management: {keep: 3}\n"
         "      custom_scripts: {a: {script: after.py, when: {}}}\n"
-    ).notes
-    assert notes == [
+    ).remarks
+    assert remarks == [
         "config.yml:4: eval: unknown key 'timeout', ignored as in nat eval",
         (
             "config.yml:8: eval.general: unknown key 'max_concurency', ignored as in nat eval; "

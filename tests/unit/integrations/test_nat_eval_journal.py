@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from limpet.errors import JournalError, RunLockedError
 from limpet.integrations.nat import eval_plugin
-from limpet.integrations.nat.eval_journal import Asked, EvalJournal, record_of
+from limpet.integrations.nat.eval_journal import AnswerIdentity, EvalJournal, record_of
 from limpet.json_values import NotPlainError
 
 
@@ -37,7 +37,7 @@ def asked(*inputs):
 
 
 def opened(folder, items, *, command="the command", files="the files", **parts):
-    by = Asked(files, command, parts or {"workflow": "one"})
+    by = AnswerIdentity(files, command, parts or {"workflow": "one"})
     return EvalJournal(folder / "out.journal", by, items, Step.model_validate)
 
 

@@ -81,7 +81,7 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
         assert not failed or f"{failed:,}" in row
         assert not step.retries or f"{step.retries:,}" in row
         assert (in_json["kept"] + in_json["done"], in_json["total"]) == (done, step.total)
-        assert (on_page["done"], on_page["asked"]) == (done, step.total)
+        assert (on_page["done"], on_page["total"]) == (done, step.total)
         assert sum(in_json["failed"].values()) == on_page["failed"] == failed
         assert in_json["retries"] == on_page["retries"] == step.retries
     assert len(page["scores"]) == len(data["scores"]) == len(run.progress.steps) - 1
@@ -104,8 +104,8 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
 @given(descriptions())
 def test_so_do_the_lists_of_runs(run):
     text, data, page = drawn(RunsTable([run])), line_data(run), run_answers._line("one", run)
-    assert f"{run.done:,}/{run.asked:,}" in text
-    assert (data["done"], data["total"]) == (page["done"], page["asked"]) == (run.done, run.asked)
+    assert f"{run.done:,}/{run.total:,}" in text
+    assert (data["done"], data["total"]) == (page["done"], page["total"]) == (run.done, run.total)
     assert data["failed"] == page["failed"] == run.failed
     assert {claim["name"] for claim in page["scores"]} == set(data["scores"])
     for claim in page["scores"]:

@@ -1,1 +1,1 @@
-"""Evaluators of other libraries, used as they are."""
+"""Evaluators of other libraries, used unchanged."""

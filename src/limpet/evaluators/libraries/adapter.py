@@ -1,8 +1,8 @@
 """What do the adapters for other libraries' evaluators share?
 
-Each has a file of its own, which says how that library's objects are recognised, called and read.
-The rest is here: which of our fields fill theirs, what their scores depend on, which endpoint they
-call, and that a failure of theirs is a failure of ours.
+Each has its own file, which says how that library's objects are recognised, called and read. The
+rest is here: which of our fields fill theirs, what their scores depend on, which endpoint they
+call, and that their failures are failures here.
 
 An adapter imports nothing of its library: the user's object exists, so its modules are loaded.
 """
@@ -40,7 +40,7 @@ USUAL_FIELDS: Mapping[str, str] = {
         "{{expected}}",
     ),
 }  # fmt: skip
-"""What other libraries call input, output and expected answer."""
+"""Other libraries' names for input, output and expected answer."""
 
 
 class Adapter(CodeStep, Evaluator):
@@ -51,18 +51,18 @@ class Adapter(CodeStep, Evaluator):
 
     Args:
         theirs: The other library's object.
-        name: Its name; None: the one that it has there.
+        name: Its name; None: its name in the library.
         inputs: Templates for its fields, by its names for them.
 
     Attributes:
         library: The library's name, for people.
-        package: The name of its package, whose version counts.
-        bad_replies: The classes, by name, of the exceptions that it raises for a reply of the model
-            that it cannot use. A refusal or an outage that one of them wraps keeps its meaning.
+        package: The name of its package, whose version is part of the fingerprint.
+        bad_replies: The class names of its exceptions for an unusable reply of the model. A refusal
+            or an outage wrapped in one of them keeps its meaning.
         theirs: The object.
 
     Raises:
-        TypeError: A field that it needs has no value, or `inputs` names one that it does not have.
+        TypeError: A required field has no value, or `inputs` names an unknown one.
         ValueError: The name is not allowed.
     """
 
@@ -97,7 +97,7 @@ class Adapter(CodeStep, Evaluator):
 
     @abstractmethod
     def own_name(self) -> str:
-        """Return the name that the object has in its library."""
+        """Return the object's name in its library."""
 
     @abstractmethod
     def wanted(self) -> "EvaluatorFields":
@@ -107,15 +107,14 @@ class Adapter(CodeStep, Evaluator):
     def parts(self) -> Mapping[str, Any]:
         """Return what its scores depend on beside its code, as plain data: prompt, model, choices.
 
-        Never a key. `plain` makes plain data of anything.
+        Never a key. `plain` turns anything into plain data.
         """
 
     @abstractmethod
     async def score(self, values: Mapping[str, Any]) -> Any:
-        """Call it once, and return the result as a user's function would.
+        """Call it once, and return the result in a form that `as_scores` takes.
 
-        That is a number, a `Score`, a dict of them, or an `Output` of one of these with its usage:
-        what `as_scores` takes.
+        That is a number, a `Score`, a dict of them, or an `Output` of one of these with its usage.
 
         Args:
             values: Its fields, by its names.
@@ -127,11 +126,11 @@ class Adapter(CodeStep, Evaluator):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        """The object's class: the user's own code counts, the library's by its version."""
+        """The object's class: the user's code is fingerprinted, the library's by its version."""
         return {"": type(self.theirs)}
 
     def clients(self) -> Iterable[Any]:
-        """Return the clients of its model's API, whose responses tell usage and limits."""
+        """Return the clients of its model's API, whose responses show usage and limits."""
         return ()
 
     @property
@@ -187,10 +186,10 @@ class Adapter(CodeStep, Evaluator):
         return dataclasses.replace(scores, usage=usage_of(told)[0])
 
     def _filled(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return a template for each field that it needs.
+        """Return a template for each required field.
 
         Raises:
-            TypeError: There is none for a field, or a field is unknown.
+            TypeError: A field has none, or is unknown.
         """
         fields = self.wanted()
         known = (*fields.required, *fields.optional)
@@ -218,10 +217,10 @@ class EvaluatorFields:
     """The fields that an evaluator takes.
 
     Attributes:
-        required: Those it cannot do without.
+        required: Those it needs.
         optional: Others; given only if `inputs` names them.
-        any_other: It takes more than these.
-        defaults: What fills a required field unless `inputs` does, over `USUAL_FIELDS`.
+        any_other: Whether it takes others.
+        defaults: Templates of required fields, used before `USUAL_FIELDS`.
     """
 
     required: tuple[str, ...]

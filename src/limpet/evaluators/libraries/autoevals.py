@@ -1,8 +1,8 @@
 """How does a scorer of autoevals score?
 
 `eval_async(output, expected, **fields)` returns a `Score` with a number, and in its metadata the
-choice and the reason. Left alone, it asks up to 100 times when it is refused. Here a copy of the
-scorer has a client that asks once.
+choice and the reason. By default, it retries a refused request up to 100 times. Here a copy of the
+scorer has a client that does not retry.
 """
 
 import copy
@@ -33,7 +33,7 @@ _MODULE = "autoevals.oai"
 
 
 class _Never(Exception):  # noqa: N818 - nothing ever raises it
-    """Stands for autoevals' refusal: what it does not recognise, it does not retry."""
+    """Replaces autoevals' rate limit error: it does not retry what it does not recognise."""
 
 
 class AutoevalsScorer(Adapter):
@@ -80,7 +80,7 @@ class AutoevalsScorer(Adapter):
 
     @property
     def _asked(self) -> tuple[Any, Any]:
-        """The address and the name of the model it asks."""
+        """The address and the name of its model."""
         client, model = get(self.theirs, "client"), get(self.theirs, "model")
         address, _ = address_and_model(get(client, "openai") or client)
         arguments = get(self.theirs, "extra_args")
@@ -122,7 +122,7 @@ class AutoevalsScorer(Adapter):
 
     @cached_property
     def _is_async(self) -> bool:
-        """Whether it asks with an async client. Other scorers run in threads."""
+        """Whether it has an async client. Other scorers run in threads."""
         kind, base = type(self.theirs), loaded("autoevals.score", "Scorer")
         if get(kind, "_run_eval_async") is get(base, "_run_eval_async"):
             return False
@@ -130,7 +130,7 @@ class AutoevalsScorer(Adapter):
         return given is None or _is_async_client(get(given, "openai") or given)
 
     def _impatient(self, scorer: Any) -> Any:
-        """Return a copy of a scorer, and of those inside it, that asks once."""
+        """Return a copy of a scorer, and of those inside it, without retries."""
         scorer = copy.copy(scorer)
         if has(scorer, "client"):
             scorer.client = self._client(scorer)
@@ -142,7 +142,7 @@ class AutoevalsScorer(Adapter):
     def _client(self, scorer: Any) -> Any:
         """Return autoevals' wrapper around a client without retries.
 
-        It is the scorer's own client, that of `autoevals.init`, or one made of the environment.
+        It is the scorer's own client, that of `autoevals.init`, or one from the environment.
         """
         wrapper = loaded(_MODULE, "LLMClient")
         given = get(scorer, "client") or self._default_client(get(scorer, "extra_args") or {})
@@ -167,7 +167,7 @@ def _is_async_client(client: Any) -> bool:
 
 
 def _attributes(scorer: Any) -> dict[str, Any]:
-    """Return what a scorer holds, and those inside it, without its client and its key."""
+    """Return the attributes of a scorer and of those inside it, without client and key."""
     held = {}
     for name, value in vars(scorer).items():
         if name == "extra_args" and isinstance(value, Mapping):

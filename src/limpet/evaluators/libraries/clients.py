@@ -1,10 +1,10 @@
-"""How is each request paced that another library's evaluator makes, and what did it use?
+"""How are the requests of another library's evaluator paced, and what do they use?
 
 Most libraries keep only the text of a reply, and some make several requests for one score. Their
 clients are OpenAI's or Anthropic's, built on httpx: while an evaluator is open, each request waits
-until the pacer allows it, and the headers and the usage of each response are read. A client that is
-not asynchronous cannot wait: of its responses, only the usage is read. Clients of another kind are
-left alone. Of both, the score is paced as one call.
+for a permit, and the headers and the usage of each response are read. A synchronous client cannot
+wait: only the usage of its responses is read. Other clients are left alone. With both of these, the
+score is paced as one call.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from limpet.evaluators.libraries.shapes import get
 from limpet.pacing.observation import observe
 from limpet.pacing.registry import endpoint
 from limpet.pacing.signals import recognised
-from limpet.usage import Receipts, note_paid, plain_usage, receipts_in, usage_of_body
+from limpet.usage import Receipts, add_receipt, plain_usage, receipts_in, usage_of_body
 
 _NO_EVALUATOR = object()
 _current: ContextVar[Any] = ContextVar("limpet_requests", default=_NO_EVALUATOR)
@@ -33,7 +33,7 @@ class Clients:
 
     Args:
         clients: The clients of the model's API, in any form. Several evaluators may share one.
-        key: The endpoint that their requests are paced with; None: none.
+        key: The endpoint whose pacer they use; None: none.
     """
 
     def __init__(self, clients: Iterable[Any] = (), key: str | None = None) -> None:
@@ -45,8 +45,7 @@ class Clients:
     async def open(self) -> None:
         """Pace the clients, and close connections of an earlier event loop.
 
-        The client would send a request over them, fail when the response is there, and pay for it
-        twice.
+        Over such a connection, a request would fail after its response, and be paid for twice.
         """
         for http in self._http:
             await _close_idle(http)
@@ -54,7 +53,7 @@ class Clients:
             self._overrides.set(http, "send", wrap(http.send))
 
     async def close(self) -> None:
-        """Leave the clients as they were, and close the connections of this event loop."""
+        """Restore the clients, and close the connections of this event loop."""
         self._overrides.restore()
         for http in self._http:
             await _close_idle(http)
@@ -71,7 +70,7 @@ class Clients:
 
 
 class _UnsuccessfulError(Exception):
-    """Tells the pacer of a response that the client will make an exception of."""
+    """Tells the pacer about a response for which the client will raise an exception."""
 
     def __init__(self, response: Any) -> None:
         super().__init__()
@@ -79,7 +78,7 @@ class _UnsuccessfulError(Exception):
 
 
 def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Return a function that sends a request when the pacer allows it, if an evaluator makes it."""
+    """Return a function that paces the requests of an evaluator, and sends others at once."""
     if getattr(send, "is_paced", False):
         return send  # for another evaluator with the same client
 
@@ -90,7 +89,7 @@ def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
         try:
             async with nullcontext() if key is None else endpoint(key):
                 response = await send(*args, **options)
-                await _note(response)
+                await _read_usage(response)
         except _UnsuccessfulError as error:
             return error.response
         return response
@@ -100,33 +99,33 @@ def _paced(send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
 
 
 def _counted(send: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that sends a request and notes its usage, if an evaluator makes it."""
+    """Return a function that sends a request and records its usage, if an evaluator makes it."""
     if getattr(send, "is_counted", False):
         return send  # for another evaluator with the same client
 
     def counted(*args: Any, **options: Any) -> Any:
         response = send(*args, **options)
         if _current.get() is not _NO_EVALUATOR and response.is_success and _is_json(response):
-            _note_usage(response, response.read())
+            _add_usage(response, response.read())
         return response
 
     counted.is_counted = True  # type: ignore[attr-defined]  # read above
     return counted
 
 
-async def _note(response: Any) -> None:
+async def _read_usage(response: Any) -> None:
     if not response.is_success:
         raise _UnsuccessfulError(response)
     observe(headers=response.headers)
     if _is_json(response):
-        _note_usage(response, await response.aread())
+        _add_usage(response, await response.aread())
 
 
 def _is_json(response: Any) -> bool:
     return bool(response.headers.get("content-type", "").startswith("application/json"))
 
 
-def _note_usage(response: Any, raw: bytes) -> None:
+def _add_usage(response: Any, raw: bytes) -> None:
     try:
         body = json.loads(raw)
     except (ValueError, RecursionError):  # the library will say so
@@ -134,11 +133,11 @@ def _note_usage(response: Any, raw: bytes) -> None:
     usage = plain_usage(usage_of_body(body, _model_in(response)))
     if usage is not None:
         observe(usage={"total_tokens": usage["total_tokens"]})
-        note_paid(usage)
+        add_receipt(usage)
 
 
 def _model_in(response: Any) -> str | None:
-    """Return the model that a request asked for; None if it does not say."""
+    """Return the requested model; None if it is unknown."""
     try:
         model = json.loads(response.request.content)["model"]
     except Exception:  # noqa: BLE001 - it may be of any shape, or streamed
@@ -171,11 +170,11 @@ async def _close_idle(http: Any) -> None:
                 await connection.aclose()
 
 
-# ---- How do the models that other people's evaluators call tell Limpet that they were refused?
+# ---- How does Limpet learn that a call of another library's evaluator was refused? --------------
 #
 # ragas, LangChain and the NeMo Agent Toolkit each catch exceptions, try again at once, and in the
-# end return a score of 0. Here a refusal passes through whatever catches exceptions, so that the
-# pacer sees it.
+# end return a score of 0. Here a refusal passes through every `except Exception`, so that the pacer
+# sees it.
 
 _IN_THREADS = ("invoke", "batch", "generate", "embed_query", "embed_documents")  # LangChain's
 
@@ -183,11 +182,11 @@ _IN_THREADS = ("invoke", "batch", "generate", "embed_query", "embed_documents") 
 class RefusedCallError(BaseException):
     """A model's server refused a call, or is down.
 
-    No `Exception`: evaluators and their libraries catch those, try again at once, and in the end
-    return a score of 0.
+    Not an `Exception`: evaluators and their libraries catch those, try again at once, and in the
+    end return a score of 0.
 
     Args:
-        error: What the model's client raised.
+        error: The exception of the model's client.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -200,7 +199,7 @@ _refusals: ContextVar[list[Exception] | None] = ContextVar("limpet_nat_refusals"
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise the first refusal of a model that was called inside, whatever became of it there.
+    """Raise the first refusal of a model called inside, even if it was caught there.
 
     It may be in a group of exceptions, or hidden by `gather(…, return_exceptions=True)`.
     """
@@ -220,7 +219,7 @@ def refusals() -> Iterator[None]:
 
 
 def outspoken(model: Any) -> Any:
-    """Let the client of a model raise a `RefusedCallError` that no evaluator can catch."""
+    """Let the client of a model raise `RefusedCallError`, which no evaluator catches."""
     # A class, and not methods of this object: those of a copy would call the original.
     object.__setattr__(model, "__class__", _outspoken_class(model.__class__))
     for wrapped in ("default", "bound"):  # LangChain hands out the inner one, for some calls

@@ -1,7 +1,7 @@
 """How does a metric of DeepEval score one output?
 
-A metric keeps the result of its last measurement, so each call has a copy. A threshold is not part
-of the score: editing it runs nothing again.
+A metric keeps the result of its last measurement, so each call gets a copy. A threshold is not part
+of the score: editing it redoes nothing.
 """
 
 import copy
@@ -154,7 +154,7 @@ def _test_case() -> Any:
 
 
 def _refuse(metric: Any) -> None:
-    """Raise a TypeError for a metric that cannot score single outputs, or not twice the same."""
+    """Raise a TypeError for a metric that cannot score single outputs, or not reproducibly."""
     kind = type(metric).__name__
     for other in ("BaseConversationalMetric", "BaseArenaMetric"):
         base = loaded("deepeval.metrics", other)
@@ -162,8 +162,8 @@ def _refuse(metric: Any) -> None:
             raise TypeError(f"{kind} scores conversations or contests, not single outputs")
     if has(metric, "evaluation_steps", "criteria") and not get(metric, "evaluation_steps"):
         raise TypeError(
-            f"{kind} has no evaluation_steps: DeepEval would write other steps for each item, with "
-            "a call more, and judge each item by its own; give evaluation_steps=[…]"
+            f"{kind} has no evaluation_steps: DeepEval would write different steps for each item, "
+            "with an extra call; give evaluation_steps=[…]"
         )
     if get(metric, "requires_trace"):
         raise TypeError(f"{kind} evaluates DeepEval's own traces; give it evaluation_params=[…]")

@@ -1,8 +1,8 @@
 """How does a scorer of Inspect score?
 
 It is a function of a `TaskState` and a `Target`, with its name and parameters in its registry's
-attributes. A grader's reply that it cannot read becomes NaN: here it is a failure. Inspect's
-retries and limits of connections are off for the call: Limpet paces and retries.
+attributes. An unreadable reply of a grader becomes NaN: here it is a failure. Inspect's retries and
+connection limits are off for the call: Limpet paces and retries.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from limpet.evaluators.libraries.shapes import get, has, loaded
 from limpet.placeholders import value_as_text
 from limpet.shapes import Output, Score, Usage
 from limpet.text import one_line, text_of
-from limpet.usage import current_receipts, note_paid, plain_usage
+from limpet.usage import add_receipt, current_receipts, plain_usage
 
 _INFO, _PARAMS = "__registry_info__", "__registry_params__"
 _MODELS, _CONFIG = "inspect_ai.model._model", "inspect_ai.model._generate_config"
@@ -40,7 +40,7 @@ _CONNECTIONS = 100_000  # the pacer limits them
 
 
 class InspectScorer(Adapter):
-    """What a function decorated with Inspect's `@scorer` returned."""
+    """The result of a function decorated with Inspect's `@scorer`."""
 
     library = "Inspect"
     package = "inspect-ai"
@@ -55,7 +55,7 @@ class InspectScorer(Adapter):
     def wanted(self) -> EvaluatorFields:
         if not has(self.theirs, _PARAMS):
             name = self.own_name()
-            raise TypeError(f"{name} makes scorers: give what it returns, {name}(…)")
+            raise TypeError(f"{name} makes scorers: call it, {name}(…)")
         if not is_of(self.theirs, "inspect_ai"):  # it may look at any field of the dataset
             defaults = {**_FIELDS, "metadata": "{{row}}"}
             return EvaluatorFields(tuple(defaults), ("choices",), any_other=True, defaults=defaults)
@@ -128,7 +128,7 @@ class InspectScorer(Adapter):
             ) from error
 
     async def score(self, values: Mapping[str, Any]) -> Any:
-        # A task has a context of its own: nothing of Inspect's is left in ours.
+        # A task has its own context: nothing of Inspect's remains in ours.
         return await asyncio.create_task(self._score(values))
 
     async def _score(self, values: Mapping[str, Any]) -> Any:
@@ -138,7 +138,7 @@ class InspectScorer(Adapter):
             return Output(self._read(returned, values["output"]), usage=_usage())
         except Exception as error:
             if not current_receipts():  # of a client that we do not know
-                note_paid(plain_usage(_usage()))
+                add_receipt(plain_usage(_usage()))
             if type(error).__name__ == "RetryError" and error.__cause__ is not None:
                 raise error.__cause__ from None  # tenacity's, which says nothing
             raise
@@ -157,7 +157,7 @@ class InspectScorer(Adapter):
 
 
 def _prepare(roles: Mapping[str, Any]) -> None:
-    """Set Inspect's context for one call: no retries, no limit of its own, nothing kept."""
+    """Set Inspect's context for one call: no retries, no limits, nothing kept."""
     config = loaded(_CONFIG, "GenerateConfig")(max_retries=0, max_connections=_CONNECTIONS)
     loaded(_CONFIG, "set_active_generate_config")(config)
     loaded(_MODELS, "init_sample_model_usage")()
@@ -201,7 +201,7 @@ def _as_score(value: Any, returned: Any, output: Any) -> Score:
 
 
 def _usage() -> Usage | None:
-    """Return what the models used in this context."""
+    """Return the usage of the models in this context."""
     by_model = loaded(_MODELS, "sample_model_usage")()
     if not by_model:
         return None
@@ -224,7 +224,7 @@ def _counts(usage: Any) -> dict[str, int]:
 
 
 def _held(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a scorer's closure holds, and those of Inspect's functions in it."""
+    """Yield the variables in a scorer's closure, and in those of Inspect's functions there."""
     for name, held in variables(value):
         for item in held if isinstance(held, list) else [held]:
             if is_of(item, "inspect_ai"):

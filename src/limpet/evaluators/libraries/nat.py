@@ -1,7 +1,7 @@
 """How does an evaluator of the NeMo Agent Toolkit score one item?
 
-Its function for a single item is called, never the one for a whole dataset, so that a failure is a
-failure. The toolkit writes a score of 0 for many failures; they are recognised by their reasoning.
+Its function for a single item is called, never the one for a whole dataset, so that a failure stays
+a failure. The toolkit writes a score of 0 for many failures; their reasoning shows which.
 """
 
 import copy
@@ -84,7 +84,7 @@ class NatEvaluator(Adapter):
 
 
 def _impatient(evaluator: Any) -> Any:
-    """Return a copy of an evaluator whose model does not retry or hide a refusal."""
+    """Return a copy of an evaluator whose model neither retries nor hides a refusal."""
     evaluator = copy.copy(evaluator)
     if has(evaluator, "llm_retry_control_params"):
         evaluator.llm_retry_control_params = dict(ONE_ATTEMPT)
@@ -98,7 +98,7 @@ def _impatient(evaluator: Any) -> Any:
 
 
 def refuse_missing_values(evaluator: Any) -> None:
-    """Let a metric of ragas fail if it has no value: the toolkit would make it a score of 0."""
+    """Let a metric of ragas without a value fail: the toolkit would score it 0."""
     metric = getattr(evaluator, "metric", None)
     scoring = getattr(metric, "ascore", None)
     if scoring is None or hasattr(scoring, "__wrapped__"):
@@ -120,10 +120,10 @@ def refuse_missing_values(evaluator: Any) -> None:
 
 
 def score_of_item(item: Any, name: str) -> Any:
-    """Return the score of an item of the toolkit's.
+    """Return the score of one of the toolkit's items.
 
     Raises:
-        LimpetError: It stands for a failure.
+        LimpetError: It means a failure.
         PermanentError: There is no score.
     """
     score, reasoning = item.score, item.reasoning
@@ -144,7 +144,7 @@ def score_of_item(item: Any, name: str) -> Any:
 
 
 def _failure_in(error: Any, reasoning: Any) -> str | None:
-    """Return the failure that a score of 0 stands for; None if it is a score."""
+    """Return the failure that a score of 0 means; None if it is a score."""
     if error:
         return one_line(error)
     if not isinstance(reasoning, Mapping):

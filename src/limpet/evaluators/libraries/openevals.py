@@ -2,7 +2,7 @@
 
 It is a function with keyword-only `inputs`, `outputs` and `reference_outputs`, as LangSmith calls
 them. It returns a dict with `key`, `score` and `comment`, or a list of them. Prompt, model and
-choices are in its closure. A score outside the choices is returned as it is: here it is refused.
+choices are in its closure. It returns even a score outside the choices: here that is refused.
 """
 
 from collections.abc import Collection, Mapping
@@ -55,7 +55,7 @@ class OpenEvalsFunction(Adapter):
 
     @cached_property
     def _held(self) -> dict[str, Any]:
-        """What its closure holds before the first call, which changes some of it."""
+        """The variables in its closure before the first call, which changes some."""
         held = _held(self.theirs)
         if isinstance(model := held.get("model"), str):
             held["model"] = model.removeprefix("openai:") if held.get("judge") else model
@@ -153,7 +153,7 @@ class OpenEvalsFunction(Adapter):
         return Score(value, explanation=comment, metadata=result.get("metadata"))
 
     def _check(self, value: Any) -> None:
-        """Refuse a score that the judge was not asked for."""
+        """Refuse a score that is not among the choices."""
         held = self._held
         if held.get("schema") is not None:
             return
@@ -202,7 +202,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _names_in(prompt: Any) -> tuple[str, ...] | None:
-    """Return the fields that a prompt names; None if that cannot be known."""
+    """Return the fields that a prompt names; None if unknown."""
     named = get(prompt, "input_variables")  # LangChain's prompts
     if isinstance(named, list):
         return tuple(named)

@@ -1,8 +1,8 @@
 """How are another library's retries switched off, and switched on again?
 
 Some can be switched off on a copy of the evaluator. Others are settings of a shared object: a
-client, or the environment. Those are changed while an evaluator is open. Several may need the same
-one: the last to close restores it.
+client, or the environment. Those are changed while an evaluator is open. If several need the same
+setting, the last to close restores it.
 """
 
 import copy
@@ -25,13 +25,13 @@ _held: dict[_Key, tuple[int, Any, Any]] = {}  # how many hold it, the holder, th
 
 
 class Overrides:
-    """Settings that are changed for a while."""
+    """Temporary settings."""
 
     def __init__(self) -> None:
         self._keys: list[_Key] = []
 
     def set(self, holder: Any, name: str, value: Any) -> None:
-        """Change an attribute of an object, or an item of a mapping, if there is such a holder."""
+        """Change an attribute of an object, or an item of a mapping, unless it is None."""
         if holder is None or not (isinstance(holder, MutableMapping) or hasattr(holder, name)):
             return
         key = (id(holder), name)
@@ -41,7 +41,7 @@ class Overrides:
         _write(holder, name, value)
 
     def restore(self) -> None:
-        """Restore what nobody else holds."""
+        """Restore the settings that nobody else needs."""
         while self._keys:
             key = self._keys.pop()
             count, holder, before = _held.pop(key)
@@ -78,7 +78,7 @@ UNREADABLE = (
     *("ValueError", "LookupError", "TypeError", "AttributeError"),
     *("LengthFinishReasonError", "ContentFilterFinishReasonError"),  # of the openai package
 )
-"""What a library raises if it trips over a reply."""
+"""Exceptions of a library that cannot handle a reply."""
 _PARAMS = "_identifying_params"  # LangChain's: model, temperature and the like, without keys
 
 
@@ -131,7 +131,7 @@ def shown_address(address: Any) -> str | None:
 
 
 def described(thing: Any) -> Any:
-    """Return what tells one client or chat model from another, as plain data without keys."""
+    """Return what distinguishes a client or chat model, as plain data without keys."""
     address, model = address_and_model(thing)
     kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
     facts = {"kind": kind, "address": address, "model": model}
@@ -141,19 +141,19 @@ def described(thing: Any) -> Any:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-# ---- What does an evaluator that is a function hold, and how does it get something else to hold?
+# ---- What is in the closure of an evaluator, and how is it replaced? ----------------------------
 #
 # openevals and Inspect return functions: prompt and model are in their closures. A copy of such a
 # function holds a model without retries, and the user's own stays unchanged.
 
 Replace = Callable[[str, Any], Any]
-"""Returns what a variable of this name and value becomes; the same object: it stays."""
+"""Returns the new value of a variable, given its name and value."""
 
 
 def variables(function: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values that a function holds in its closure, or a partial has filled."""
+    """Yield the names and values in a function's closure, or those that a partial has filled."""
     if isinstance(function, partial):
-        yield from ((f"argument {place}", value) for place, value in enumerate(function.args))
+        yield from ((f"argument {index}", value) for index, value in enumerate(function.args))
         yield from function.keywords.items()
     elif isinstance(function, FunctionType):
         for name, cell in zip(
@@ -174,10 +174,10 @@ def is_of(thing: Any, package: str) -> bool:
 
 
 def replaced(function: Any, replace: Replace, package: str) -> Any:
-    """Return a function that holds other values; the same function if nothing changes.
+    """Return a function with other values in its closure; the same one if nothing changes.
 
-    Only what changes is copied, so that variables which functions share stay shared. Functions that
-    it holds are copied too if they are of the package.
+    Only what changes is copied, so that shared variables stay shared. Functions of the package in
+    its closure are copied, too.
     """
     values = dict(variables(function))
     new = {name: _new(name, value, replace, package) for name, value in values.items()}

@@ -1,8 +1,8 @@
 """How does an evaluator of Arize Phoenix score one output?
 
 `phoenix.evals`: classifiers, ready metrics, functions under `@create_evaluator`, and classes of the
-user. A mapping that was bound with `bind_evaluator` stays in force: the names that it reads are
-`input`, `output`, `expected` and fields of the dataset.
+user. A mapping bound with `bind_evaluator` is kept: it reads `input`, `output`, `expected` and
+fields of the dataset.
 """
 
 import copy
@@ -120,7 +120,7 @@ class PhoenixEvaluator(Adapter):
 
 
 def _without_limiters(theirs: Any) -> Any:
-    """Return a copy whose model does not wait and try again by itself."""
+    """Return a copy whose model does not wait and retry by itself."""
     llm = get(theirs, "llm")
     if get(llm, "_rate_limiters") is None:
         return theirs

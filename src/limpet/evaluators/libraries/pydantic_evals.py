@@ -1,7 +1,8 @@
 """How does an evaluator of pydantic-evals score one output?
 
-It gets a context with what it asks for. What Limpet cannot know, like the duration of the task, is
-an error when it is read, unless `inputs` fills it: never a value that would be a wrong score.
+It gets a context with the fields it reads. Reading a field that Limpet cannot know, like the
+duration of the task, is an error unless `inputs` fills it: a made-up value would give a wrong
+score.
 """
 
 import copy
@@ -71,7 +72,7 @@ class PydanticEvaluator(Adapter):
         return [get(self._entered or self._model, "client")]
 
     async def open(self) -> None:
-        """Enter the model, which otherwise makes a client for each call and closes it."""
+        """Enter the model, which otherwise creates and closes a client for each call."""
         model = self._model
         if isinstance(model, str):
             model = self._impatient.model = loaded("pydantic_ai.models", "infer_model")(model)
@@ -94,7 +95,7 @@ class PydanticEvaluator(Adapter):
 
 
 class _Context:
-    """What an evaluator sees. Reading anything else fails that score."""
+    """The context of an evaluator. Reading anything else fails the score."""
 
     def __init__(self, evaluator: str, values: Mapping[str, Any]) -> None:
         self._evaluator = evaluator
@@ -128,7 +129,7 @@ def _model_of(theirs: Any) -> Any:
 
 
 def _without_retries(theirs: Any) -> Any:
-    """Return a copy whose model's client does not try again by itself."""
+    """Return a copy whose model's client does not retry by itself."""
     if not has(theirs, "model", "model_settings"):
         return theirs
     impatient = copy.copy(theirs)

@@ -1,7 +1,8 @@
 """How does a metric of ragas score one output?
 
-The metrics of `ragas.metrics.collections`, those of a prompt or a decorated function, and the older
-ones that take a sample. A metric of a prompt takes its model at each call: `inputs={"llm": llm}`.
+It handles the metrics of `ragas.metrics.collections`, those of a prompt or a decorated function,
+and the older ones that take a sample. A metric of a prompt takes its model at each call:
+`inputs={"llm": llm}`.
 """
 
 import copy
@@ -134,7 +135,7 @@ class RagasMetric(Adapter):
         except ValueError as error:
             if type(error) is not ValueError:
                 raise
-            # Its input is empty or of another type: it would be again.
+            # Its input is empty or of another type: a retry cannot help.
             raise PermanentError(f"{self.name}: {one_line(text_of(error))}") from error
         return self._score(result.value, result.reason)
 
@@ -164,7 +165,7 @@ def _sample(given: Mapping[str, Any]) -> Any:
 
 
 def _client(llm: Any) -> Any:
-    """Return the API's client in a model: under Instructor, or in LangChain's."""
+    """Return the API's client in a model: under Instructor, or in LangChain's model."""
     for path in (("client", "client"), ("langchain_llm", "root_async_client"), ("client",)):
         client = get(llm, *path)
         if client is not None:

@@ -1,8 +1,8 @@
 """Which library does this evaluator come from?
 
-By its shape: the attributes that its library's evaluators have, and no others do. Nothing is
-imported for a guess, and no code of the object runs: attributes are looked up without reading them,
-so that a property that raises, or a mock that has everything, breaks nothing.
+Its shape tells: the attributes that only its library's evaluators have. Nothing is imported, and no
+code of the object runs: attributes are looked up without reading them, so that a property that
+raises, or a mock that has everything, breaks nothing.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ ADAPTERS: tuple[type[Adapter], ...] = (
 
 
 def recognised(thing: Any) -> type[Adapter] | None:
-    """Return the adapter for an evaluator of another library; None if it comes from none."""
+    """Return the adapter for an evaluator of another library; None if it is not one."""
     return None if issubclass(type(thing), type) else _first_fitting(thing)
 
 

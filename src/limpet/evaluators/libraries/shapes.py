@@ -1,7 +1,7 @@
 """How is another library's object read?
 
-It may raise from any attribute, and its attributes may hold keys. So nothing here raises because of
-it, and what counts is plain data without secrets.
+Any of its attributes may raise, or hold a key. So nothing here raises because of it, and results
+are plain data without secrets.
 """
 
 import inspect
@@ -29,7 +29,7 @@ def has(thing: Any, *names: str) -> bool:
 
 
 def loaded(module: str, name: str) -> Any:
-    """Return something of a module that is imported already; None if it is not there."""
+    """Return an attribute of a module that is already imported; None if it is not."""
     return getattr(sys.modules.get(module), name, None)
 
 
@@ -48,7 +48,7 @@ def get(thing: Any, *path: str) -> Any:
 def settings_of(thing: Any, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the attributes of an object that are plain data, except secrets and `without`.
 
-    So a setting that an adapter does not know by name counts as well. Patterns are plain, too.
+    So settings that an adapter does not know by name are included. Patterns are plain, too.
     """
     found = {}
     for name, value in sorted((get(thing, "__dict__") or {}).items()):
@@ -126,5 +126,5 @@ def endpoint_of(address: Any, model: Any) -> str | None:
 
 
 def openai_address() -> str:
-    """Return the address that OpenAI's client uses unless it is told another."""
+    """Return the default address of OpenAI's client."""
     return os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"

@@ -1,6 +1,6 @@
-"""What does a configuration of the NeMo Agent Toolkit ask for?
+"""What does a configuration of the NeMo Agent Toolkit describe?
 
-These are the names of a `limpet.integrations.kinds.Kind`, and what scripts load a file with.
+These are the names of a `limpet.integrations.kinds.Kind`, and the functions for scripts.
 """
 
 from importlib import import_module

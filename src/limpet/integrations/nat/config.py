@@ -58,8 +58,8 @@ class NatConfig(Configuration):
 
     Attributes:
         trials: How many times each item runs.
-        public: The `eval` block as written, with the command line applied: safe to keep on disk.
-        notes: What is ignored, each with its line, and rows that are skipped.
+        public: The `eval` block as written, with the command line applied: safe to store.
+        remarks: Ignored keys, each with its line, and skipped rows.
         original: The text of the file when it was read: it may be edited during the run.
     """
 
@@ -77,7 +77,7 @@ class NatConfig(Configuration):
         last = run_directory.run_file(self.run).session if flags.skip_workflow else None
         self.trials = flags.reps or (last and last.trials) or 1
         self.public: dict[str, Any] = {"eval": masked(tree.data).get("eval")}
-        self.notes: list[str] = evaluation.notes
+        self.remarks: list[str] = evaluation.remarks
         self.original = original
         self.tree = tree
         self.flags = flags
@@ -123,14 +123,14 @@ class NatConfig(Configuration):
         if self.general.dataset.remote_file_path and self.flags.dataset is None:
             download(self.general.dataset)
         dataset = read_dataset_rows(
-            self.general.dataset, self._evaluation.filter, function, self.notes.append
+            self.general.dataset, self._evaluation.filter, function, self.remarks.append
         )
-        self._note_skipped(dataset.bad_rows)
+        self._add_skipped(dataset.bad_rows)
         workflow = self._workflow(dataset)
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # reading other rows costs nothing
-        # Of models and tools only: a column of the dataset may be called `token`.
+        # Only in models and tools: a column of the dataset may be called `token`.
         blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
         keys = Literals(substitute(blocks)).keys
         options["secrets"] = maskable(keys)
@@ -157,11 +157,11 @@ class NatConfig(Configuration):
             configuration=self.public,
         )
 
-    def _note_skipped(self, rows: Sequence[BadRow]) -> None:
-        self.notes += [f"skipped: {row}" for row in rows[:_MOST_ROWS]]
+    def _add_skipped(self, rows: Sequence[BadRow]) -> None:
+        self.remarks += [f"skipped: {row}" for row in rows[:_MOST_ROWS]]
         if len(rows) > _MOST_ROWS:
             more = len(rows) - _MOST_ROWS
-            self.notes.append(f"skipped: {more:,} more rows; summary.json lists them all")
+            self.remarks.append(f"skipped: {more:,} more rows; summary.json lists them all")
 
     def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
         if reference is None:
@@ -181,7 +181,7 @@ class NatConfig(Configuration):
             self.path.parent,
             self.general.dataset,
             findings,
-            self.notes.append,
+            self.remarks.append,
         )
         key = "custom_pre_eval_process_function"
         function = self._imported(("output", key), getattr(self.general.output, key), findings)
@@ -196,7 +196,7 @@ class NatConfig(Configuration):
 
     def _options(self) -> RunOptions:
         flags = self.flags
-        # An agent that fails or hangs costs more than a call of a model.
+        # An agent that fails or hangs costs more than a call to a model.
         retry = Retry(_RETRIES, max_timeouts=_TIMEOUTS)
         options: RunOptions = {
             "pace": Pace(max_concurrency=self.general.max_concurrency),

@@ -1,7 +1,7 @@
 """Which keys does the `eval:` block have, and what may their values be?
 
-Keys and defaults are the toolkit's. A key that is null counts as missing. Keys that Limpet does not
-support have the type `Any` here; `loading` ignores some with a note and rejects the rest.
+Keys and defaults are the toolkit's. A null key is treated as missing. Keys that Limpet does not
+support have the type `Any` here; `loading` ignores some with a remark and rejects the rest.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _TRUTHS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "fa
 
 
 def _truth(value: Any) -> Any:
-    """Return the boolean that one of YAML's words for it means: the toolkit accepts them."""
+    """Return the boolean for one of YAML's words, which the toolkit accepts."""
     value = typed(value)
     return _TRUTHS.get(value.lower(), value) if isinstance(value, str) else value
 
@@ -61,7 +61,7 @@ class Block(Section):
 
 
 class OpenBlock(Block):
-    """A mapping whose unknown keys the toolkit ignores: so do we, with a note."""
+    """A mapping whose unknown keys are ignored, as in the toolkit, but with a remark."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -107,7 +107,7 @@ class DatasetBlock(Block):
 
     @property
     def source(self) -> str:
-        """Where the items come from. A session over other items does not finish these."""
+        """The source of the items. A session over other items does not finish these."""
         file = self.file_path and self.file_path.resolve()
         return " ".join(str(part) for part in (self.function, file) if part)
 
@@ -131,7 +131,7 @@ class OutputBlock(OpenBlock):
     """What is written, and where."""
 
     dir: LocalPath | None = None
-    # The toolkit's default is true: there it deletes. Here a run continues unless told otherwise.
+    # The toolkit's default is true, and deletes. Here a run continues unless told otherwise.
     cleanup: Truth = False
     workflow_output_step_filter: list[str] | None = None
     custom_pre_eval_process_function: Reference | None = None
@@ -168,12 +168,12 @@ class GeneralBlock(OpenBlock):
 
     @property
     def has_jobs(self) -> bool:
-        """Whether each run gets a directory of its own."""
+        """Whether each run gets its own directory."""
         return self.output.job_management.append_job_id_to_output_dir
 
 
 class EvalBlock(OpenBlock):
-    """The whole block."""
+    """The `eval:` block."""
 
     general: GeneralBlock = Field(default_factory=GeneralBlock.model_construct)
     evaluators: dict[str, Any] = Field(default_factory=dict)
@@ -188,17 +188,17 @@ class OwnEvaluator(PythonEvaluator, Block):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a checked block asks for.
+    """A checked block.
 
     Attributes:
-        general: Its keys but the evaluators.
+        general: Its keys, without the evaluators.
         filter: Which rows to keep: `allow` and `deny`.
         evaluators: Each evaluator by name: created, a `PythonEvaluator` to import, or a
             `ToolkitBlock`.
-        notes: What is ignored, each with its line.
+        remarks: Ignored keys, each with its line.
     """
 
     general: GeneralBlock
     filter: Mapping[str, Any] | None
     evaluators: Mapping[str, Any]
-    notes: list[str]
+    remarks: list[str]

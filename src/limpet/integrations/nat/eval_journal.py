@@ -1,9 +1,9 @@
 """Which answers of an interrupted `nat eval` are on disk?
 
-Each answer is a record of a journal beside the output directory: the directory itself is deleted
-when `nat eval` starts. An answer counts for the command that asked for it, and for the workflow as
-it was then. A run that reaches its end ends its own answers: they are not read again. In the output
-directory, `workflow_output.jsonl` mirrors the journal in the toolkit's own form.
+Each answer is a record of a journal beside the output directory: `nat eval` deletes the directory
+itself when it starts. An answer is valid for the command that requested it, and for the workflow as
+it was then. A run that completes ends its answers: they are not read again. In the output
+directory, `workflow_output.jsonl` mirrors the journal in the toolkit's format.
 
 A journal never ends an evaluation: what cannot be written is logged.
 """
@@ -44,7 +44,7 @@ _ROWS = "answers.jsonl"
 _PACKAGES = ("nvidia-nat-eval", "nvidia-nat-core", "nvidia-nat")
 
 ToStep = Callable[[Any], Any]
-"""Makes an intermediate step of the toolkit of its plain data."""
+"""Builds an intermediate step of the toolkit from plain data."""
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def keeping_runs(run: Any) -> Iterator[None]:
             try:
                 run_directory.move_runs(kept, path)
                 shutil.rmtree(kept)
-            except OSError as error:  # `nat eval` goes on, and they are on disk
+            except OSError as error:  # `nat eval` continues, and they are on disk
                 logger.warning("limpet: runs inside %s are kept in %s: %s", path, kept, error)
 
 
@@ -80,7 +80,7 @@ def open_journal(run: Any) -> "EvalJournal":
     if run.config.skip_completed_entries and not run.config.endpoint:
         # The toolkit does not ask these: the dataset has their answers.
         items = [item for item in items if not _has_answer(item.output_obj)]
-    journal = EvalJournal(_path_of(run.eval_config.general), _asked_by(run), items, _to_step())
+    journal = EvalJournal(_path_of(run.eval_config.general), _identity_of(run), items, _to_step())
     found = f"{len(journal.restored)} of {len(items)} answers found"
     hint = "; delete it to start anew" if journal.restored else ""
     logger.info("limpet: journaling to %s; %s%s", journal.path, found, hint)
@@ -114,15 +114,14 @@ def _path_of(general: Any) -> Path:
     return directory.with_name(f"{directory.name}.journal")
 
 
-# ---- what answers count -------------------------------------------------------------------------
+# ---- which answers are valid --------------------------------------------------------------------
 
 
-class Asked(NamedTuple):
-    """Who asks, and whom.
+class AnswerIdentity(NamedTuple):
+    """The command and the workflow that answers belong to.
 
     Attributes:
-        command: The digest of what the command says, but the address: which configuration,
-            which dataset.
+        command: The digest of the command without the address: its configuration and dataset.
         run: The same, with the address. The answers of a run end together.
         parts: What the answers depend on: a digest for each part, by name.
     """
@@ -133,7 +132,7 @@ class Asked(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is noted with each answer."""
+        """What is recorded with each answer."""
         return self._asdict()
 
 
@@ -146,7 +145,7 @@ class _WorkflowCode(CodeStep):
         return {f"{name}: ": function for name, function in functions_of(self._config).items()}
 
 
-def _asked_by(run: Any) -> Asked:
+def _identity_of(run: Any) -> AnswerIdentity:
     config, general = run.config, run.eval_config.general
     whole = run.effective_config.model_dump(mode="json")
     blocks = counted_blocks(without_judges(whole, whole), Path())
@@ -160,16 +159,16 @@ def _asked_by(run: Any) -> Asked:
     # Relative to the journal: a project may be moved.
     folder = _path_of(general).parent
     source = config.dataset or getattr(general.dataset, "file_path", None)
-    files = [_place(config.config_file, folder), _place(source, folder)]
+    files = [_relative(config.config_file, folder), _relative(source, folder)]
     files.append(digest(general.dataset.model_dump(mode="json", exclude={"file_path"})))
     said = [config.result_json_path, config.reps]
     # Those of `eval` change no answer; the dataset's are in its block.
     said += [list(one) for one in config.override if not str(one[0]).startswith("eval.")]
     command = digest(files, said)
-    return Asked(command, digest(command, config.endpoint), parts)
+    return AnswerIdentity(command, digest(command, config.endpoint), parts)
 
 
-def _place(source: Any, folder: Path) -> str:
+def _relative(source: Any, folder: Path) -> str:
     if isinstance(source, (str, Path)):
         return os.path.relpath(source, folder)
     return digest(None if source is None else source.model_dump(mode="json"))
@@ -187,7 +186,7 @@ def _versions() -> dict[str, str]:
 
 
 def _live_file(run: Any, done: Iterable[Any]) -> LiveFile:
-    """Return the live file of a run, which begins with the items that have their answers.
+    """Return the live file of a run, which begins with the answered items.
 
     Raises:
         OSError: It cannot be written.
@@ -225,27 +224,29 @@ class EvalJournal:
 
     Args:
         path: Its directory.
-        asked: Who asks, and whom.
+        identity: The command and the workflow.
         items: The items to ask, as the toolkit's objects.
-        to_step: Makes a step of its plain data.
+        to_step: Builds a step from plain data.
 
     Attributes:
         path: Its directory.
-        restored: The items whose answers were on disk. They have them now.
-        differs: Why other answers on disk do not count, in words; empty: there are none.
+        restored: The items whose answers were restored from disk.
+        differs: Why other answers on disk are not used, in words; empty: there are none.
         live: Gets each item with its answer.
 
     Raises:
         JournalError: It cannot be opened, or another process writes to it.
     """
 
-    def __init__(self, path: Path, asked: Asked, items: Iterable[Any], to_step: ToStep) -> None:
+    def __init__(
+        self, path: Path, identity: AnswerIdentity, items: Iterable[Any], to_step: ToStep
+    ) -> None:
         self.path = path
         self.live: LiveFile | None = None
-        self._asked = asked
+        self._identity = identity
         self._items = list(items)  # kept, so that their ids stay theirs
         self._to_step = to_step
-        self._keys = dict(_keys_of(digest(asked.run, dict(asked.parts)), self._items))
+        self._keys = dict(_keys_of(digest(identity.run, dict(identity.parts)), self._items))
         self._done: set[int] = set()
         self._writes: dict[int, asyncio.Future[Outcome]] = {}
         self._not_written = 0
@@ -272,10 +273,10 @@ class EvalJournal:
 
     def _difference(self) -> str:
         others = set(self._column.every_key()) - set(self._keys.values())
-        parts, number = self._asked.parts, 0
+        parts, number = self._identity.parts, 0
         changed: set[str] = set()
         for _, entry in self._column.read_many(others):
-            if entry.facts.get("command") == self._asked.command:
+            if entry.facts.get("command") == self._identity.command:
                 before = entry.facts.get("parts", {})
                 names = {name for name in {*parts, *before} if parts.get(name) != before.get(name)}
                 number += bool(names)
@@ -291,13 +292,13 @@ class EvalJournal:
         return id(item) in self._done
 
     def has_answer(self, item: Any) -> bool:
-        """Return whether an item has an answer, of this run or of its dataset."""
+        """Return whether an item has an answer, from this run or its dataset."""
         return self.is_done(item) or _has_answer(item.output_obj)
 
     # ---- as answers come ------------------------------------------------------------------------
 
     def on_prediction(self, *, item: Any, output: Any) -> None:  # noqa: ARG002 - the toolkit's
-        """Append an answer. Called by the toolkit as soon as an item has one."""
+        """Append an answer. The toolkit calls this as soon as an item has one."""
         if self.is_done(item):
             return
         self._done.add(id(item))
@@ -312,10 +313,10 @@ class EvalJournal:
             raise NotPlainError("its input has no JSON form")
         record = record_of(item.output_obj, item.trajectory, self._to_step)
         cell = Cell(_STEP, str(item.id), 0, key)
-        return self._column.append(Outcome(cell, record=record, facts=self._asked.facts))
+        return self._column.append(Outcome(cell, record=record, facts=self._identity.facts))
 
     async def a_on_usage_stats(self, *, item: Any, usage_stats_item: Any = None) -> None:  # noqa: ARG002
-        """Return when an answer is on disk. The toolkit waits for it before the item is done."""
+        """Wait until an answer is on disk. The toolkit waits for it before the item is done."""
         write = self._writes.pop(id(item), None)
         if write is not None:
             try:
@@ -339,12 +340,12 @@ class EvalJournal:
     # ---- at the end -----------------------------------------------------------------------------
 
     def end(self, output: Any) -> None:
-        """End the answers of this run: they are not read again. Those of others stay.
+        """End the answers of this run: they are not read again. Those of other runs stay.
 
-        They are deleted if the toolkit's own file has them; else they are kept beside the journal.
+        They are deleted if the toolkit's file has them; otherwise they are kept beside the journal.
 
         Args:
-            output: What the toolkit returned at the end of the run.
+            output: The toolkit's result of the run.
         """
         self._journal.drain()
         home, column = self._journal.layout.home, self._column.path
@@ -358,11 +359,11 @@ class EvalJournal:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
             replace_file(aside / column.name, ended)
-            told = "limpet: the toolkit has not written the answers: they are in %s"
+            told = "limpet: the toolkit did not write the answers: they are in %s"
             if self.live is not None:
                 self.live.close()
                 shutil.copyfile(self.live.path, aside / _ROWS)
-                told += f"; limpet import {aside / _ROWS} --into CONFIG takes them over"
+                told += f"; import them: limpet import {aside / _ROWS} --into CONFIG"
             logger.info(told, aside)
         if others:
             shutil.rmtree(home / "index", ignore_errors=True)
@@ -382,11 +383,11 @@ class EvalJournal:
         with open_to_read(column) as file:
             for line in file:
                 run = decode_line(line).facts.get("run") if is_whole(line) else None
-                (ended if run == self._asked.run else others).append(line)
+                (ended if run == self._identity.run else others).append(line)
         return ended, others
 
     def close(self) -> None:
-        """Let other processes write. What is on disk stays there."""
+        """Let other processes write. Nothing on disk changes."""
         if self.live is not None:
             self.live.close()
         self._journal.close()
@@ -396,19 +397,19 @@ def record_of(output: Any, steps: Iterable[Any], to_step: ToStep) -> dict[str, A
     """Return the record of an answer.
 
     Raises:
-        NotPlainError: It would not be the same when it is read back.
+        NotPlainError: It would change when read back.
     """
     kept = kept_form(output)
     if not _is_same(output, kept):
-        raise NotPlainError("it contains a value that JSON cannot keep as it is")
+        raise NotPlainError("it contains a value that JSON cannot represent")
     return {"output": kept, "steps": [_plain_step(step, to_step) for step in steps]}
 
 
 def _plain_step(step: Any, to_step: ToStep) -> Any:
-    """Return a step that reads back as it is, or else in a form that can be written.
+    """Return a step that reads back unchanged, or else in a form that can be written.
 
-    Messages of LangChain are objects in memory. Whoever scores a restored answer sees their JSON
-    form, like whoever scores `workflow_output.json`.
+    Messages of LangChain are objects in memory. An evaluator of a restored answer sees their JSON
+    form, as it would in `workflow_output.json`.
     """
     dump = step.model_dump()
     first = None
@@ -428,7 +429,7 @@ def _plain_forms(step: Any, dump: Any) -> Iterator[Any]:
 
 
 def _is_same(value: Any, kept: Any) -> bool:
-    """Return whether a value was kept. A subclass may become its base: LangChain has a str."""
+    """Return whether a value reads back equal. A subclass may become its base, like a str."""
     if not isinstance(value, type(kept)):
         return False
     if isinstance(kept, dict):
@@ -440,7 +441,7 @@ def _is_same(value: Any, kept: Any) -> bool:
 
 
 def _keys_of(identity: str, items: Iterable[Any]) -> Iterable[tuple[int, str]]:
-    """Yield the key of each item that can have one. A repetition has an id of its own."""
+    """Yield the key of each item that can have one. Each repetition has its own id."""
     occurrences = Occurrences()
     for item in items:
         try:

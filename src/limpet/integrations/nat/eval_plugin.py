@@ -1,9 +1,9 @@
 """How does `nat eval` itself journal its answers and resume?
 
-The toolkit loads this module by its entry point. It has callbacks for evaluations, but they cannot
-do it alone: none can skip an item that has its answer, and for a served workflow they are called
-when all items are finished. So the command gets a subclass of its `EvaluationRun`, and that one a
-subclass of the handler that calls a served workflow. Other users of these classes get neither.
+The toolkit loads this module through its entry point. Its callbacks for evaluations are not enough:
+none can skip an answered item, and for a served workflow they are called only when all items are
+finished. So the command gets a subclass of its `EvaluationRun`, which uses a subclass of the
+handler that calls a served workflow. Other users of these classes get neither.
 
 Limpet's own modules are imported when an evaluation starts: `nat --help` needs none of them.
 """
@@ -37,7 +37,7 @@ _journal: ContextVar["EvalJournal | None"] = ContextVar("limpet_nat_journal", de
 
 
 def install() -> None:
-    """Let `nat eval` journal, if this process is the command `nat`, and if that is not off."""
+    """Let `nat eval` journal, if this process is the command `nat` and it is not turned off."""
     if "nat.cli.entrypoint" not in sys.modules or os.environ.get(SWITCH) == "0":
         return
     try:
@@ -54,7 +54,7 @@ def install() -> None:
 
 
 def _check(run: Any, handler: Any) -> None:
-    """Raise an `AttributeError` if the toolkit's classes are not those that we know."""
+    """Raise an `AttributeError` if the toolkit's classes are not as expected."""
     for name in _NEEDED:
         getattr(run, name)
     parameters = list(signature(handler.run_workflow_remote_single).parameters)
@@ -88,7 +88,7 @@ def journaled_run(base: Any) -> Any:
                 super().cleanup_output_directory()
 
         def _open_journal(self, **_: Any) -> None:
-            """Called by the toolkit when the dataset is read, and nothing is built yet."""
+            """Called by the toolkit after the dataset is read, before anything is built."""
             if self.eval_input.eval_input_items and not self.config.skip_workflow:
                 _journal.set(_safely("no journal", lambda: _eval_journal().open_journal(self)))
 
@@ -139,7 +139,7 @@ def journaled_handler(base: Any) -> Any:
 
 @contextmanager
 def _closing_journal() -> Iterator[None]:
-    """Close the journal that is opened meanwhile."""
+    """Close a journal opened within the block."""
     token = _journal.set(None)
     try:
         yield
@@ -161,7 +161,7 @@ def _eval_journal() -> Any:
 
 
 def _safely(otherwise: str, do: Callable[[], Any]) -> Any:
-    """Do something of ours. `nat eval` must work without it: a failure is logged."""
+    """Call a function of ours. `nat eval` must work without it: a failure is logged."""
     try:
         return do()
     except Exception as error:  # noqa: BLE001 - anything

@@ -1,8 +1,8 @@
-"""Which evaluators does the `eval:` block ask for?
+"""Which evaluators does the `eval:` block name?
 
 Built-in evaluators are created here, so that a wrong argument is reported with its line. All others
-are the toolkit's, and run through it: `toolkit_evaluators`. Where it is not installed, the way to
-score with it and the closest of ours are named.
+are the toolkit's, and run through it: `toolkit_evaluators`. If it is not installed, the message
+says how to score with it, and names the closest of ours.
 """
 
 import shlex
@@ -42,7 +42,7 @@ from limpet.integrations.nat.workflow import counted, named_blocks
 from limpet.shapes import Output
 from limpet.text import did_you_mean, hint_near, one_line, quoted, text_of
 
-# ---- Does the toolkit know what a configuration names, before anything is built? ----------------
+# ---- Does the toolkit know every name in a configuration, before anything is built? -------------
 #
 # The toolkit reports an unknown model or tool when it builds what uses it, without a line.
 
@@ -50,7 +50,7 @@ from limpet.text import did_you_mean, hint_near, one_line, quoted, text_of
 def check_evaluators(
     blocks: Mapping[str, Any], findings: Findings, say: Callable[[str], None]
 ) -> bool:
-    """Report what the toolkit does not know or rejects; return whether all is well.
+    """Report what the toolkit does not know or rejects; return whether everything is valid.
 
     Args:
         blocks: The blocks of the toolkit's evaluators, by name.
@@ -100,10 +100,10 @@ def _report(path: KeyPath, error: ValidationError, findings: Findings) -> None:
 
 
 def check_names(config: Any, *, runs_workflow: bool, findings: Findings) -> None:
-    """Report each model, tool and so on that is named and not there.
+    """Report each model, tool and so on that is named but missing.
 
     Args:
-        config: The configuration as the toolkit read it.
+        config: The configuration as the toolkit reads it.
         runs_workflow: Whether the workflow and its functions are built here.
         findings: Collects the problems.
     """
@@ -137,7 +137,7 @@ def _parts_of(config: Any, section: str) -> list[str]:
 
 
 def _is_in_group(name: str, section: str, config: Any) -> bool:
-    """Return whether a tool belongs to a group: `group__tool`, once `group.tool`."""
+    """Return whether a tool belongs to a group: `group__tool`, formerly `group.tool`."""
     groups = _parts_of(config, "function_groups")
     owner = name.partition("__")[0].partition(".")[0]
     return section in ("functions", "function_groups") and (name in groups or owner in groups)
@@ -150,7 +150,7 @@ def as_toolkit_reads(block: Any) -> Any:
     return [as_toolkit_reads(value) for value in block] if isinstance(block, list) else typed(block)
 
 
-# ---- Which evaluators does the `eval:` block ask for? -------------------------------------------
+# ---- Which evaluators does the `eval:` block name? ----------------------------------------------
 
 _JUDGE = "similarity for the wording; a judge of your own for the meaning"
 _MEASURED = "workflow_output.jsonl, which has the seconds and tokens of each call"
@@ -187,7 +187,7 @@ def read_evaluators(section: Any, findings: Findings, output: str) -> Mapping[st
     Args:
         section: The block.
         findings: Collects the problems.
-        output: Where the answers will be, for the toolkit to score.
+        output: The file of the answers, for the toolkit to score.
     """
     folded: dict[str, str] = {}
     evaluators = {}
@@ -203,7 +203,7 @@ def read_evaluators(section: Any, findings: Findings, output: str) -> Mapping[st
 
 
 def _way(findings: Findings, output: str) -> str:
-    """Return how the toolkit scores the answers of a run, wherever it is installed."""
+    """Return how to score the answers of a run where the toolkit is installed."""
     config = shlex.quote(findings.tree.shown)
     return (
         "run with --no-evaluators, then score where the toolkit is installed: nat eval "
@@ -234,8 +234,8 @@ def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings, output:
 # ---- How do the toolkit's evaluators, and a user's, score one answer? ---------------------------
 #
 # Each is a step of the run like any other: its function for a single item is called, never the one
-# for a whole dataset, so that each score is on disk as soon as there is one, and a failure is a
-# failure. A score of 0 that stands for a failure is recognised in `evaluators/libraries/nat.py`.
+# for a whole dataset, so that each score is on disk at once, and a failure is a failure. A score of
+# 0 that means a failure is recognised in `evaluators/libraries/nat.py`.
 
 _Scoring = Callable[[Any], Awaitable[Any]]
 
@@ -247,7 +247,7 @@ class ToolkitEvaluator(CodeStep, Evaluator):
         name: Its name.
         toolkit: Builds it.
         config: Its block, as the toolkit read it.
-        blocks: What it is made of, without secrets: its own block, and those of its models.
+        blocks: Its own block and those of its models, without secrets.
         endpoint: The endpoint its calls are paced with.
         structure: The names of the dataset's columns.
         id_key: The column of the ids.
@@ -376,9 +376,9 @@ def toolkit_evaluators(
 def _made_of(
     data: Mapping[str, Any], defaults: Mapping[str, Any], evaluator: str, folder: Path
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what an evaluator is made of, without secrets, and the names of its models.
+    """Return the blocks of an evaluator, without secrets, and the names of its models.
 
-    That is its own block, and each block of a model, a tool or anything else that it names: as a
+    They are its own block, and each block of a model, a tool or anything else that it names: as a
     value, as a key, or by a default of the toolkit or the plug-in.
     """
     block = data["eval"]["evaluators"][evaluator]
@@ -394,7 +394,7 @@ def item_function(info: Any) -> _Scoring:
     """Return the function that scores one item.
 
     An evaluator registers a function over a whole dataset, usually a method of an object that also
-    scores one item. Where there is no such object, the function gets a dataset of one item.
+    scores one item. Without such an object, the function gets a dataset of one item.
     """
     over_samples = getattr(info, "evaluate_atif_fn", None)
     if callable(over_samples):  # the toolkit prefers it, too
@@ -435,7 +435,7 @@ def _only(output: Any) -> Any:
     if len(items) != 1:
         raise PermanentError(
             f"it returned {len(items)} scores for one item",
-            hint="Limpet calls an evaluator for each item alone",
+            hint="Limpet calls an evaluator for one item at a time",
         )
     return items[0]
 

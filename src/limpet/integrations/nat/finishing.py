@@ -1,8 +1,8 @@
-"""What happens when the results are on disk?
+"""What happens once the results are on disk?
 
-Readers of the toolkit's files expect three about the configuration; they are written without
+Readers of the toolkit's files expect three files about the configuration; they are written without
 secrets. Then the user's scripts run, as in the toolkit: `python script --output_dir DIR --key value
-…`, in the current directory. What a script prints goes to stderr: stdout is ours.
+…`, in the current directory. Their output goes to stderr: stdout is ours.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from limpet.run.results.output_files import AnswerRows, write_outputs
 from limpet.secrets.in_configs import masked, masked_text, shown_value, words_of
 from limpet.text import one_line, text_of
 
-# ---- What is read and written through the toolkit's own code, where it is installed? ------------
+# ---- What is read and written by the toolkit's own code, if it is installed? --------------------
 #
 # Datasets are downloaded, and at the end of a run a profile and traces in the ATIF format are
 # written, and the directory is uploaded to S3. `config_effective.yml` gets the toolkit's defaults.
@@ -62,13 +62,13 @@ def download(block: DatasetBlock) -> None:
         said = text_of(error).replace(f"?{signature}", "") if signature else text_of(error)
         raise DatasetError(
             f"{one_line(address)}: cannot be downloaded: {type(error).__name__}: {one_line(said)}",
-            hint="or download it yourself: with --dataset FILE, Limpet reads that file",
+            hint="or download it yourself, and give it with --dataset FILE",
         ) from error
 
 
 @contextmanager
 def _unsaid(logger: logging.Logger) -> Iterator[None]:
-    """Let the toolkit log nothing: it would log the signature of a URL, and we report failures."""
+    """Silence the toolkit: it would log the signature of a URL, and we report failures."""
     before, logger.disabled = logger.disabled, True
     try:
         yield
@@ -91,13 +91,13 @@ def write_toolkit_files(
     items: Callable[[], Iterable[ItemResult]],
     say: Callable[[str], None],
 ) -> bool:
-    """Write what the configuration asks of the toolkit.
+    """Write the files that the configuration requests from the toolkit.
 
     Args:
         run: The run's directory.
         profiler: The profiler's block; None: no profile.
         output: The block of the output.
-        items: Returns the results. They are only read if they are needed.
+        items: Returns the results. They are read only if needed.
         say: Called with a line for each failure.
 
     Returns:
@@ -115,10 +115,10 @@ def write_toolkit_files(
 
 
 def upload(run: Path, output: OutputBlock, say: Callable[[str], None]) -> bool:
-    """Upload the run's directory to S3, if the configuration asks for it.
+    """Upload the run's directory to S3, if configured.
 
     Returns:
-        Whether it succeeded, or was not asked for.
+        Whether it succeeded, or was not configured.
     """
     if not output.s3 or not is_installed():
         return True
@@ -180,11 +180,11 @@ def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
 
 
 def with_defaults(data: Mapping[str, Any], toolkit: Toolkit, say: Callable[[str], None]) -> Any:
-    """Return a configuration with the toolkit's defaults for what it does not say.
+    """Return a configuration with the toolkit's defaults for missing keys.
 
-    What it says stays as written: the toolkit would put in the values of the environment. Of a
-    served workflow, the toolkit here may lack the plug-ins: then there are no defaults, and `say`
-    is called with the reason.
+    Its own values stay as written: the toolkit would substitute the environment. For a served
+    workflow, the toolkit here may lack the plug-ins: then there are no defaults, and `say` is
+    called with the reason.
     """
     if not is_installed():
         return data
@@ -210,7 +210,7 @@ def _filled(written: Any, known: Any) -> Any:
     }
 
 
-# ---- What happens when the results are on disk? -------------------------------------------------
+# ---- What happens once the results are on disk? -------------------------------------------------
 
 
 def write_config_files(

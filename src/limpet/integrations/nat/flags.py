@@ -1,4 +1,4 @@
-"""Which flags of `nat eval` do our commands accept, and what do they ask for?
+"""Which flags of `nat eval` do our commands accept, and what do they mean?
 
 `limpet --help` imports this.
 """
@@ -18,14 +18,14 @@ FORM = "nat"
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags of `nat eval`, which the help of each explains, and a few of ours.
+    """The flags of `nat eval`, explained by their help, and a few of ours.
 
     Attributes:
         endpoint: The address of the served workflow; None runs it in this process.
         headers: Headers to send: names and values.
         overrides: Paths and the values that replace those of the file.
         user_id: The user of the workflow's sessions; None: the toolkit's.
-        no_evaluators: Do not score: leave out the evaluators of the file.
+        no_evaluators: Do not score: skip the file's evaluators.
         keep: Continue the existing run, even if it is finished.
         settings: The values of `--set`, each as "path=value".
     """
@@ -54,7 +54,7 @@ class Flags:
 
 
 class Flag(click.Option):
-    """A flag whose value is the field of `Flags` with its name.
+    """A flag whose value is the field of the same name in `Flags`.
 
     Attributes:
         instead: What replaces it in an eval.yml.
@@ -164,10 +164,10 @@ def refuse(given: Mapping[str, Any]) -> None:
 
 
 def flags_of(values: Mapping[str, Any]) -> Flags:
-    """Return the flags that are given; None is not given. `trials` is another name for `reps`.
+    """Return the given flags; None: not given. `trials` is another name for `reps`.
 
     Raises:
-        click.UsageError: One of them does not work with another.
+        click.UsageError: Two of them exclude each other.
     """
     known = {field.name for field in fields(Flags)}  # the others are of other kinds
     given = {name: value for name, value in values.items() if name in known and value is not None}

@@ -1,4 +1,4 @@
-"""How does the configuration's own workflow run in this process, through the installed toolkit?
+"""How does the configuration's workflow run in this process, through the installed toolkit?
 
 As in `nat eval`, the workflow is built from the configuration once, and each item has its own
 session.
@@ -44,7 +44,7 @@ logger = logging.getLogger("limpet.integrations.nat")
 
 
 class InProcessWorkflow(CodeStep, Workflow):
-    """The workflow of a configuration. Its code is that of the plug-ins that it is built by.
+    """The workflow of a configuration. Its code is that of the plug-ins that build it.
 
     Args:
         toolkit: Reads and builds the configuration.
@@ -141,9 +141,9 @@ class InProcessWorkflow(CodeStep, Workflow):
 
 
 async def _wait_for_exports() -> None:
-    """Wait until the exporters of traces have sent what they hold.
+    """Wait until the exporters of traces have sent their data.
 
-    Each session has exporters of its own, which forget their tasks when it ends. So the tasks are
+    Each session has its own exporters, which forget their tasks when it ends. So the tasks are
     found by their code.
     """
     exporters = sys.modules.get("nat.observability.exporter")
@@ -155,7 +155,7 @@ async def _wait_for_exports() -> None:
         return
     _, left = await asyncio.wait(tasks, timeout=_EXPORT_S)
     if left:
-        logger.warning("%d exports of traces did not end in %d s", len(left), _EXPORT_S)
+        logger.warning("%d exports of traces did not finish within %d s", len(left), _EXPORT_S)
 
 
 def _file_of(task: asyncio.Task[Any]) -> str:
@@ -208,14 +208,13 @@ def _plain(value: Any) -> tuple[Any, Any]:
 
 # ---- What does `custom_pre_eval_process_function` do to an answer before it is scored? ----------
 #
-# The answer on disk stays as the workflow returned it. Each evaluator sees what the function
-# returns, and has the function's code in its fingerprint: after an edit of the function, it scores
-# again.
+# The answer on disk stays as the workflow returned it. Each evaluator sees the function's result,
+# and has the function's code in its fingerprint: after an edit of the function, it scores again.
 
 
 @dataclass
 class EvalInputItem:
-    """The function's argument where the toolkit is not installed, with its names."""
+    """The function's argument if the toolkit is not installed, with the same fields."""
 
     id: Any
     input_obj: Any
@@ -231,11 +230,11 @@ class EvalInputItem:
 
 
 class PreProcessed(AroundStep[Evaluator], Evaluator):
-    """An evaluator that sees the answer as a function returns it.
+    """An evaluator that sees the answer a function returns.
 
     Args:
         inner: The evaluator.
-        function: Called before it, with each answer.
+        function: Called with each answer before it is scored.
         expected_steps: The column of the expected steps.
     """
 

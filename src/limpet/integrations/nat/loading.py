@@ -1,8 +1,8 @@
 """How does a configuration of the toolkit become an evaluation?
 
-Read the YAML and its `base`, apply the command line, substitute the environment, check. Only `eval`
-is ours to read. The other blocks, `workflow`, `llms`, `functions`, belong to the toolkit: they stay
-as they are, and count in the fingerprint of the answers.
+Read the YAML and its `base`, apply the command line, substitute the environment, check. We read
+only `eval`. The other blocks, `workflow`, `llms`, `functions`, belong to the toolkit: they stay
+unchanged, and are part of the fingerprint of the answers.
 """
 
 import json
@@ -66,7 +66,7 @@ def _refuse_without_eval(tree: Tree) -> NoReturn:
 
 
 def load(file: Path, given: Mapping[str, Any]) -> NatConfig:
-    """Read a configuration of the toolkit as the command line asks for it."""
+    """Read a configuration of the toolkit with the flags of the command line."""
     return load_nat_config(file, flags_of(given))
 
 
@@ -85,8 +85,8 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     name = one_line(str(path))
     original = read_text(file, name)
     tree = _read_with_base(file, name, original)
-    notes = [
-        note for where, value in flags.overrides for note in apply_override(tree, where, value)
+    remarks = [
+        remark for where, value in flags.overrides for remark in apply_override(tree, where, value)
     ]
     for text in flags.settings:
         override(tree, text)
@@ -98,22 +98,22 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
         findings.add(("eval", *path), text, hint, final=True)
 
     evaluation = read_eval(substitute(tree.data.get("eval"), say), findings, flags.dataset)
-    evaluation.notes.extend(notes)
+    evaluation.remarks.extend(remarks)
     config = NatConfig(file.parent.resolve() / file.name, tree, evaluation, flags, original)
     if config.toolkit.runs_workflow or config.toolkit.evaluators:
-        config.notes.extend(_unset_variables(tree))
+        config.remarks.extend(_unset_variables(tree))
     return config
 
 
 def _unset_variables(tree: Tree) -> list[str]:
-    """Return a note for each variable in the toolkit's own blocks that it would take as empty."""
-    notes: list[str] = []
+    """Return a remark for each variable in the toolkit's blocks that it would read as empty."""
+    remarks: list[str] = []
 
-    def note(path: KeyPath, text: str, hint: str) -> None:
-        notes.append(f"{tree.location(path)}: {named(path)}{text}; {hint}")
+    def remark(path: KeyPath, text: str, hint: str) -> None:
+        remarks.append(f"{tree.location(path)}: {named(path)}{text}; {hint}")
 
-    substitute({key: value for key, value in tree.data.items() if key != "eval"}, note)
-    return notes
+    substitute({key: value for key, value in tree.data.items() if key != "eval"}, remark)
+    return remarks
 
 
 # ---- base: other.yml --------------------------------------------------------------------------
@@ -177,10 +177,10 @@ def _merge(base: Tree, tree: Tree, path: KeyPath, under: Any, over: Any) -> None
 
 
 def apply_override(tree: Tree, path: str, value: str) -> list[str]:
-    """Apply an `--override` to the tree; return a note if it may be misspelt.
+    """Apply an `--override` to the tree; return a remark if it may be misspelt.
 
     Raises:
-        ConfigError: It is not a path, leads through a value, or the value has another type.
+        ConfigError: It is not a path, goes through a value, or the value has another type.
     """
     # Without the value: a path that does not exist may be a misspelt `api_key`.
     location = Location(f"--override {one_line(path.partition('=')[0])}")
@@ -188,13 +188,15 @@ def apply_override(tree: Tree, path: str, value: str) -> list[str]:
     if "=" in path or not all(parts):
         hint = "for example --override eval.general.max_concurrency 4"
         refuse(location, "must be a path and a value", hint)
-    notes: list[str] = []
+    remarks: list[str] = []
     data: Any = tree.data
     for part in parts:
         known = list(map(str, data)) if isinstance(data, dict) else []
         near = "" if part in known or parts[0] == "eval" else did_you_mean(part, known)
         if near:
-            notes.append(f"{location}: the file has no {quoted(part)} there, so it is added{near}")
+            remarks.append(
+                f"{location}: the file has no {quoted(part)} there, so it is added{near}"
+            )
         data = data[part] if part in known else None
     # We know the types of keys of `eval`; of new ones elsewhere only the toolkit does.
     if isinstance(data, str) or (data is None and parts[0] != "eval"):
@@ -204,7 +206,7 @@ def apply_override(tree: Tree, path: str, value: str) -> list[str]:
     else:
         _check_type(data, value, location)
     override(tree, f"{path}={value}", location)
-    return notes
+    return remarks
 
 
 def _check_type(replaced: Any, value: str, location: Location) -> None:
@@ -227,7 +229,7 @@ _GENERAL: KeyPath = ("eval", "general")
 _DATASET: KeyPath = (*_GENERAL, "dataset")
 _OUTPUT: KeyPath = (*_GENERAL, "output")
 _JOBS: KeyPath = (*_OUTPUT, "job_management")
-# Keys that change no result, and what ignoring them means.
+# Keys that change no result, and the effect of ignoring them.
 _IGNORED: Mapping[KeyPath, str] = {
     (*_GENERAL, "validate_llm_endpoints"): "",
     (*_GENERAL, "verbose"): "",
@@ -240,7 +242,7 @@ _NEEDS_TOOLKIT: Mapping[KeyPath, str] = {
     (*_OUTPUT, "remote_dir"): "nothing is uploaded",
     (*_OUTPUT, "write_atif_workflow_output"): "it is not written",
 }
-# Blocks whose unknown keys the toolkit accepts. It refuses those of `dataset`, and so do we.
+# Blocks whose unknown keys the toolkit accepts. Like the toolkit, we refuse those of `dataset`.
 _OPEN: Mapping[KeyPath, type[OpenBlock]] = {
     ("eval",): EvalBlock,
     _GENERAL: GeneralBlock,
@@ -281,11 +283,11 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
     if dataset is not None:
         replaced = general.dataset.model_copy(update={"file_path": dataset.absolute()})
         general = general.model_copy(update={"dataset": replaced})
-    return Evaluation(general, keep, evaluators, _notes(data, findings))
+    return Evaluation(general, keep, evaluators, _remarks(data, findings))
 
 
 def _output_of(block: EvalBlock | None) -> str:
-    """Return where the answers will be, for a command to copy into a shell."""
+    """Return the path of the answers, for a shell command."""
     if block is None:  # it is not valid
         return f"…/{OUTPUT}"
     folder = block.general.directory
@@ -295,23 +297,23 @@ def _output_of(block: EvalBlock | None) -> str:
 
 
 def _value(data: Any, *path: str | int) -> Any:
-    """Return the value at a path, whether or not the rest is valid; None if it is missing."""
+    """Return the value at a path, even if the rest is invalid; None if it is missing."""
     for part in path:
         data = data.get(part) if isinstance(data, dict) else None
     return None if typed(data) is None else data
 
 
-def _notes(data: Any, findings: Findings) -> list[str]:
-    notes = {path: f"not supported, ignored{effect}" for path, effect in _IGNORED.items()}
+def _remarks(data: Any, findings: Findings) -> list[str]:
+    remarks = {path: f"not supported, ignored{effect}" for path, effect in _IGNORED.items()}
     if not is_installed():
         needs = "needs the toolkit, which is not installed here: "
-        notes |= {path: f"{needs}{effect}" for path, effect in _NEEDS_TOOLKIT.items()}
+        remarks |= {path: f"{needs}{effect}" for path, effect in _NEEDS_TOOLKIT.items()}
     locations = {
         path: findings.tree.key_location(path)
-        for path in notes
+        for path in remarks
         if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
     }
-    said = {path: f"{named(path)}{notes[path]}" for path in locations}
+    said = {path: f"{named(path)}{remarks[path]}" for path in locations}
     for path, known in _unknown_keys(data):
         locations[path] = findings.tree.key_location(path)
         near = did_you_mean(str(path[-1]), known)
@@ -362,7 +364,7 @@ def _check_output(data: Any, findings: Findings) -> None:
 
 
 def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str, Any] | None:
-    """Report what is wrong with the dataset, and return its filter in our form."""
+    """Report the problems of the dataset, and return its filter in our form."""
     remote = (*_DATASET, "remote_file_path")
     is_remote = bool(typed(_value(data, *remote))) and not replaced
     if is_remote and not is_installed():
@@ -387,7 +389,7 @@ def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str
 
 
 def _check_columns(dataset: DatasetBlock, findings: Findings) -> None:
-    """Report columns for results that would write over each other, or over our own fields."""
+    """Report result columns that would overwrite each other, or our own fields."""
     columns = dataset.structure
     if columns.disable:
         return
@@ -396,7 +398,7 @@ def _check_columns(dataset: DatasetBlock, findings: Findings) -> None:
         column = getattr(columns, key)
         if column in taken:
             text = (
-                f"the column {quoted(column)} is {_whose(taken[column])}: an answer would be lost"
+                f"the column {quoted(column)} is {_whose(taken[column])}: it would be overwritten"
             )
             findings.add((*_DATASET, "structure", key), text, "give it another name")
         taken[column] = key

@@ -1,7 +1,7 @@
 """How do the rows of the configuration's dataset become items?
 
-Values stay as they are. A row that cannot be used, like the second one with an id, is skipped and
-reported: the toolkit skips it in silence.
+Values stay unchanged. An unusable row, like a second one with the same id, is skipped and reported;
+the toolkit skips it silently.
 """
 
 import json
@@ -38,7 +38,7 @@ def read_dataset_rows(
         block: The dataset's block.
         keep: Which rows to keep: `allow` and `deny`.
         function: The function that returns the rows of a custom dataset.
-        say: Called with a line for each part of the filter that does nothing.
+        say: Called with a line for each part of the filter without effect.
 
     Raises:
         DatasetError: It cannot be read.
@@ -59,7 +59,7 @@ def read_dataset_rows(
 
 
 def _loaded(source: Any, options: dict[str, Any], say: Callable[[str], None]) -> LoadedDataset:
-    """Load a dataset. As in the toolkit, a filter over a column that is missing does nothing."""
+    """Load a dataset. As in the toolkit, a filter on a missing column has no effect."""
     try:
         return Dataset(source, **options).load()
     except MissingColumnError as error:
@@ -74,7 +74,7 @@ def _loaded(source: Any, options: dict[str, Any], say: Callable[[str], None]) ->
 
 
 def _without_blank(dataset: LoadedDataset) -> LoadedDataset:
-    """Skip the items whose question is blank, as the toolkit does, and report them."""
+    """Skip and report items with a blank question, which the toolkit skips, too."""
     blank = [item for item in dataset if isinstance(item.input, str) and not item.input.strip()]
     if not blank:
         return dataset
@@ -92,15 +92,15 @@ def _without_blank(dataset: LoadedDataset) -> LoadedDataset:
 
 
 def _unless(column: str, default: str) -> str | None:
-    """Return a column's name, but None for the toolkit's default: then the dataset finds it."""
+    """Return a column's name; None for the toolkit's default, which the dataset finds itself."""
     return None if column == default else column
 
 
 def _may_be_an_output(file: Path | None) -> bool:
     """Return whether a run may have written the file, so that its rows are read leniently.
 
-    A run of ours adds its own facts to rows that failed, and the toolkit writes NaN where a row
-    lacks a column of another. In a file of any name, these rows must not be skipped.
+    Our runs add facts to failed rows, and the toolkit writes NaN for a column that a row lacks.
+    Such rows must not be skipped, whatever the file's name.
     """
     if file is None or file.suffix not in (".json", ".jsonl") or not file.is_file():
         return False
@@ -130,7 +130,7 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
 
 
 def _row_of(item: Any, block: DatasetBlock) -> dict[str, Any]:
-    """Return the row of an item that a custom function made, as the toolkit would write it."""
+    """Return the row of an item from a custom function, as the toolkit would write it."""
     columns = block.structure
     entry = getattr(item, "full_dataset_entry", None)
     row = dict(entry) if isinstance(entry, Mapping) else {}
@@ -167,7 +167,7 @@ def _with_whole_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_whole_row(dataset: LoadedDataset) -> LoadedDataset:
-    """Return the dataset without the added column, and with nothing expected."""
+    """Return the dataset without the added column and without expected answers."""
 
     def without(item: Item) -> Item:
         row = {key: value for key, value in item.row.items() if key != _WHOLE_ROW}

@@ -1,8 +1,8 @@
 """Which directory does a run get, and what happens to the results in it?
 
 Nothing is ever deleted. An unfinished run continues. A finished run that `cleanup: true` would
-delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`. Answers
-in them are imported if asked to.
+delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`. Their
+answers are imported on request.
 """
 
 import asyncio
@@ -70,14 +70,14 @@ def is_foreign(path: Path) -> bool:
     if answers_file(path) is None:
         return False
     layout = directory_at(path)
-    # A lock means nothing: a process that is about to set the results aside holds it too.
+    # A lock proves nothing: a process that sets the results aside holds it, too.
     return not layout.run_json.exists() and not any(map(_size, layout.columns()))
 
 
 def answers_file(path: Path) -> Path | None:
     """Return the file with the answers of `nat eval`; None if there is none.
 
-    If it was cut off, that is the live file.
+    After a crash, that is the live file.
     """
     final, live = path / OUTPUT, directory_at(path).live("workflow")
     if final.exists():
@@ -96,7 +96,7 @@ def has_answers(path: Path) -> bool:
 
 
 def latest_foreign_beside(path: Path) -> Path | None:
-    """Return the latest results of `nat eval` that were set aside for this run, if any."""
+    """Return the latest results of `nat eval` set aside for this run, if any."""
     path = path.resolve()
     foreign = [
         beside for beside in path.parent.glob(f"{escape(path.name)}.2*") if is_foreign(beside)
@@ -113,7 +113,7 @@ def run_file(path: Path) -> RunFile:
 
 
 def is_finished(path: Path) -> bool:
-    """Return whether a run ended with nothing left to do, and was not changed since."""
+    """Return whether a run ended with nothing left to do and has not changed since."""
     known = run_file(path)
     if known.complete is None or known.session is None or not known.session.ended:
         return False
@@ -136,7 +136,7 @@ def is_finished(path: Path) -> bool:
 def set_aside(
     path: Path, protected: Iterable[Path], still_applies: Callable[[Path], bool]
 ) -> Path | None:
-    """Rename a directory, so that its results are kept and a new run can take its place.
+    """Rename a directory, to keep its results and make room for a new run.
 
     The run's lock is held meanwhile, so nothing writes there.
 
@@ -170,19 +170,19 @@ def set_aside(
         ) from error
 
 
-def _renamed(directory: Path, place: Path, still_applies: Callable[[], bool]) -> Path | None:
-    """Rename a directory while holding the lock at `place` in it; return its new path."""
+def _renamed(directory: Path, locked: Path, still_applies: Callable[[], bool]) -> Path | None:
+    """Rename a directory while holding the lock of `locked` in it; return its new path."""
     target = directory.with_name(f"{directory.name}.{_now()}")
     while target.exists():
         target = target.with_name(f"{target.name}-{uuid4().hex[:4]}")
-    is_new = not place.exists()
-    lock = Lock(place)
+    is_new = not locked.exists()
+    lock = Lock(locked)
     try:
         if not still_applies():
             return None
         directory.rename(target)
         if is_new:  # leave results of `nat eval` as they were
-            (target / place.name).unlink()
+            (target / locked.name).unlink()
         move_runs(target, directory)  # of other configurations
     finally:
         lock.release()
@@ -190,7 +190,7 @@ def _renamed(directory: Path, place: Path, still_applies: Callable[[], bool]) ->
 
 
 def move_runs(source: Path, target: Path) -> None:
-    """Move the runs and journals inside a directory to the same places inside another one."""
+    """Move the runs and journals inside a directory to the same paths inside another one."""
     moved: list[Path] = []
     for lock in sorted(source.rglob("*/LOCK")):
         run = lock.parent.relative_to(source)
@@ -201,7 +201,7 @@ def move_runs(source: Path, target: Path) -> None:
 
 
 def copy_for_plan(path: Path, target: Path) -> None:
-    """Copy the files of a run that a plan reads or adds answers to, and link the scores."""
+    """Copy the files of a run that a plan reads or extends, and link the scores."""
     layout = directory_at(path)
     target.mkdir()
     for file in (layout.column("workflow"), layout.failures, layout.run_json):
@@ -218,7 +218,7 @@ def _now() -> str:
     return time.strftime("%Y%m%d-%H%M%S")
 
 
-# ---- What becomes of the results in it, before a run starts? -------------------------------------
+# ---- What happens to earlier results before a run starts? ----------------------------------------
 
 
 class EarlierResults:
@@ -226,7 +226,7 @@ class EarlierResults:
 
     Args:
         run: The directory.
-        general: What the configuration asks for.
+        general: The configuration's `general` block.
         flags: The flags of the command line.
         protected: Files and directories that must not move with it.
     """
@@ -240,11 +240,11 @@ class EarlierResults:
         self._protected = list(protected)
 
     def begin(self, prepared: Arguments, say: Callable[[str], None]) -> None:
-        """Set aside results that are in the way, and import earlier answers if asked to.
+        """Set aside results that are in the way, and import earlier answers on request.
 
         Args:
             prepared: The evaluation that begins.
-            say: Called with a line for each thing that is done.
+            say: Called with a line for each action.
 
         Raises:
             ConfigError: Results are in the way and cannot be set aside.
@@ -265,7 +265,7 @@ class EarlierResults:
         """Set aside results of `nat eval` itself that are in the run's directory.
 
         Args:
-            say: Called with a line for each thing that is done.
+            say: Called with a line for each action.
             imported: Whether their answers are imported.
         """
         if not is_foreign(self._run):
@@ -327,7 +327,7 @@ class EarlierResults:
             file = flags.dataset
         elif not foreign:
             # Set aside and perhaps not imported: by a run that was killed in between, or that was
-            # not asked to import.
+            # not told to import.
             aside = latest_foreign_beside(self._run)
             if aside is None or aside.name in run_file(self._run).imported:
                 return self._answered_rows(dataset)  # the run continues from its own column
@@ -342,7 +342,7 @@ class EarlierResults:
 
     @contextmanager
     def to_plan(self, prepared: Arguments) -> Iterator[Arguments]:
-        """Yield what a run would start from, without changing its directory."""
+        """Yield the arguments of a run, without changing its directory."""
         self._check_dataset()
         earlier = self._earlier_rows(prepared.dataset)
         existing = self._run if self._run.exists() and not self._replaces_results() else None

@@ -1,8 +1,8 @@
-"""What does the installed toolkit make of a configuration, and who keeps it open?
+"""What does the installed toolkit build from a configuration, and who keeps it open?
 
-As in `nat eval`, models, tools and evaluators are built from the configuration once, whoever needs
-them first: the workflow or an evaluator. A task of its own builds and closes them: some of them
-hold task groups, which must be left in the task that entered them.
+As in `nat eval`, models, tools and evaluators are built from the configuration once, for the
+workflow or evaluator that needs them first. A separate task builds and closes them: some hold task
+groups, which must be exited in the task that entered them.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from limpet.text import one_line, text_of
 
 # ---- How do the toolkit's evaluators get models that do not hide a refusal? ---------------------
 #
-# Their retries are off, and a refusal passes through whatever catches exceptions.
+# Their retries are off, and a refusal passes through every `except Exception`.
 
 _NO_RETRIES: Mapping[str, Any] = {
     "do_auto_retry": False,
@@ -36,9 +36,9 @@ _NO_RETRIES: Mapping[str, Any] = {
 
 
 class ImpatientBuilder:
-    """The toolkit's builder, as evaluators see it: its models do not retry by themselves.
+    """The toolkit's builder for evaluators: its models do not retry by themselves.
 
-    Limpet retries, and a refusal that somebody hides would not slow it down.
+    Limpet retries, and a hidden refusal would not slow it down.
     """
 
     def __init__(self, builder: Any) -> None:
@@ -75,13 +75,13 @@ class ImpatientBuilder:
 
 
 def without_retries(config: Any) -> Any:
-    """Return a copy of a block of the toolkit's that makes no retries."""
+    """Return a copy of one of the toolkit's blocks that makes no retries."""
     fields = type(config).model_fields
     update = {name: value for name, value in _NO_RETRIES.items() if name in fields}
     return config.model_copy(update=update)
 
 
-# ---- What does the installed toolkit make of a configuration, and who keeps it open? ------------
+# ---- What does the installed toolkit build from a configuration, and who keeps it open? ---------
 
 logger = logging.getLogger("limpet.integrations.nat")
 _left_out: set[tuple[str, int]] = set()
@@ -115,7 +115,7 @@ class Built:
         config: The configuration as the toolkit read it.
         builder: The toolkit's builder.
         evaluators: The toolkit's evaluators, by name.
-        variables: The context variables that were set meanwhile.
+        variables: The context variables set while building.
     """
 
     config: Any
@@ -125,7 +125,7 @@ class Built:
 
     @contextmanager
     def context(self) -> Iterator[None]:
-        """Set the context variables that were set while it was built.
+        """Set the context variables that building set.
 
         Tracing is one: without it, models and tools would leave no trace.
         """
@@ -153,7 +153,7 @@ class Toolkit:
     Args:
         file: The configuration.
         overrides: Paths and the values that replace those of the file.
-        general: What evaluators may ask of `eval.general`: `max_concurrency`, `output_dir`.
+        general: What evaluators may read from `eval.general`: `max_concurrency`, `output_dir`.
         evaluators: The blocks of the toolkit's evaluators, by name.
         runs_workflow: Whether the workflow runs in this process.
 
@@ -188,7 +188,7 @@ class Toolkit:
     # ---- the configuration ----------------------------------------------------------------------
 
     def read(self) -> Any:
-        """Let the toolkit read the configuration, without building anything. It is read once.
+        """Let the toolkit read the configuration, once, without building anything.
 
         The `eval:` block is reduced first: Limpet reads it, and it may name evaluators that only
         Limpet has.
@@ -199,7 +199,7 @@ class Toolkit:
         if self._config is None:
             with self._reported():
                 self._config = self._read()
-            # At once: evaluators put objects of theirs into it.
+            # Now: evaluators will put their own objects into it.
             self._defaults = self._config.model_dump(mode="json")
         return self._config
 
@@ -242,7 +242,7 @@ class Toolkit:
     # ---- what is built from it ------------------------------------------------------------------
 
     async def acquire(self) -> Built:
-        """Build everything, unless it is built already. Each `acquire` needs a `release`.
+        """Build everything, unless already built. Each `acquire` needs a `release`.
 
         Raises:
             LimpetError: The toolkit cannot build it.
@@ -259,7 +259,7 @@ class Toolkit:
             raise
 
     async def release(self) -> None:
-        """Close everything, if nobody else needs it."""
+        """Close everything, unless somebody else needs it."""
         opened = self._opened
         assert opened is not None
         opened.users -= 1
@@ -320,7 +320,7 @@ class Toolkit:
 
 
 def functions_of(config: Any) -> dict[str, Any]:
-    """Return the registered functions that a workflow is built by, by the names of blocks."""
+    """Return the registered functions that build a workflow, by the names of blocks."""
     blocks = {"workflow": config.workflow}
     blocks |= {f"functions.{name}": block for name, block in config.functions.items()}
     found = {}
@@ -333,7 +333,7 @@ def functions_of(config: Any) -> dict[str, Any]:
 def toolkit_steps(trace: Sequence[Any], id_: str) -> list[Any]:
     """Return a trace as steps of the toolkit's own class.
 
-    As in `nat eval`, a step that it rejects is left out, with a line in the log.
+    As in `nat eval`, a rejected step is left out, with a line in the log.
 
     Args:
         trace: The trace.

@@ -1,8 +1,8 @@
 """Which workflow answers: a served one, the configuration's own, or none? And what identifies it?
 
-The toolkit's own blocks say which workflow, which functions, and which models with which settings.
-After an edit of one of them, the answers on disk are those of another workflow. How the toolkit is
-served and traced (`general`) changes no answer, and secrets do not count.
+The toolkit's blocks define the workflow, its functions, and its models with their settings. After
+an edit of one of them, the answers on disk belong to another workflow. How the toolkit is served
+and traced (`general`) changes no answer, and secrets are ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,8 +39,8 @@ _NOT_COUNTED = ("eval", "general", "base", "optimizer")
 _MODELS = ("llms", "embedders")
 _FLAG = "--result-json-path"
 _HINT = "run without --skip-workflow to get an answer"
-# What an address may end with, and the path to call then. The toolkit's own help shows an address
-# that ends with /generate, to which it then adds /generate/full.
+# Endings of an address, and the path to call for each. The toolkit's own help shows an address that
+# ends with /generate, to which it then adds /generate/full.
 _PATHS = {
     "/generate/full": "/generate/full",
     "/generate": "/generate/full",
@@ -60,17 +60,17 @@ def served(endpoint: str, flags: Flags) -> Workflow:
     path = flags.endpoint_path or _PATHS.get(end, "/generate/full")
     key: Any = {} if flags.input_key is None else {"input_key": flags.input_key}
     try:
-        # It has no time limit of its own: that of the attempt is enough.
+        # No time limit here: that of the attempt is enough.
         return workflows.nat(base.removesuffix(end), path=path, headers=dict(flags.headers), **key)
     except LimpetError as error:
         raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
 
 
-# ---- the answers that are there, if no workflow is called ----------------------------------------
+# ---- existing answers, if no workflow is called --------------------------------------------------
 
 
 class RecordedAnswers(Workflow):
-    """Provides only the answers that the run already has.
+    """Has only the answers that the run already has.
 
     Args:
         fingerprint: The fingerprint of the workflow that made them.
@@ -94,8 +94,8 @@ class RowAnswers(RecordedAnswers):
 
     Args:
         structure: The names of the columns.
-        items: The items. Their answers are the fingerprint, so that another file of answers counts
-            as another workflow, and `RecordedAnswers` finds these again.
+        items: The items. Their answers are the fingerprint, so that another file of answers is
+            another workflow, and `RecordedAnswers` finds these again.
     """
 
     def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
@@ -128,7 +128,7 @@ def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def without_judges(data: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the models that evaluators name, and nothing else does.
+    """Return a configuration without the models that only evaluators name.
 
     Args:
         data: The configuration as written.
@@ -149,12 +149,12 @@ def without_judges(data: Mapping[str, Any], known: Mapping[str, Any]) -> dict[st
 def named_blocks(
     data: Mapping[str, Any], known: Mapping[str, Any], *blocks: Any
 ) -> dict[tuple[str, str], Any]:
-    """Return the models, tools and so on that blocks name, and those that these name.
+    """Return the models, tools and so on that blocks name, directly or indirectly.
 
     Args:
         data: The whole configuration.
         known: The same, with the toolkit's defaults, if the toolkit is here.
-        blocks: Some of its blocks. They name by values and by keys.
+        blocks: Some of its blocks. Values and keys may be names.
 
     Returns:
         The blocks, by section and name.
@@ -185,7 +185,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def counted(blocks: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return blocks as they count: without secrets, with the environment and with files read."""
+    """Return blocks as fingerprinted: without secrets, with the environment and files read."""
     filled = substitute(without_secrets(blocks), lambda *_: None)
     return {key: _with_files(value, folder) for key, value in filled.items()}
 
@@ -250,12 +250,12 @@ class AroundStep(CodeStep, Generic[S]):
 
 
 class ConfiguredWorkflow(AroundStep[Workflow], Workflow):
-    """A workflow with the configuration as part of its identity.
+    """A workflow whose identity includes the configuration.
 
     Args:
         inner: The workflow that answers.
         blocks: The counted blocks of the configuration.
-        result_json_path: Where in its output the answer is.
+        result_json_path: The JSONPath of the answer in its output.
 
     Raises:
         ConfigError: `result_json_path` is not a JSONPath.

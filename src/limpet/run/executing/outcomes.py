@@ -257,7 +257,10 @@ class Outcomes:
         except (Exception, SystemExit):  # an unreadable usage must not cost the answer
             logger.exception("could not read the usage of a call; its result is kept")
             return {}
-        for name in ("models", "asked"):  # a server may repeat a secret as the name of its model
+        for name in (
+            "models",
+            "requested",
+        ):  # a server may repeat a secret as the name of its model
             if name in facts:
                 facts[name], _ = self._mask.data(facts[name])
         return facts

@@ -57,40 +57,42 @@ def usage_facts(usage: Usage | None, prices: Prices | None) -> dict[str, Any]:
         counts["total_tokens"] = usage.prompt_tokens + usage.completion_tokens
     cost = usage.cost
     if cost is None and prices:
-        cost = cost_of(usage.models or {ANY_MODEL: counts}, usage.asked or {}, prices)
+        cost = cost_of(usage.models or {ANY_MODEL: counts}, usage.requested or {}, prices)
     flat = {**counts, "cost": cost}
     known = {name: count for name, count in flat.items() if count is not None}
     facts: dict[str, Any] = {"usage": known}
     if usage.models:
         facts["models"] = {model: dict(by_model) for model, by_model in usage.models.items()}
-    if usage.asked:
-        facts["asked"] = dict(usage.asked)
+    if usage.requested:
+        facts["requested"] = dict(usage.requested)
     if usage.times:
         facts["times"] = dict(usage.times)
     return facts
 
 
-def price_of(model: str, asked: Mapping[str, str], prices: Prices) -> Mapping[str, float] | None:
+def price_of(
+    model: str, requested: Mapping[str, str], prices: Prices
+) -> Mapping[str, float] | None:
     """Return the price of a model; None if it has none.
 
     Args:
         model: Its name, as the server returned it.
-        asked: The name that was asked for, where the server returned another.
+        requested: The name that was asked for, where the server returned another.
         prices: The prices.
     """
     if model == ANY_MODEL and len(prices) == 1:
         return next(iter(prices.values()))  # the only one
-    names = (model, asked.get(model, model), ANY_MODEL)
+    names = (model, requested.get(model, model), ANY_MODEL)
     return next((prices[name] for name in names if name in prices), None)
 
 
 def cost_of(
-    models: Mapping[str, Mapping[str, Any]], asked: Mapping[str, str], prices: Prices
+    models: Mapping[str, Mapping[str, Any]], requested: Mapping[str, str], prices: Prices
 ) -> float | None:
     """Return what these tokens cost; None if a model has no price, or the cost is too large."""
     cost = 0.0
     for model, counts in models.items():
-        price = price_of(model, asked, prices)
+        price = price_of(model, requested, prices)
         if price is None:
             return None
         cached = counts.get("cached_tokens") or 0
@@ -159,18 +161,18 @@ def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
         return
     steps = [summary["workflow"], *summary["evaluators"].values()]
     models: dict[str, Any] = {}
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     nameless = False
     for step in steps:
         models |= step.get("models") or {}
-        asked |= step.get("asked") or {}
+        requested |= step.get("requested") or {}
         nameless |= "models" not in step and bool(step.get("usage", {}).get("total_tokens"))
-    seen = {*models, *asked.values()}
+    seen = {*models, *requested.values()}
     is_only_one = nameless and len(prices) == 1  # then it is the price of whatever was asked
     nobody_answered = not seen and not summary["workflow"].get("completed")
     gaps = {
         "unused": [] if is_only_one or nobody_answered else _others(prices, seen),
-        "missing": [name for name in models if price_of(name, asked, prices) is None],
+        "missing": [name for name in models if price_of(name, requested, prices) is None],
     }
     if any(gaps.values()):
         summary["prices"] = gaps
@@ -197,19 +199,19 @@ def planned_gaps(
     """
     if not prices:
         return ""
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for numbers in before:
         models = numbers.get("models") or {}
-        asked |= {model: model for model in models} | dict(numbers.get("asked") or {})
+        requested |= {model: model for model in models} | dict(numbers.get("requested") or {})
     named = [model_names_of(step) for step in steps]
     known = dict.fromkeys(name for names in named for name in names or ())
-    served = {name: model for model, name in asked.items()}
+    served = {name: model for model, name in requested.items()}
     missing = [
         name
         for name in known
-        if price_of(served.get(name, name), asked | {name: name}, prices) is None
+        if price_of(served.get(name, name), requested | {name: name}, prices) is None
     ]
-    unused = _others(prices, {*known, *asked, *asked.values()})
+    unused = _others(prices, {*known, *requested, *requested.values()})
     words = [f"no price for {_listed(missing)}"] if missing else []
     if unused and None not in named:
         words.append(f"no model for the price of {_listed(unused)}")
@@ -247,7 +249,7 @@ class Used:
         self._usage = Counts()
         self._models: defaultdict[str, Counts] = defaultdict(Counts)
         self._each: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
-        self._asked: defaultdict[str, str] = defaultdict(str)  # by the name that was returned
+        self._requested: defaultdict[str, str] = defaultdict(str)  # by the name that was returned
         self._waiting: list[Mapping[str, Any]] = []
 
     def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
@@ -267,7 +269,7 @@ class Used:
         self._each["seconds"].extend(numbers_in([facts.get("seconds") for facts in answered]))
         by_model: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for facts in calls:
-            self._asked.update(facts.get("asked") or {})
+            self._requested.update(facts.get("requested") or {})
             if "models" in facts:
                 for model, counts in facts["models"].items():
                     by_model[model].append(counts)
@@ -286,7 +288,7 @@ class Used:
         models = {model: counts.totals() for model, counts in self._models.items()}
         summary: dict[str, Any] = {"usage": self._usage.totals()}
         summary |= {"models": models} if models else {}
-        return summary | ({"asked": dict(self._asked)} if self._asked else {})
+        return summary | ({"requested": dict(self._requested)} if self._requested else {})
 
 
 class Counts:

@@ -69,7 +69,7 @@ def usage_in(facts: Mapping[str, Any]) -> Usage | None:
     if not (counts := facts.get("usage")):
         return None
     known: dict[str, Any] = {name: counts.get(name) for name in (*USAGE_COUNTS, "cost")}
-    known |= {name: facts.get(name) for name in ("models", "times", "asked")}
+    known |= {name: facts.get(name) for name in ("models", "times", "requested")}
     return Usage(**{name: value for name, value in known.items() if value is not None})
 
 

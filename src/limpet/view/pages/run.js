@@ -93,14 +93,14 @@ function steps(about) {
     ...(isRunning ? [["in flight", "right"], ["per second", "right"], ["left", "right"]] : []), [isRunning ? "pace" : "", "rest"]];
   return [el("h2", {}, "Progress"), table("Steps", titles, about.steps.map((step) => el("tr", { "data-name": step.name },
     el("th", { scope: "row" }, step.name),
-    el("td", { class: "right nowrap" }, step.done === step.asked ? count(step.done) : `${count(step.done)} of ${count(step.asked)}`),
-    el("td", {}, el("progress", { max: step.asked || 1, value: step.done, "aria-label": `${step.name} done` })),
+    el("td", { class: "right nowrap" }, step.done === step.total ? count(step.done) : `${count(step.done)} of ${count(step.total)}`),
+    el("td", {}, el("progress", { max: step.total || 1, value: step.done, "aria-label": `${step.name} done` })),
     el("td", { class: step.failed ? "right bad" : "right dim" }, step.failed ? count(step.failed) : "–"),
     el("td", { class: "right dim" }, step.retries ? count(step.retries) : "–"),
     isRunning ? [
       el("td", { class: "right" }, step.in_flight ? count(step.in_flight) : "–"),
       el("td", { class: "right" }, step.rate ? number(Number(step.rate.toPrecision(2))) : "–"),
-      el("td", { class: "right nowrap" }, step.done >= step.asked ? "–" : step.eta_s ? `about ${seconds(Math.max(1, Math.round(step.eta_s)))}` : "unknown"),
+      el("td", { class: "right nowrap" }, step.done >= step.total ? "–" : step.eta_s ? `about ${seconds(Math.max(1, Math.round(step.eta_s)))}` : "unknown"),
       ] : null,
     el("td", { class: "dim rest message" }, isRunning ? step.pace || "" : ""))), { class: "plain fit" }),
   isRunning && about.time_left_s ? el("p", { class: "dim" }, `About ${seconds(Math.max(1, Math.round(about.time_left_s)))} left at this pace.`) : null];

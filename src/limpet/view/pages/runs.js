@@ -36,8 +36,8 @@ function runsTable(runs, since) {
 
 function doneOf(run) {
   return el("div", { class: "done" },
-    el("div", { class: "nowrap" }, run.done === run.asked ? count(run.done) : `${count(run.done)} of ${count(run.asked)}`),
-    el("progress", { max: run.asked || 1, value: run.done || 0, "aria-label": "done" }),
+    el("div", { class: "nowrap" }, run.done === run.total ? count(run.done) : `${count(run.done)} of ${count(run.total)}`),
+    el("progress", { max: run.total || 1, value: run.done || 0, "aria-label": "done" }),
     run.failed ? el("div", { class: "bad nowrap" }, plural(run.failed, "failure")) : null);
 }
 

@@ -254,7 +254,7 @@ def test_a_function_that_makes_scorers_is_not_a_scorer():
         raise AssertionError
 
     model_graded_qa.__registry_info__ = SimpleNamespace(type="scorer", name="a/model_graded_qa")
-    with pytest.raises(TypeError, match=r"give what it returns, model_graded_qa\(…\)"):
+    with pytest.raises(TypeError, match=r"call it, model_graded_qa\(…\)"):
         as_evaluator(model_graded_qa)
 
 

@@ -100,8 +100,8 @@ def test_the_terminal_json_and_the_page_show_the_same_numbers(run):
 @given(descriptions())
 def test_so_do_the_lists_of_runs(run):
     text, data, page = drawn(RunsTable([run])), line_data(run), run_answers._line("one", run)
-    assert f"{run.done:,}/{run.asked:,}" in text
-    assert (data["done"], data["total"]) == (page["done"], page["asked"]) == (run.done, run.asked)
+    assert f"{run.done:,}/{run.total:,}" in text
+    assert (data["done"], data["total"]) == (page["done"], page["asked"]) == (run.done, run.total)
     assert data["failed"] == page["failed"] == run.failed
     assert {claim["name"]: claim["mean"] for claim in page["scores"]} == data["means"]
     assert data["used"] == {"cost": page["cost"], "tokens": page["tokens"]}

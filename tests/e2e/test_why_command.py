@@ -115,7 +115,7 @@ def test_an_item_is_explained_in_every_case(tmp_path):
 
 def test_a_redo_that_is_not_done_is_said(done):
     about = json.loads((done / "runs/trial/run.json").read_bytes())
-    about["redo"] = [{"generation": 5, "steps": ["workflow"], "items": ["q2"], "versions": {}}]
+    about["redo"] = [{"generation": 5, "steps": ["workflow"], "items": ["q2"], "fingerprints": {}}]
     (done / "runs/trial/run.json").write_text(json.dumps(about), encoding="utf-8")
     assert "forced by an unfinished redo" in why(done, "--item", "q2")
     assert "answered by the current code" in why(done, "--item", "q1")

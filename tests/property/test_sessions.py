@@ -35,7 +35,7 @@ class World:
         self.decided = {}  # by version: the versions whose answers were kept for it; empty: redo
         self.answers = {}  # by item and version: (serial, session)
         self.scores = {}  # by item and answer: (serial, session)
-        self.redos = []  # (steps, items, session), as noted
+        self.redos = []  # (steps, items, session), as recorded
         self.begun = {}  # by session, the version that a redo was asked for with
         self.reported = set()
 
@@ -141,9 +141,9 @@ class World:
         self.take(asked, scored, on_change, wanted)
         self.reported |= set(selected)
         if not snapped:
-            self.redos = [one for one in self.redos if self.is_noted(one)]
+            self.redos = [one for one in self.redos if self.is_recorded(one)]
 
-    def is_noted(self, redo):
+    def is_recorded(self, redo):
         """Tell whether a redo stands in the run: as long as anything of it is to be done."""
         with RunReader(self.run) as reader:
             is_there = redo[:2] in [(one.steps, one.items) for one in reader.counting.redos]

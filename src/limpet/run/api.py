@@ -23,7 +23,7 @@ from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.steps import DependsOn
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.session import EvaluationSession
-from limpet.run.executing.stopping import whole
+from limpet.run.executing.stopping import unless_stopped
 from limpet.run.options import (
     MAX_RETRIES,
     TIMEOUT_S,
@@ -190,7 +190,7 @@ def evaluate(
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    return whole(evaluate_prepared(_arguments(locals())))
+    return unless_stopped(evaluate_prepared(_arguments(locals())))
 
 
 @like(evaluate)
@@ -221,7 +221,7 @@ async def aevaluate(*args: Any, **options: Any) -> EvaluationResult:
         finally:
             await uninterrupted(threads.run(lambda _: session.close(), None))
             threads.close()
-    return whole(_with_late_signal(result, session))
+    return unless_stopped(_with_late_signal(result, session))
 
 
 @like(evaluate)

@@ -328,8 +328,8 @@ class JournaledMap(MapRun):
         """Return, for each input, the fingerprint of the function whose result counts."""
         assert self._journal is not None
 
-        def keys_under(whole: str) -> list[str]:
-            return [self._key(identity, whole) for identity in self._inputs]
+        def keys_under(fingerprint: str) -> list[str]:
+            return [self._key(identity, fingerprint) for identity in self._inputs]
 
         now = Version(self._identities.fingerprint(STEP), self._identities.parts(STEP))
         try:

@@ -13,7 +13,7 @@ from limpet.executors.options import ExecutorOptions
 from limpet.executors.progress import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.steps import DependsOn
-from limpet.run.executing.stopping import whole
+from limpet.run.executing.stopping import unless_stopped
 from limpet.run.journaled_map import JournaledMap, MapRun
 from limpet.run.options import (
     MAX_RETRIES,
@@ -121,7 +121,7 @@ def map(  # noqa: A001 - like the builtin
             result = mapping.finish(*mapping.executor.run(mapping.inputs))
     finally:
         mapping.close()
-    return whole(result)
+    return unless_stopped(result)
 
 
 @overload
@@ -178,7 +178,7 @@ async def amap(
     finally:
         await uninterrupted(threads.run(lambda _: mapping.close(), None))
         threads.close()
-    return whole(result)
+    return unless_stopped(result)
 
 
 def _mapping(

@@ -15,8 +15,8 @@ from e2e import ready_limpet
 import limpet
 from limpet.evaluators import as_evaluator
 from limpet.executors import threads as processor_use
-from limpet.run.executing import asking as answering
 from limpet.run.executing import blocking
+from limpet.run.executing import steps as answering
 
 FEW = [{"id": f"q{n}", "question": f"Say {n}", "answer": "x"} for n in range(8)]
 MANY = [{"id": f"q{n}", "question": f"Say {n}", "answer": "x"} for n in range(200)]

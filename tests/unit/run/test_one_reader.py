@@ -59,7 +59,7 @@ def assert_the_same(result, run):
 def assert_the_items_add_up(run):
     """Compare the summary, which reads columns, with the sum of the items, which reads all.
 
-    The summary that the session noted is read from `index/numbers`: it is added up once more
+    The summary that the session saved is read from `index/numbers`: it is added up once more
     without.
     """
     with RunReader(run) as reader:
@@ -67,11 +67,11 @@ def assert_the_items_add_up(run):
         numbers = Numbers(reader.evaluators, reader.trials, reader.run_file.scales)
         for item in reader.items():
             numbers.add(item)
-        noted = run / "index" / "numbers"
-        if noted.exists():
-            noted.rename(run / "noted")
+        saved = run / "index" / "numbers"
+        if saved.exists():
+            saved.rename(run / "saved")
             assert summary == reader.summary()
-            (run / "noted").rename(noted)
+            (run / "saved").rename(saved)
     assert summary == numbers.summary()
     return summary
 
@@ -371,8 +371,8 @@ def test_a_refresh_tells_what_a_new_reader_tells(tmp_path):
                 assert list(map(told, reader.items())) == list(map(told, fresh.items()))
 
 
-def note(run, summary):
-    """Replace the numbers that the last session noted, with their checksum."""
+def save(run, summary):
+    """Replace the numbers that the last session saved, with their checksum."""
     path = run / "index" / "numbers"
     head, _, arrays = path.read_bytes().partition(b"\n")
     about = json.loads(head) | {"summary": summary}
@@ -384,9 +384,9 @@ def note(run, summary):
 @pytest.mark.parametrize("ended", [evaluate, failing, stopped, redo_that_failed, two_selections])
 def test_the_summary_of_a_run_that_ended_is_not_added_up_again(tmp_path, ended):
     ended(tmp_path / "run")
-    note(tmp_path / "run", {"n": "as noted"})
+    save(tmp_path / "run", {"n": "as saved"})
     with RunReader(tmp_path / "run") as reader:
-        assert reader.summary() == {"n": "as noted"}
+        assert reader.summary() == {"n": "as saved"}
 
 
 def test_adding_up_changes_no_file(tmp_path):
@@ -419,11 +419,11 @@ def replace_column(run):
     shutil.copy(run / "length_output.jsonl", run / "correct_output.jsonl")
 
 
-def edit_note(name, value):
-    return edit("index/numbers", lambda text: text.replace(*noted_value(text, name, value), 1))
+def edit_saved(name, value):
+    return edit("index/numbers", lambda text: text.replace(*saved_value(text, name, value), 1))
 
 
-def noted_value(text, name, value):
+def saved_value(text, name, value):
     known = json.loads(text.partition(b"\n")[0])[name]
     return json.dumps(known).encode(), json.dumps(value).encode()
 
@@ -445,8 +445,8 @@ NOT_AS_NOTED = {
     "the items are gone": lambda run: (run / "items.jsonl").unlink(),
     "fewer trials": edit("run.json", lambda text: text.replace(b'"trials": 2', b'"trials": 1')),
     "another evaluator": edit("run.json", flipped(b"fingerprint")),
-    "noted by another version": edit_note("of", "0" * 32),
-    "a flipped bit in the note": edit("index/numbers", flipped(b"as noted")),
+    "saved by another version": edit_saved("of", "0" * 32),
+    "a flipped bit in the saved numbers": edit("index/numbers", flipped(b"as saved")),
     "a note that is cut": edit("index/numbers", lambda text: text[:-3]),
     "a note of nothing": edit("index/numbers", lambda _: b""),
     "a note that is no JSON": edit("index/numbers", lambda _: b"[]\n[]"),
@@ -455,12 +455,12 @@ NOT_AS_NOTED = {
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("change", NOT_AS_NOTED)
-def test_a_noted_summary_is_not_believed_if_anything_differs(tmp_path, change):
+def test_a_saved_summary_is_not_believed_if_anything_differs(tmp_path, change):
     def workflow(question):
         return 1 / 0 if question == "Say 2" else last_word(question)
 
     evaluate(tmp_path / "run", workflow=workflow, trials=2)
-    note(tmp_path / "run", {"n": "as noted"})
+    save(tmp_path / "run", {"n": "as saved"})
     NOT_AS_NOTED[change](tmp_path / "run")
     with RunReader(tmp_path / "run") as reader:
         numbers = Numbers(reader.evaluators, reader.trials, reader.run_file.scales)

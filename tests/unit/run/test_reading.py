@@ -263,7 +263,7 @@ def test_a_map_journal_is_read_too(tmp_path):
 # ---- what is missing or damaged -----------------------------------------------------------------
 
 
-def test_without_the_note_of_what_was_asked_the_latest_of_each_id_counts(tmp_path):
+def test_without_the_requested_items_the_latest_of_each_id_counts(tmp_path):
     evaluate(tmp_path / "run")
     evaluate(tmp_path / "run", [{**ROWS[0], "question": "Say nil"}, *ROWS[1:]])
     (tmp_path / "run/items.jsonl").unlink()

@@ -64,7 +64,7 @@ def same(one, other):
     return str(one) == str(other)
 
 
-def test_the_note_of_a_session_gives_the_same_table_as_the_columns(tmp_path, monkeypatch):
+def test_the_saved_numbers_give_the_same_table_as_the_columns(tmp_path, monkeypatch):
     make(tmp_path / "run", trials=2)
     with monkeypatch.context() as patch:
         patch.setattr("limpet.run.reading.run_results.add_up", None)  # would fail if it were called
@@ -92,14 +92,14 @@ DAMAGE = {
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_note_that_does_not_fit_is_not_used(tmp_path, damage):
+def test_saved_numbers_that_do_not_fit_are_not_used(tmp_path, damage):
     make(tmp_path / "run")
     whole, note = table_of(tmp_path / "run"), tmp_path / "run/index/numbers"
     note.write_bytes(damage(note.read_bytes()))
     assert same(whole, table_of(tmp_path / "run"))
 
 
-def test_a_note_of_results_that_changed_since_is_not_used(tmp_path):
+def test_saved_numbers_of_results_that_changed_since_are_not_used(tmp_path):
     make(tmp_path / "run")
     column = tmp_path / "run/correct_output.jsonl"
     lines = column.read_bytes().splitlines(keepends=True)

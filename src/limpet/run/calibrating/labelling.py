@@ -25,7 +25,7 @@ class _Opinion:
     was_unseen: bool = False
 
     @property
-    def stands(self) -> bool:
+    def has_label(self) -> bool:
         return self.last.label is not None
 
 
@@ -123,7 +123,7 @@ class Labelling:
     def is_labelled(self, answer: IdAndTrial, score: ScoreName | None) -> bool:
         """Return whether an answer has a label: if it was drawn, one given unseen."""
         return any(
-            one.stands and (one.was_unseen or answer not in self._drawn)
+            one.has_label and (one.was_unseen or answer not in self._drawn)
             for one in self._opinions(answer, score)
         )
 

@@ -240,8 +240,8 @@ def _opened(run: AnyRun, opened: ExitStack) -> RunToCompare:
 def _compare(
     base: RunToCompare, new: RunToCompare, options: CompareOptions
 ) -> tuple[RunComparison, Comparable]:
-    whole = Comparable(pair(base, new), options)
-    found = shown(whole, options.evaluator)
+    comparable = Comparable(pair(base, new), options)
+    found = shown(comparable, options.evaluator)
     notes = list(found.notes)
     if base.reader.layout.home == new.reader.layout.home:
         notes.insert(0, f"{one_line(new.name)} is compared with itself")
@@ -258,7 +258,7 @@ def _compare(
         cost(found.pairs),
         latency(found.pairs),
     )
-    return result, whole
+    return result, comparable
 
 
 def _compared(scores: PairedScores, found: Comparable, options: CompareOptions) -> ScoreComparison:

@@ -275,7 +275,7 @@ class EvaluationSession:
         pending: Sequence[tuple[str, Mapping[str, Any]]],
         reader: RunReader,
     ) -> None:
-        """Record what is done, and whether that is everything."""
+        """Record which cells are done, and whether all are."""
         if self._run_file is None:
             return
         steps = {step: numbers.of_step(step) for step in self._steps}

@@ -31,7 +31,7 @@ STOP_WHEN = "stop_when"
 
 
 class SessionResults:
-    """Reads back what is on disk after a session, and writes the output files.
+    """Reads the results back after a session, and writes the output files.
 
     Args:
         request: The request.
@@ -175,9 +175,9 @@ class SessionResults:
             summary[GIVEN_UP] = self._given_up
         add_price_gaps(summary, self._request.prices)
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
-        reported, whole = numbers.items // self._request.trials, len(self._request.items)
-        if reported < whole:
-            summary["selection"] = {"items": reported, "of": whole}
+        reported, total = numbers.items // self._request.trials, len(self._request.items)
+        if reported < total:
+            summary["selection"] = {"items": reported, "of": total}
         return summary
 
 

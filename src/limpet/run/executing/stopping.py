@@ -142,7 +142,7 @@ def _waiting_words(room_s: float) -> str:
 ResultT = TypeVar("ResultT", EvaluationResult, MapResult)  # type: ignore[type-arg]  # of any types
 
 
-def whole(result: ResultT) -> ResultT:
+def unless_stopped(result: ResultT) -> ResultT:
     """Return the result of a run that was not stopped.
 
     Raises:

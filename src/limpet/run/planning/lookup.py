@@ -53,7 +53,7 @@ class _Count:
 
 
 class Lookup:
-    """Compares what is requested with what the columns have.
+    """Compares the request with the columns.
 
     Attributes:
         answers: The answers that count.

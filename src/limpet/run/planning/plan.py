@@ -213,7 +213,7 @@ def named(changed: Sequence[str]) -> str:
 
 
 def quoted(changed: Sequence[str]) -> str:
-    """Return the names of what changed for a sentence, those of code in backquotes."""
+    """Return the names of what changed, for a sentence: code in backquotes."""
     return named([_quoted(name) for name in changed])
 
 

@@ -74,7 +74,7 @@ class StepIdentities:
             look.forget()
 
     def end(self, run_file: RunFile | None, clean: Callable[[Any], Any]) -> set[str]:
-        """Inspect the steps again and record what is state; return the steps that may have state.
+        """Inspect the steps again and record their state; return the steps that may have state.
 
         Without a run file, the session never began.
         """

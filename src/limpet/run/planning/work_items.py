@@ -207,7 +207,7 @@ def score_task(
 
 
 def ballot_key(work_item: WorkItem, identity: Any) -> str:
-    """Return the key under which a reply of a model is kept, given what it depends on."""
+    """Return the key of a model's reply, given what it depends on."""
     return digest("ballot", identity, work_item.trial, work_item.identity.hex())
 
 

@@ -180,7 +180,7 @@ class Comparable:
         for run, only in ((self._base, pairs.new_rows < 0), (self._new, pairs.base_rows < 0)):
             if number := int(only.sum()):
                 ids = pairs.ids(only, MOST_IDS)
-                why = f"only {named(run)} has {counted(number, ids)}: they count as bounds"
+                why = f"only {named(run)} has {counted(number, ids)}: they only widen the interval"
                 self.left_out.append(LeftOut("items", run.name, why, number, ids))
         self._not_needed = np.zeros(len(pairs.common), np.bool_)
         for run, rows in self._sides():

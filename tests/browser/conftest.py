@@ -1,4 +1,4 @@
-"""One browser and one server for the tests of pages. Where there is no browser, that is said."""
+"""One browser and one server for the tests of pages. A missing browser is reported."""
 
 import asyncio
 import os

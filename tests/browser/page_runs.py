@@ -1,4 +1,4 @@
-"""The runs that the tests of pages look at."""
+"""The runs for the tests of pages."""
 
 import asyncio
 

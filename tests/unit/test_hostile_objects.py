@@ -1,4 +1,4 @@
-"""Objects of the user's that do harm when they are looked at: only their own cell fails."""
+"""User objects that do harm when inspected: only their own cell fails."""
 
 import asyncio
 import json

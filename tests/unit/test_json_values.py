@@ -1,4 +1,4 @@
-"""What is not plain JSON is kept all the same."""
+"""Values that are not plain JSON are stored, too."""
 
 import datetime as dt
 import enum

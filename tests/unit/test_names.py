@@ -1,4 +1,4 @@
-"""What the package hands out."""
+"""The public names of the package."""
 
 import pickle
 import re

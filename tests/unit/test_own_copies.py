@@ -1,4 +1,4 @@
-"""The item belongs to each call: what one changes, no other sees, and no record holds."""
+"""Each call has its own item: no other call sees its changes, and no record holds them."""
 
 import datetime as dt
 import json

@@ -39,7 +39,7 @@ from limpet.run.run_file import RunFile
 from limpet.secrets.masking import MASK
 from limpet.text import one_line, text_of
 
-# ---- How does each variant of a matrix run in a process of its own? -----------------------------
+# ---- How does each variant of a matrix run in its own process? ----------------------------------
 #
 # Variants must not share what the user's code keeps in memory: the second would answer with a
 # prompt that the first has read into a global. So each runs in a fork of this process, in which

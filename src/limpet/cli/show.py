@@ -161,7 +161,7 @@ def _read_where(conditions: Iterable[str]) -> dict[str, list[str]]:
 
 
 class _Counted:
-    """Items, counted as they pass."""
+    """Items, counted while iterating."""
 
     def __init__(self, items: Iterable[ItemRecord]) -> None:
         self._items = items

@@ -29,7 +29,7 @@ def this_command() -> str:
 def command_to_resume() -> str:
     """Return the command that resumes a run, without secrets.
 
-    The run already records what to run again: the flags would only repeat what is done.
+    The run records what to run again: the flags would repeat what is already done.
     """
     return _shown_command(without_redo(sys.argv[1:]))
 

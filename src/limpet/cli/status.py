@@ -1,4 +1,4 @@
-"""`limpet status` and `limpet list`: how far is a run, and which runs are there?"""
+"""`limpet status` and `limpet list`: how far is a run, and which runs exist?"""
 
 import time
 from pathlib import Path

@@ -22,7 +22,7 @@ from limpet.text import count, harmless, one_line
 
 
 def soundness_table(report: Report) -> Table:
-    """Return each file with what is wrong with it."""
+    """Return a table of the files and their flaws."""
     table = plain_table("file", "lines", "records", "state", numbers=["lines", "records"])
     for state in report.states:
         flaws = "; ".join(flaws_of(state))
@@ -34,7 +34,7 @@ def soundness_table(report: Report) -> Table:
 
 
 def flaws_of(state: ColumnState) -> Iterator[str]:
-    """Yield what is wrong with a file, in words."""
+    """Yield the flaws of a file, in words."""
     if state.bad_lines:
         yield state.bad_words
     if state.lacked_line_end:

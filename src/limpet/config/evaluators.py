@@ -80,14 +80,14 @@ class JudgeSection:
 
     def created(self, models: Models, findings: Findings) -> Evaluator | None:
         """Return the evaluator; if it cannot be created, report why and return None."""
-        asked = self._models(models, findings)
-        if asked is None:
+        chosen = self._models(models, findings)
+        if chosen is None:
             return None
         given = {key: value for key, value in self.given.items() if key != self.kind}
         name = str(self.path[-1])
         try:
             return JUDGES[self.kind](
-                asked, **typed(given), name=self.kind if flaw_of_name(name) else name
+                chosen, **typed(given), name=self.kind if flaw_of_name(name) else name
             )
         except Exception as error:  # noqa: BLE001 - its message is for the user
             names = {"prompt": self.prompt_key, "model": self.kind}

@@ -35,7 +35,7 @@ from limpet.fingerprints.steps import (
 from limpet.shapes import Output, Scale
 from limpet.text import did_you_mean, one_line
 
-# ---- Which built-in evaluators are there, by name? ----------------------------------------------
+# ---- The built-in evaluators, by name. ----------------------------------------------------------
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
     create.__name__: create

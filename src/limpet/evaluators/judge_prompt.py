@@ -25,7 +25,7 @@ from limpet.models.protocol import Message
 from limpet.placeholders import PLACEHOLDER, check_placeholders, names_in, value_as_text
 from limpet.text import did_you_mean, hint_near, one_line, quoted
 
-# ---- Which ready prompts are there for judges? --------------------------------------------------
+# ---- Ready prompts for judges. ------------------------------------------------------------------
 #
 # Their texts are in `prompts/`. Each has a page in docs/reference/judges.
 

@@ -33,7 +33,7 @@ def rubric(
 ) -> Evaluator:
     """Score with a model's answers to several questions, all asked in one call.
 
-    Each criterion is a score of its own, with a reason of its own: "yes" is 1 and "no" is 0, or
+    Each criterion is a separate score with its own reason: "yes" is 1 and "no" is 0, or
     with a `scale` the number that the model gives. With several votes or models, the majority
     decides as for `judge`; on a scale, the mean is used as for `rating`.
 

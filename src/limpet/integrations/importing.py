@@ -154,14 +154,14 @@ def import_rows(
     before()
     with Journal(directory_at(target.run)) as journal:
         journal.move_column(WORKFLOW)
-        column, whole = journal.column(WORKFLOW), digest(dict(target.workflow.fingerprint))
-        keyed = [(work_item.key(whole), (work_item, row)) for work_item, row in matched]
+        column, fingerprint = journal.column(WORKFLOW), digest(dict(target.workflow.fingerprint))
+        keyed = [(work_item.key(fingerprint), (work_item, row)) for work_item, row in matched]
         new = {key: answer for key, answer in keyed if key not in column}
         report.imported = len(new)
         report.existing = sum(key in column for key, _ in keyed)
         run_file = RunFile.load(journal.layout)
         if new:
-            _prepare_run(run_file, journal, whole, target)
+            _prepare_run(run_file, journal, fingerprint, target)
             asyncio.run(_append(column, new, name, target))
         if source is not None:
             run_file.imported.append(source)
@@ -169,11 +169,11 @@ def import_rows(
     return report
 
 
-def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: _Target) -> None:
-    """Write what a run needs before its first answer; `whole` is the workflow's digest."""
+def _prepare_run(run_file: RunFile, journal: Journal, fingerprint: str, target: _Target) -> None:
+    """Write what a run needs before its first answer; `fingerprint` is the workflow's."""
     # A later session compares its workflow with this.
-    run_file.functions.setdefault(whole, dict(target.workflow.fingerprint))
-    run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
+    run_file.functions.setdefault(fingerprint, dict(target.workflow.fingerprint))
+    run_file.steps.setdefault(WORKFLOW, StepIdentity(fingerprint))
     run_file.names = target.names
     run_file.write(journal)
     if not journal.layout.items.exists():  # else a session writes it
@@ -183,7 +183,7 @@ def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: _Targe
 
 
 _OWN = {"_limpet", ROW, ANSWER, TRACE}
-"""Fields of a line of our own column: it has the dataset's row in a field of its own."""
+"""Fields of a line of our own column, which has the dataset's row in a separate field."""
 
 
 def _matched(

@@ -1,4 +1,4 @@
-"""A kind of configuration that the command line has never heard of."""
+"""A kind of configuration that the command line does not know."""
 
 import json
 import subprocess

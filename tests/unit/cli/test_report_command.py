@@ -1,4 +1,4 @@
-"""`limpet report`: what it writes, what it says, and how it ends."""
+"""`limpet report`: its files, messages and exit codes."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The command that a run ends with: as it was typed, without secrets."""
+"""The command printed at the end of a run: as typed, without secrets."""
 
 import pytest
 

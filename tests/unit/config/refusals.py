@@ -1,4 +1,4 @@
-"""A folder with a configuration that is wrong, and what is said of it."""
+"""A folder with an invalid configuration, and its error messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is wrong with an `eval.yml` is said in one message, with its line, in plain words."""
+"""All problems of an `eval.yml` are in one message, with their lines, in plain words."""
 
 import os
 import sys

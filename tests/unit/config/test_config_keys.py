@@ -1,4 +1,4 @@
-"""A key that is not known, or is missing, is said with the nearest that is."""
+"""An unknown or missing key is reported with the closest known one."""
 
 import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture

@@ -1,4 +1,4 @@
-"""What an `eval.yml` asks for: short and long forms, the environment, and `--set`."""
+"""What an `eval.yml` describes: short and long forms, the environment, and `--set`."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What an `eval.yml` names is imported, and nothing else; what cannot be is said with its line."""
+"""Only what an `eval.yml` names is imported; a failed import is reported with its line."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every value of an `eval.yml` that may not be is refused in plain words."""
+"""Every invalid value of an `eval.yml` is refused in plain words."""
 
 import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture

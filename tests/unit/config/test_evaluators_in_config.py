@@ -1,4 +1,4 @@
-"""What is wrong with an evaluator, or with a variable of the environment, is said with its line."""
+"""Problems of evaluators and environment variables are reported with their lines."""
 
 import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture

@@ -1,4 +1,4 @@
-"""The matrix of an eval.yml: its variants, their names, what is refused, and which are chosen."""
+"""The matrix of an eval.yml: its variants, their names, refusals, and `--only`."""
 
 import pytest
 from unit.config.refusals import GOOD, a_folder  # noqa: F401 - a fixture

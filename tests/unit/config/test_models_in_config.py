@@ -1,4 +1,4 @@
-"""What is wrong with a model, a prompt or a judge is said with its line, before any call."""
+"""Problems of models, prompts and judges are reported with their lines, before any call."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Whatever a user writes as a function is as good an evaluator as a built-in one."""
+"""A user's function is as good an evaluator as a built-in one."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What evaluators of the toolkit and their models may do to us, with small objects in their place.
+"""Misbehaving evaluators and models of the toolkit, simulated by small objects.
 
 The real toolkit's are in tests/peers.
 """

@@ -1,4 +1,4 @@
-"""What a NAT configuration asks for, and what is said of one that is wrong, without running it."""
+"""What a NAT configuration describes, and how problems are reported, without running it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The journal of `nat eval`, without the toolkit: which answers come back, and which never do."""
+"""The journal of `nat eval`, without the toolkit: which answers are restored, which never."""
 
 import asyncio
 import datetime as dt

@@ -1,4 +1,4 @@
-"""The files that say what was asked hold no secret, and are still what was asked."""
+"""The files about the configuration hold no secret, and still describe it."""
 
 import json
 

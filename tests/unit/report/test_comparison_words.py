@@ -1,4 +1,4 @@
-"""How a comparison is said in words."""
+"""How a comparison is put into words."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""`limpet show --item` tells everything about an item."""
+"""`limpet show --item` shows everything about an item."""
 
 import io
 

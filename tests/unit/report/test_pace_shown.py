@@ -1,4 +1,4 @@
-"""A number of calls at a time is held, and what holds the pace is always said."""
+"""A number of concurrent calls is kept, and what limits the pace is always shown."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a script's run says in a log, and how a notebook shows a plan."""
+"""What a script logs about its run, and how a notebook shows a plan."""
 
 import io
 import subprocess

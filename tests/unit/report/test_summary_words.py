@@ -1,4 +1,4 @@
-"""What the summary of a run says below its table, and beside its means."""
+"""The remarks below a summary's table, and beside its means."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Messages are written whatever happens to the stream they are written to."""
+"""Messages are written, whatever happens to their stream."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The table of all items: however a run grows, it says what reading all of it says."""
+"""The table of all items: however a run grows, it equals the result of reading everything."""
 
 import asyncio
 import math

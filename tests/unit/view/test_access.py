@@ -1,4 +1,4 @@
-"""Who may look: a real client against a real server on this machine's loopback."""
+"""Who may read the pages: a real client against a real server on this machine's loopback."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a page is told when something is wrong: with a run, with a query, or with us.
+"""What a page gets when something is wrong: a run, a query, or our code.
 
 How a stranger would try to break the server, and which test holds it:
 

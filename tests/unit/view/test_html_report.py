@@ -1,4 +1,4 @@
-"""A report as a file: what is in it, how it is written, and what it refuses to be written over."""
+"""A report as a file: its contents, how it is written, and which paths are refused."""
 
 import base64
 import hashlib

@@ -44,17 +44,17 @@ class ModelHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Reply to a chat completion."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(0.2)  # a model takes time
-        prompt = asked["messages"][-1]["content"]
-        if asked["model"] == "grader":
-            schema = asked["response_format"]["json_schema"]["schema"]
+        prompt = request["messages"][-1]["content"]
+        if request["model"] == "grader":
+            schema = request["response_format"]["json_schema"]["schema"]
             text = json.dumps(grader(prompt, schema["properties"]["label"]["enum"]))
         else:
             text = student(prompt)
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4}
-        body = json.dumps({"model": asked["model"], "choices": [choice], "usage": usage}).encode()
+        body = json.dumps({"model": request["model"], "choices": [choice], "usage": usage}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -143,7 +143,7 @@ def _done(name: str, write: Callable[[], None], say: Callable[[str], None]) -> b
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> None:
-    """Wait for a coroutine in a thread of its own: this one may have an event loop."""
+    """Wait for a coroutine in a separate thread: this one may have an event loop."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, work).result()
 

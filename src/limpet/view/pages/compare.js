@@ -87,8 +87,8 @@ function usedMore(one) {
 
 function changes(one, base) {
   const flips = one.flips || [];
-  if (!flips.length) return el("p", { class: "dim" }, "No item has changed its score.");
-  return [el("h2", {}, `${plural(flips.length, "change")}, the biggest first`), flips.map((flip) => {
+  if (!flips.length) return el("p", { class: "dim" }, "No score has changed.");
+  return [el("h2", {}, `${plural(flips.length, "change")}, biggest first`), flips.map((flip) => {
     const trial = flip.trial || null;
     return el("details", { class: "flip", "data-name": `${flip.score} ${flip.id} ${flip.trial}` },
       el("summary", {}, el("b", {}, flip.id), flip.trial ? ` trial ${flip.trial}` : "", el("span", { class: "dim" }, ` ${flip.score} `),

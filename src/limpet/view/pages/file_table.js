@@ -34,7 +34,7 @@ export class FileTable {
     return row === undefined || !(trial >= 0 && trial < this.trials) ? null : row * this.trials + trial;
   }
 
-  /** For which positions the conditions of a query hold that numbers answer. */
+  /** Flags of the positions at which a query holds, as far as numbers tell. */
   holds(query) {
     const held = new Uint8Array(this.length).fill(1);
     const keep = (test) => { for (let position = 0; position < held.length; position += 1) if (held[position] && !test(position)) held[position] = 0; };
@@ -57,7 +57,7 @@ export class FileTable {
     return [steps.get(step)];
   }
 
-  /** Positions in an order; what has no value comes last. */
+  /** Positions in an order; those without a value come last. */
   ordered(positions, sort) {
     // A score's name may begin with "-".
     const isName = this.scores.has(sort) || this.labels.has(sort);

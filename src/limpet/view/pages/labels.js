@@ -27,8 +27,8 @@ export function labelForm(item, near, page) {
       field(item),
       el("div", { class: "row" },
         el("label", { class: "note" }, el("span", {}, "Note ", el("kbd", {}, "n")), el("input", { name: "note", value: item.label?.note || "", maxlength: 10000, autocomplete: "off" })),
-        el("button", { type: "submit", class: "keep" }, item.label?.label == null ? "Keep " : "Change ", el("kbd", {}, "Enter")),
-        item.label?.label == null ? null : el("button", { type: "button", onclick: () => post(item, page, null, "") }, "Take back")),
+        el("button", { type: "submit", class: "save" }, item.label?.label == null ? "Save " : "Change ", el("kbd", {}, "Enter")),
+        item.label?.label == null ? null : el("button", { type: "button", onclick: () => post(item, page, null, "") }, "Remove")),
       el("p", { class: "fault bad", role: "alert", "data-name": "fault", hidden: !page.view.fault }, page.view.fault || ""),
       el("p", { class: "dim small", "data-name": "said", hidden: !words }, words)),
     said(item));
@@ -84,7 +84,7 @@ function said(item) {
       ? "You gave this label with the scores visible: an earlier label, if any, corrects the judge's mean."
       : "The scores are visible now: a change is kept, but your first label corrects the judge's mean.") : null,
     item.labels.length ? el("ul", { class: "others", "aria-label": "Labels of others" }, item.labels.map((one) => el("li", {},
-      el("b", {}, one.person || "without a name"), one.score ? ` ${one.score}` : "", ": ", String(one.label), one.note ? el("span", { class: "dim" }, ` ${one.note}`) : null))) : null,
+      el("b", {}, one.person || "unnamed"), one.score ? ` ${one.score}` : "", ": ", String(one.label), one.note ? el("span", { class: "dim" }, ` ${one.note}`) : null))) : null,
   ];
 }
 
@@ -106,7 +106,7 @@ async function post(item, page, label, note) {
   if (page.view.isSending) return;
   page.view.isSending = true;
   const { run, query, source, again, step } = page;
-  const words = (all) => (label === null && !note ? `taken back: ${item.id}` : `kept: ${label ?? "note"} for ${item.id}${all}`);
+  const words = (all) => (label === null && !note ? `removed: ${item.id}` : `saved: ${label ?? "note"} for ${item.id}${all}`);
   try {
     await source.label({
       run, id: item.id, trial: item.trial, evaluator: item.labelling.score, label, note, answer: item.labelling.answer,
@@ -118,7 +118,7 @@ async function post(item, page, label, note) {
     if (query.has("draw") && label !== null && item.labelling.hidden.includes(item.labelling.score) && near.unlabelled) step(near.unlabelled);
     else await again();
   } catch (error) {
-    complain(page, `not kept: ${error.message}`);
+    complain(page, `not saved: ${error.message}`);
   } finally {
     page.view.isSending = false;
   }

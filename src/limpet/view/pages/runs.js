@@ -12,14 +12,14 @@ export function showRuns(root, source) {
     const { runs, received } = await source.runs();
     const since = received ? (performance.now() - received) / 1000 : 0;
     update(list, runs.length ? runsTable(runs, since)
-      : el("p", { class: "dim" }, "There are no runs here yet: limpet run eval.yml makes one."));
+      : el("p", { class: "dim" }, "No runs yet. Start one: limpet run eval.yml"));
   }
   return { title: "Runs", refresh };
 }
 
 function runsTable(runs, since) {
   const names = [...new Set(runs.flatMap((run) => run.scores.map(({ name }) => name)))];
-  // With a few scores, each has its column; else they are below one another.
+  // With a few scores, each has its column; otherwise they are stacked.
   const columns = names.length <= 4 ? names : null;
   const costs = runs.some((run) => run.cost);
   const titles = ["run", "state", ["done", "right"], ...(columns || ["scores"]), ...(costs ? [["cost", "right"]] : []), ["last active", "right"]];

@@ -1,4 +1,4 @@
-"""A label by a model: what becomes a score, what never does, and what it costs."""
+"""A label by a model: which replies become a score, which never do, and the cost."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Votes of one score that run at the same time, with a pacer that lets them wait."""
+"""Concurrent votes of one score, with a pacer that makes them wait."""
 
 import asyncio
 

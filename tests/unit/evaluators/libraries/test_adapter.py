@@ -1,4 +1,4 @@
-"""What all adapters share: names, fields, fingerprints, failures; and what is recognised."""
+"""What all adapters share: names, fields, fingerprints, failures, recognition."""
 
 import asyncio
 import inspect

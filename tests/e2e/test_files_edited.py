@@ -115,7 +115,7 @@ def test_a_damaged_list_of_files_makes_nothing_again_unasked(project, damage):
     damage(home / "files.jsonl")
     asked = ready_limpet.run(["run"], cwd=project)
     assert asked.returncode == 2
-    said = f"files.jsonl is damaged: which files the answers of {ROWS} of {ROWS} items were made"
+    said = f"files.jsonl is damaged: it is not known which files the answers of {ROWS} of {ROWS} "
     assert said in asked.stderr
     assert " changed" not in asked.stderr
     kept = limpet(project, "run", "--keep")

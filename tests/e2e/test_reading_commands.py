@@ -475,7 +475,7 @@ def test_an_excel_file_says_which_cells_were_cut(tmp_path):
     limpet.evaluate(ROWS[:1], lambda question: "x" * 40_000, run=tmp_path / "runs/x", version="1")
     done = command("export", "--to", "xlsx", "--output", "x.xlsx", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "1 cell cut at 32,767 characters: Excel holds no more" in done.stderr
+    assert "1 cell shortened to 32,767 characters: Excel holds no more" in done.stderr
     _, row = openpyxl.load_workbook(tmp_path / "x.xlsx")["results"].iter_rows(values_only=True)
     assert row[:3] == ("q0", 0, "Say 0")
     assert row[4] == "x" * 32_767

@@ -233,7 +233,7 @@ def test_a_stopped_run_is_compared_over_what_it_has_and_said_to_be_unfinished(sh
     assert "stopped" in done.said or "unfinished" in done.said or "not run" in done.said
 
 
-class SixScores(library.Watcher):
+class SixScores(library.types.Watcher):
     """Tells when six scores are on disk."""
 
     def __init__(self):

@@ -141,6 +141,6 @@ def test_an_edit_that_changes_an_output_changes_the_identity(probe, folders, num
         next(folders), Edit("at random", *programs, inputs=(1, 2))
     )
     if before["outputs"] != after["outputs"]:
-        assert before["digest"] != after["digest"]
+        assert before["fingerprint"] != after["fingerprint"]
     if programs[0] == programs[1]:
         assert before["parts"] == after["parts"]

@@ -122,7 +122,9 @@ def _write_table(rows: ExportRows, form: str, output: Path) -> None:
     if form == "parquet":
         write_parquet(rows, output)
     elif form == "xlsx":
-        if cut := write_xlsx(rows.names, rows, output):
-            say(f"{count(cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
+        if shortened := write_xlsx(rows.names, rows, output):
+            say(
+                f"{count(shortened, 'cell')} shortened to {MOST_LETTERS:,} characters: Excel holds no more"
+            )
     else:
         replace_file(output, _LINES[form](rows))

@@ -78,8 +78,8 @@ def test_authorization_in_a_trace_is_masked_wherever_it_stands():
     assert Mask().trace(harmless)[0] is harmless
 
 
-@pytest.mark.parametrize("secrets", [None, False])
-def test_a_trace_on_disk_has_no_authorization_and_an_answer_is_as_it_was(tmp_path, secrets):
+@pytest.mark.parametrize("mask", [True, False])
+def test_a_trace_on_disk_has_no_authorization_and_an_answer_is_as_it_was(tmp_path, mask):
     said = f"Send the header Authorization: Bearer {KEY}."
     seen = []
 
@@ -92,14 +92,14 @@ def test_a_trace_on_disk_has_no_authorization_and_an_answer_is_as_it_was(tmp_pat
         return True
 
     limpet.evaluate(
-        [{"id": "a", "question": "?"}], answer, [saw], run=tmp_path / "run", secrets=secrets,
+        [{"id": "a", "question": "?"}], answer, [saw], run=tmp_path / "run", mask=mask,
         show=False,
     )  # fmt: skip
     (line,) = (tmp_path / "run" / "workflow_output.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert record["output"] == said
-    assert line.count("Planted") == (1 if secrets is None else 3)
-    assert ("masked" in record["_limpet"]) is (secrets is None)
+    assert line.count("Planted") == (1 if mask else 3)
+    assert ("masked" in record["_limpet"]) is mask
     assert seen == [f"Bearer {KEY}"]
 
 

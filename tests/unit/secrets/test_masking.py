@@ -478,7 +478,7 @@ def test_headers_that_are_no_secrets_stay_in_an_answer(tmp_path, echo):
 def test_secrets_that_no_variable_holds_can_be_given(tmp_path):
     result = evaluate("from the vault: v4ult-key", tmp_path / "run", secrets=["v4ult-key"])
     assert result.items[0].output.value == f"from the vault: {MASK}"
-    with pytest.raises(TypeError, match="^secrets: must be a list of strings, or False$"):
+    with pytest.raises(TypeError, match="^secrets: must be a list of strings$"):
         evaluate("x", tmp_path / "other", secrets="v4ult-key")
     given = {"journal": tmp_path / "map.jsonl", "secrets": ["v4ult-key"]}
     assert limpet.map(lambda _: "v4ult-key", [1], **given).outputs == [MASK]

@@ -350,6 +350,6 @@ def test_a_size_that_no_report_has_is_refused(runs, tmp_path, most):
 
 def test_a_result_that_was_not_kept_cannot_be_reported(tmp_path):
     result = limpet.evaluate(rows(1), str.upper, save=False)
-    with pytest.raises(limpet.LimpetError, match="was not kept") as raised:
+    with pytest.raises(limpet.LimpetError, match="was not saved") as raised:
         result.report(tmp_path / "x.html")
     assert "run=" in raised.value.hint

@@ -39,9 +39,9 @@ def test_an_item_that_was_asked_again_fits_the_page():
 
 
 def hasten(app):
-    """Let the bot answer sooner; how long it takes is not what the page is about."""
-    text = app.read_text(encoding="utf-8")
-    app.write_text(text.replace("uniform(0.2, 1.0)", "uniform(0.1, 0.3)"), encoding="utf-8")
+    """Let the bot answer sooner and never fail: by chance, a table would have one column more."""
+    text = app.read_text(encoding="utf-8").replace("uniform(0.2, 1.0)", "uniform(0.1, 0.3)")
+    app.write_text(text.replace("random() < 0.05", "random() < 0"), encoding="utf-8")
 
 
 def walk(step, folder, script=None):

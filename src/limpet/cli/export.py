@@ -123,8 +123,7 @@ def _write_table(rows: ExportRows, form: str, output: Path) -> None:
         write_parquet(rows, output)
     elif form == "xlsx":
         if shortened := write_xlsx(rows.names, rows, output):
-            say(
-                f"{count(shortened, 'cell')} shortened to {MOST_LETTERS:,} characters: Excel holds no more"
-            )
+            cells = count(shortened, "cell")
+            say(f"{cells} shortened to {MOST_LETTERS:,} characters: Excel holds no more")
     else:
         replace_file(output, _LINES[form](rows))

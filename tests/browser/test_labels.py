@@ -69,7 +69,7 @@ def test_ten_drawn_answers_are_labelled_with_the_keyboard_alone(page, server):
             page.keyboard.type("j, k and 1 are letters here")
         page.keyboard.press("Enter")
         if number < 9:
-            expect(page.locator(".label")).to_contain_text(re.compile(f"kept: .* {number + 1} of"))
+            expect(page.locator(".label")).to_contain_text(re.compile(f"saved: .* {number + 1} of"))
     expect(page.locator(".label")).to_contain_text("10 of 10 labelled")
     expect(page.locator(".card")).to_contain_text("the judge's reason")
     assert len(set(seen)) == 10
@@ -93,11 +93,11 @@ def test_a_label_is_changed_and_taken_back(page, server):
     page.get_by_label("good").check()
     page.get_by_label("Note").fill("<img src=x onerror='window.hacked = 1'> a\u202eb")
     page.get_by_role("button", name="Keep").click()
-    expect(page.locator(".label")).to_contain_text(f"kept: good for {other}")
+    expect(page.locator(".label")).to_contain_text(f"saved: good for {other}")
     page.get_by_role("button", name="Change").wait_for()
     page.keyboard.press("2")
     page.keyboard.press("Enter")
-    expect(page.locator(".label")).to_contain_text(f"kept: bad for {other}")
+    expect(page.locator(".label")).to_contain_text(f"saved: bad for {other}")
     page.get_by_role("button", name="Take back").click()
     expect(page.locator(".label")).to_contain_text("taken back")
     page.get_by_role("button", name="Keep").click()
@@ -109,7 +109,7 @@ def test_a_label_is_changed_and_taken_back(page, server):
     expect(field).to_be_focused()
     page.keyboard.type("3.5")
     page.keyboard.press("Enter")
-    expect(page.locator(".label")).to_contain_text(f"kept: 3.5 for {other}")
+    expect(page.locator(".label")).to_contain_text(f"saved: 3.5 for {other}")
     assert [line["label"] for line in lines(folder)] == ["good", "bad", None, "3.5"]
     page.show("#/items?run=changed&score=length&labelled=1")
     expect(page.locator("tbody tr[data-name=row]")).to_contain_text("3.5")
@@ -130,14 +130,14 @@ def test_what_is_typed_stays_when_the_page_refreshes_and_when_a_label_is_not_kep
     (folder / "precious").touch()
     (folder / "labels.jsonl").hardlink_to(folder / "precious")  # is not written to
     page.keyboard.press("Enter")
-    expect(page.locator(".label [role=alert]")).to_contain_text("not kept: ")
+    expect(page.locator(".label [role=alert]")).to_contain_text("not saved: ")
     expect(page.get_by_label("Note")).to_have_value("a long thought")
     expect(page.get_by_label("good")).to_be_checked()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator(".card").count() == 0
     (folder / "labels.jsonl").unlink()
     page.get_by_role("button", name="Keep").click()
-    expect(page.locator(".label")).to_contain_text("kept: good")
+    expect(page.locator(".label")).to_contain_text("saved: good")
     assert lines(folder)[0]["note"] == "a long thought"
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.faults[:] = [fault for fault in page.faults if "status of" not in fault]

@@ -63,7 +63,7 @@ def _form_of(output: Path | None) -> str:
     """Return the format for a file's name."""
     form = "" if output is None else output.suffix[1:].lower()
     if form not in _FORMS:
-        raise click.UsageError(f"--to is missing: one of {', '.join((*_FORMS, *_KINDS))}")
+        raise click.UsageError(f"--to is missing: give one of {', '.join((*_FORMS, *_KINDS))}")
     return form
 
 
@@ -123,6 +123,7 @@ def _write_table(rows: ExportRows, form: str, output: Path) -> None:
         write_parquet(rows, output)
     elif form == "xlsx":
         if cut := write_xlsx(rows.names, rows, output):
-            say(f"{count(cut, 'cell')} cut at {MOST_LETTERS:,} characters: Excel holds no more")
+            cells = count(cut, "cell")
+            say(f"{cells} shortened to {MOST_LETTERS:,} characters: Excel holds no more")
     else:
         replace_file(output, _LINES[form](rows))

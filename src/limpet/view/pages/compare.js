@@ -87,7 +87,7 @@ function usedMore(one) {
 
 function changes(one, base) {
   const flips = one.flips || [];
-  if (!flips.length) return el("p", { class: "dim" }, "No item has changed its score.");
+  if (!flips.length) return el("p", { class: "dim" }, "No item's score changed.");
   return [el("h2", {}, `${plural(flips.length, "change")}, the biggest first`), flips.map((flip) => {
     const trial = flip.trial || null;
     return el("details", { class: "flip", "data-name": `${flip.score} ${flip.id} ${flip.trial}` },

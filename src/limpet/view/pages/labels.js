@@ -106,7 +106,7 @@ async function post(item, page, label, note) {
   if (page.view.isSending) return;
   page.view.isSending = true;
   const { run, query, source, again, step } = page;
-  const words = (all) => (label === null && !note ? `taken back: ${item.id}` : `kept: ${label ?? "note"} for ${item.id}${all}`);
+  const words = (all) => (label === null && !note ? `taken back: ${item.id}` : `saved: ${label ?? "note"} for ${item.id}${all}`);
   try {
     await source.label({
       run, id: item.id, trial: item.trial, evaluator: item.labelling.score, label, note, answer: item.labelling.answer,
@@ -118,7 +118,7 @@ async function post(item, page, label, note) {
     if (query.has("draw") && label !== null && item.labelling.hidden.includes(item.labelling.score) && near.unlabelled) step(near.unlabelled);
     else await again();
   } catch (error) {
-    complain(page, `not kept: ${error.message}`);
+    complain(page, `not saved: ${error.message}`);
   } finally {
     page.view.isSending = false;
   }

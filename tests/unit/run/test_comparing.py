@@ -394,7 +394,7 @@ def test_results_are_compared_like_their_directories(tmp_path):
 def test_a_result_that_was_not_kept_is_refused(tmp_path):
     scored = {"correct": lambda output: True}
     result = limpet.evaluate(rows(1), lambda question: question, scored, save=False, show=False)
-    with pytest.raises(LimpetError, match="not kept"):
+    with pytest.raises(LimpetError, match="not saved"):
         limpet.compare(result, make(tmp_path / "a", "1"))
 
 

@@ -168,7 +168,7 @@ def test_a_field_that_nothing_fills_is_an_error_before_the_first_call():
         evaluator = FaithfulnessEvaluator(llm=model(server))
         with pytest.raises(TypeError, match=r'wants input, output, context.*inputs=\{"context"'):
             as_evaluator(evaluator)
-        with pytest.raises(TypeError, match="inputs names 'contxt', and Faith.* takes input, outp"):
+        with pytest.raises(TypeError, match="inputs names 'contxt', but Faith.* takes input, outp"):
             as_evaluator(evaluator, inputs={"contxt": "{{docs}}"})
         assert server.requests == []
 

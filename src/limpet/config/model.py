@@ -92,12 +92,10 @@ def _without(flaw_of: Callable[[str], str | None], kind: str = "must") -> AfterV
 
 
 def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    # By hand: for Pydantic, 0 is False, and would turn masking off.
-    if typed(value) is False:
-        return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return check(value)
-    raise ValueError("must be false, or a list of strings")
+    more = "; to mask nothing: mask: false" if typed(value) is False else ""
+    raise ValueError(f"must be a list of strings{more}")
 
 
 def _variable(value: Any) -> Any:

@@ -262,12 +262,17 @@ REFUSED = {
     ),
     "secrets off by a zero": (
         GOOD + "secrets: 0\n",
-        "eval.yml:3: secrets: must be false, or a list of strings",
+        "eval.yml:3: secrets: must be a list of strings",
+        None,
+    ),
+    "secrets off, as before": (
+        GOOD + "secrets: false\n",
+        "eval.yml:3: secrets: must be a list of strings; to mask nothing: mask: false",
         None,
     ),
     "secrets as one text": (
         GOOD + "secrets: hunter22\n",
-        "eval.yml:3: secrets: must be false, or a list of strings",
+        "eval.yml:3: secrets: must be a list of strings",
         None,
     ),
     "another answer to a change": (

@@ -119,7 +119,7 @@ def test_a_damaged_list_of_files_makes_nothing_again_unasked(project, damage):
     assert said in asked.stderr
     assert " changed" not in asked.stderr
     kept = limpet(project, "run", "--keep")
-    assert "it is not known which files the scores of judge were made from; they are kept" in (
+    assert "the files that the scores of judge were made from are unknown; the scores are kept" in (
         kept.stderr
     )
     limpet(project, "run")  # the decision stays

@@ -277,7 +277,7 @@ class Comparable:
             self._note_once(f"{told}, and compared as allowed")
             return np.flatnonzero(~self._not_needed)
         if number == common:
-            why = f"all {count(common, 'common item')} are different rows, of another dataset"
+            why = f"all {count(common, 'common item')} are different rows: this is another dataset"
             self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
             return None
         why = f"{told}: left out of {one_line(evaluator)}"

@@ -144,8 +144,8 @@ class EvaluationSession:
             logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
         for step in sorted(self._lookup.in_doubt):
             logger.warning(
-                "files.jsonl is damaged: it is not known which files the scores of %s were made "
-                "from; they are kept; --redo-step %s redoes them",
+                "files.jsonl is damaged: the files that the scores of %s were made from are "
+                "unknown; the scores are kept; --redo-step %s redoes them",
                 step,
                 step,
             )

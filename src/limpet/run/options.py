@@ -321,7 +321,7 @@ def as_run(run: Any, name: str = "run") -> Run:
     if isinstance(run, Run):
         return run
     if not isinstance(run, (str, Path, type(None))):
-        near = "; to save nothing: save=False" if run is False else ""
+        near = "; to save nothing: save=False" if run is False and name == "run" else ""
         raise TypeError(f"{name}={run!r}: must be a path, a Run or None{near}")
     return Run(run)
 

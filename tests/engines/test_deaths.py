@@ -538,7 +538,7 @@ def test_shared_memory_that_the_code_forgets_is_removed_at_the_end_as_in_one_pro
     project = Project(tmp_path, SHARED, rows=2)
     result = project.evaluate(WORKER)
     folder = Path("/dev/shm")  # noqa: S108 - where the system keeps it
-    assert not [item.output.value for item in result.items if (folder / item.output).exists()]
+    assert not [item.output.value for item in result.items if (folder / item.output.value).exists()]
 
 
 # ---- in the caller's own process ----------------------------------------------------------------

@@ -94,7 +94,7 @@ def done(tmp_path_factory):
 
 def _run(project, engine):
     ended = project.run(engine=engine)
-    outputs = {item.id: item.output.value for item in project.result.items}
+    outputs = {item.id: item.output and item.output.value for item in project.result.items}
     errors = {one["id"]: one["error"]["message"] for one in project.records("failures")}
     return ended, outputs, errors, project.events()
 

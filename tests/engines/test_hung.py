@@ -106,7 +106,7 @@ def test_calls_that_all_hang_all_fail_and_leave_nothing_behind(tmp_path, workers
     assert done.returncode == 1, done.stderr
     assert project.failures() == {f"q{n}": "timeout" for n in range(8)}
     assert set(project.counts().values()) == {1}
-    assert done.stderr.count("the thread of a call that was given up still runs in") == 1
+    assert done.stderr.count("the thread of an abandoned call is still running in") == 1
     wait_until(lambda: not project.left_over(), "its processes to end", 20)
 
 

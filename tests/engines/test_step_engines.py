@@ -92,7 +92,7 @@ def test_a_secret_is_masked_wherever_it_comes_from(tmp_path, engine, workflow):
         if file.is_file():
             assert KEY.encode() not in file.read_bytes(), file
     item = project.result.items[0]
-    said = item.output if workflow == "leaks" else item.error["message"]
+    said = item.output.value if workflow == "leaks" else item.error["message"]
     assert "[redacted]" in said
 
 

@@ -2038,7 +2038,7 @@ ODD_FILES = [
              files={"script.py": SCRIPT.replace(
                  "result =", "import app\nbare = app.errors()\nresult =")
                  + "\nprint('the same:', all(one.output.value == bare for one in result.items))\n"
-                 "print(next(([x for x in zip(one.output, bare) if x[0] != x[1]] "
+                 "print(next(([x for x in zip(one.output.value, bare) if x[0] != x[1]] "
                  "for one in result.items), None))\n"}),
     Case(
         "an inbox whose files are deleted when they were read",

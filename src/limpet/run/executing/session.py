@@ -130,7 +130,7 @@ class EvaluationSession:
         planner.record_selection(run_file, self._columns)
         reported = run_file.reported(request.items)
         self._request_digest = planner.request_digest(reported)
-        records = planner.records_if_complete(run_file.complete, self._request_digest)
+        records = planner.records_if_complete(run_file, self._request_digest)
         if not wants_more and records is not None:
             self._records = records
             self.plan = planner.nothing_to_do()

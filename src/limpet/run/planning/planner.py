@@ -232,16 +232,19 @@ class Planner:
         checksums = {path.name: checksum(path) for path in files}
         return Completion(requested, sizes, checksums, FilesRead(layout).state(self.project))
 
-    def records_if_complete(
-        self, known: Completion | None, requested: str
-    ) -> dict[str, int] | None:
+    def records_if_complete(self, run_file: RunFile, requested: str) -> dict[str, int] | None:
         """Return the number of records of each step if the run is complete.
 
         None if the request differs, the run did not complete, or its files have changed.
         """
+        known, session = run_file.complete, run_file.session
         if known is None or known.requested != requested:
             return None
+        items = self._layout.items
         try:
+            described = [items.stat().st_size, known.files.get(items.name)]
+            if session is not None and session.items_file not in ([], described):
+                return None  # readers would not trust the items
             records = {step: known.columns[step][0] for step in self.steps}
             is_same = known == self.completion(requested, records)
         except (OSError, JournalError, KeyError, IndexError):

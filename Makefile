@@ -17,7 +17,7 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go on: nothing is lost
+demo: $(DEMO_READY)  ## Run an evaluation, kill it halfway with kill -9, and go on: nothing is lost
 	@$(BIN)/python examples/demo.py
 
 demo-ray: $(RAY_READY)  ## The same on a local Ray: an actor and then Limpet itself are killed, and nothing is lost

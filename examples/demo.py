@@ -1,4 +1,4 @@
-"""`make demo`: run an evaluation, kill it half-way with SIGKILL, and resume it. Nothing is lost.
+"""`make demo`: run an evaluation, kill it halfway with SIGKILL, and resume it. Nothing is lost.
 
 It runs the command that you would type, `limpet run eval.yml`, with 240 questions, three evaluators
 and a local stand-in for a provider that accepts 40 calls a second. No network, no key.
@@ -44,7 +44,7 @@ async def main() -> None:
         await first.wait()
         kept = ids_in(run / "workflow_output.jsonl")
         before = dict(provider.answered)
-        print(f"\nKilled half-way with kill -9: {len(kept)} answers are on disk.")
+        print(f"\nKilled halfway with kill -9: {len(kept)} answers are on disk.")
         print("Run the same command again:\n")
 
         print("$ limpet run eval.yml", flush=True)

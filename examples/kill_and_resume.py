@@ -1,4 +1,4 @@
-"""Kill `limpet.map` half-way with kill -9, and resume it. Nothing is lost.
+"""Kill `limpet.map` halfway with kill -9, and resume it. Nothing is lost.
 
 The map runs in its own process and asks 240 questions of a local stand-in for a provider that
 accepts 40 calls a second. No network, no key.
@@ -46,7 +46,7 @@ async def main() -> None:
         first.send_signal(signal.SIGKILL)
         await first.wait()
         on_disk = journal.read_bytes().count(b"\n")
-        print(f"  killed half-way: {provider.answered.total()} answered, {on_disk} on disk")
+        print(f"  killed halfway: {provider.answered.total()} answered, {on_disk} on disk")
 
         print("the same command again …")
         second = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

@@ -165,13 +165,13 @@ class ScoresError(LimpetError, ValueError):
 
 
 class FunctionChangedError(LimpetError):
-    """The code changed since the results on disk were made: the caller must choose.
+    """The code changed after the results on disk were made: the caller must choose.
 
     Attributes:
         plan: What a redo would do: a `Plan`; None: not known.
         took: The time and cost of the existing results, in words; empty: unknown.
         before: The digest of each part that made the results.
-        files: The names of files that changed since.
+        files: The names of files that have changed since.
         differences: What changed, if known.
     """
 

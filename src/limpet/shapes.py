@@ -183,8 +183,8 @@ class Scale:
     It changes no score, so nothing runs again when it changes.
 
     Attributes:
-        range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
-            it, else any number.
+        range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are
+            in that range, else any number.
         group: The field of the dataset that groups items, for example questions about the same
             document. None: items are independent.
         higher_is_better: Whether a higher score is better.

@@ -76,7 +76,7 @@ def test_one_signal_of_a_machine_ends_it_and_what_is_on_disk_counts(
 def test_ctrl_c_once_says_that_it_waits_and_with_room_nothing_is_lost(on_full_disk):
     folder, terminal, filler = on_full_disk
     terminal.press_ctrl_c()
-    terminal.wait_for("press again to stop now", r"wait for space on the disk; free some, or stop")
+    terminal.wait_for("press again to stop now", r"waiting for disk space; free some, or stop")
     filler.unlink()
     assert terminal.wait() == 130
     asked = calls(folder)

@@ -96,7 +96,7 @@ def test_a_prompt_edited_while_the_run_runs_is_said_and_marked(project):
     assert run["by_current_version"] == ROWS - 4
     assert f"{ROWS - 4} of {ROWS}" in status
     again = limpet(project, "run")
-    assert "answers made again: 4" in again.stderr
+    assert "answers redone: 4" in again.stderr
     assert all(item["output"].startswith("edited") for item in told(project)[0])
 
 
@@ -115,18 +115,18 @@ def test_a_damaged_list_of_files_makes_nothing_again_unasked(project, damage):
     damage(home / "files.jsonl")
     asked = ready_limpet.run(["run"], cwd=project)
     assert asked.returncode == 2
-    said = f"files.jsonl is damaged: it is not known which files the answers of {ROWS} of {ROWS} "
+    said = f"files.jsonl is damaged: the files that the answers of {ROWS} of {ROWS} items were made"
     assert said in asked.stderr
     assert " changed" not in asked.stderr
     kept = limpet(project, "run", "--keep")
-    assert "it is not known which files the scores of judge were made from; they are kept" in (
+    assert "the files that the scores of judge were made from are unknown; the scores are kept" in (
         kept.stderr
     )
     limpet(project, "run")  # the decision stays
     assert [column.read_bytes() for column in columns] == before
 
     (project / "prompt.txt").write_text("two")
-    assert f"changed (prompt.txt); answers made again: {ROWS}" in limpet(project, "run").stderr
+    assert f"changed (prompt.txt); answers redone: {ROWS}" in limpet(project, "run").stderr
     assert "damaged" not in limpet(project, "run").stderr
     assert len(columns[0].read_bytes().splitlines()) == 2 * ROWS
 

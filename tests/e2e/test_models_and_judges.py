@@ -176,7 +176,7 @@ def test_a_judge_with_no_valid_reply_stops_the_run_and_scores_nothing(folder):
         assert done.returncode == 3
         assert calls(server)["kind"] <= 2 * 20  # of 96 items, each asked again once
     assert "the evaluator kind got no valid reply for its first 5 items" in done.stderr
-    assert "hint: try another model, or a plainer prompt" in done.stderr
+    assert "hint: try another model, or a simpler prompt" in done.stderr
     column = Path(folder, "runs/trial/kind_output.jsonl")
     assert not column.exists() or column.read_text(encoding="utf-8") == ""
 

@@ -182,7 +182,7 @@ def test_8_values_are_not_coerced_and_duplicate_ids_are_said(tmp_path, server):
     ]  # fmt: skip
     assert output(tmp_path, "correct")["average_score"] == 1.0
     assert "2 rows skipped" in done.stderr
-    assert "the same id as at line" in done.stderr
+    assert "the same id as line" in done.stderr
     summary = json.loads((tmp_path / "out/summary.json").read_bytes())
     assert len(summary["bad_rows"]) == 2
 

@@ -97,7 +97,7 @@ def test_map_works_in_a_notebook_and_sees_an_edited_cell(kernel):
     shown = "['A', 'B'] ['B', 'C'] <MapResult: 2 inputs, 1 kept, 1 ran>\n"
     assert run_cell(client, MAP) == shown
     assert run_cell(client, EDITED) == (
-        "the function changed since the results of 1 of 1 inputs were made: `shout`\n"
+        "the function changed after the results of 1 of 1 inputs were made: `shout`\n"
     )
 
 

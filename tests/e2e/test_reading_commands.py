@@ -248,7 +248,7 @@ def test_show_failed_says_at_which_step_and_why(home):
 def test_show_with_an_evaluator_gives_its_reasons(home):
     done = command("show", "--evaluator", "correct", cwd=home)
     head, _, first, *_ = (line.split() for line in done.stdout.splitlines())
-    assert head == ["id", "input", "expected", "output", "correct", "reason"]
+    assert head == ["id", "input", "expected", "output", "correct", "explanation"]
     assert first == ["q0", "Say", "0", "0", "0", "yes", "it", "is", "0"]
 
 

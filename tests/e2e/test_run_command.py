@@ -169,13 +169,13 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     edit_workflow(tmp_path)
     done = run(tmp_path)
     assert done.returncode == 2
-    assert "the workflow changed since the answers of 101 of 101 items were made: `answer`" in (
+    assert "the workflow changed after the answers of 101 of 101 items were made: `answer`" in (
         done.stderr
     )
     assert (
         "hint: --redo runs the workflow again: 101 calls of workflow, up to 101 of correct\n"
         "      --keep keeps the existing answers: no calls\n"
-        "      --set name=NEW keeps both, as two runs that limpet compare compares\n"
+        "      --set name=NEW keeps both, as two runs for limpet compare\n"
     ) in done.stderr
     assert len(calls(tmp_path)) == 101
     kept = run(tmp_path, "--keep")
@@ -190,7 +190,9 @@ def test_the_hint_after_a_trial_says_how_many_calls_its_commands_make(tmp_path):
     edit_workflow(tmp_path)
     assert run(tmp_path, "--limit", "3").returncode == 0
     asks = run(tmp_path).stderr
-    assert "3 kept, 101 of an earlier version, workflow changed (answer)" in " ".join(asks.split())
+    assert "3 kept, 101 from an earlier version, workflow changed (answer)" in " ".join(
+        asks.split()
+    )
     [redo, keep] = re.findall(r"(?:again|answers): (\w+) calls", asks)
     made = len(calls(tmp_path))
     assert run(tmp_path, "--keep").returncode == 0
@@ -205,18 +207,16 @@ def test_a_few_cheap_answers_of_a_changed_workflow_are_made_anew_and_it_is_said(
     edit_workflow(tmp_path)
     planned = " ".join(run(tmp_path, "--plan").stdout.split())
     took = r"\(0\.\d s of calls\)"
-    assert re.search(
-        rf"0 kept, 3 made again {took}, workflow changed \(answer\) → 3 calls", planned
-    )
+    assert re.search(rf"0 kept, 3 redone {took}, workflow changed \(answer\) → 3 calls", planned)
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)["plan"]
     assert told["workflow"]["made_again"]["answers"] == 3
     assert len(calls(tmp_path)) == 3
     done = run(tmp_path)
     assert done.returncode == 0
     said = " ".join(done.stderr.split())
-    assert re.search(rf"the workflow changed \(answer\); answers made again: 3 {took}", said)
+    assert re.search(rf"the workflow changed \(answer\); answers redone: 3 {took}", said)
     assert len(calls(tmp_path)) == 6
-    assert "made again" not in run(tmp_path).stderr
+    assert "redone" not in run(tmp_path).stderr
 
 
 def test_redo_runs_a_changed_workflow_anew(tmp_path):

@@ -121,7 +121,7 @@ def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
     screen.press_ctrl_c()
     assert screen.wait() == 130
     assert len(answered(tmp_path)) == 5
-    assert "abandoned 4 calls in flight, not recorded and perhaps paid for" in screen.said
+    assert "abandoned 4 calls in flight, not recorded and possibly paid for" in screen.said
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     [run] = (tmp_path / "runs").iterdir()
     assert json.loads((run / "summary.json").read_text())["given_up"] == 4
@@ -281,7 +281,7 @@ def test_a_change_of_many_answers_is_a_question_with_the_plan_and_what_they_took
     for answer, code, made in (("stop", 2, 105), ("redo", 0, 206)):
         screen = terminal()
         screen.wait_for(r"redo, keep or stop\?")
-        assert "the workflow changed since the answers of 101 of 103 items were made" in screen.said
+        assert "the workflow changed after the answers of 101 of 103 items were made" in screen.said
         assert "redo runs the workflow again: 101 calls of workflow" in screen.said
         assert "stop runs nothing; --set name=NEW keeps both" in screen.said
         assert re.search(r"the existing results took [\d.]+ s of calls", screen.said)

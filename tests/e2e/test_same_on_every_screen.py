@@ -40,14 +40,14 @@ def test_answers_that_an_edit_set_aside_are_said_everywhere_with_the_way_back(tm
     assert run(tmp_path).returncode == 0
     edit(tmp_path, WORKS, BROKEN)
     broken = run(tmp_path)  # so few are made again without asking
-    said = "6 answers of an earlier version are on disk and do not count: undo the edit, or keep "
+    said = "6 answers from an earlier version are on disk and do not count: undo the edit, or keep "
     assert said in broken.stderr
     assert re.search(r"^workflow +0/6", broken.stdout, re.M)
     status = run(tmp_path, command="status").stdout
     assert re.search(r"^workflow +0/6", status, re.M)
     assert said in status
     assert said in run(tmp_path, command="show").stderr
-    assert "correct – (6 of an earlier version on disk)" in run(tmp_path, command="list").stdout
+    assert "correct – (6 from an earlier version on disk)" in run(tmp_path, command="list").stdout
     assert said in markdown(tmp_path)
     kept = run(tmp_path, "--keep")  # as it said
     assert re.search(r"^workflow +6/6", kept.stdout, re.M)

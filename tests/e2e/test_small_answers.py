@@ -32,7 +32,7 @@ def test_the_question_says_what_keeping_costs_too(tmp_path):
     assert (
         "again: 101 calls of workflow, up to 101 of correct, up to 101 of judge\n"
         "      --keep keeps the existing answers: 101 calls of judge\n"
-        "      --set name=NEW keeps both, as two runs that limpet compare compares\n"
+        "      --set name=NEW keeps both, as two runs for limpet compare\n"
     ) in asked.stderr
     told = json.loads(run(tmp_path, "--plan", "--keep", "--json").stdout)
     assert told["calls"] == 101

@@ -28,7 +28,7 @@ def plan_of(folder, code):
 def test_it_is_named_once_with_the_remedy(tmp_path, code, named):
     said = plan_of(tmp_path, code)
     assert said.count("not part of the identity") == 1
-    assert f"{named} (declare with depends_on what matters)" in said
+    assert f"{named} (declare what matters with depends_on)" in said
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_it_prints_its_address_serves_the_runs_and_ends_quietly(tmp_path):
     rest, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert rest == ""
-    assert said.startswith("Ctrl-C ends it.")
+    assert said.startswith("Press Ctrl-C to stop.")
     assert token not in said
     assert "Traceback" not in said
 

@@ -67,7 +67,7 @@ def test_it_says_what_counts_and_after_an_edit_the_very_lines(done):
     edit(done, "file.write(question", "file.write('asked ' + question")
     before = files(done)
     said = why(done)
-    assert "workflow: changed since its results were made, 1 difference\n  note\n" in said
+    assert "workflow: changed after its results were made, 1 difference\n  note\n" in said
     assert "    -         file.write(question + " in said
     assert "    +         file.write('asked ' + question + " in said
     assert max(map(len, said.splitlines())) <= 80
@@ -178,7 +178,7 @@ def test_a_file_of_nat_is_compared_block_by_block(tmp_path):
         edit(tmp_path, "temperature: 0.0", "temperature: 0.5, api_key: hunter2-deep", "config.yml")
         said = why(tmp_path, "out")
     assert "compared with the current code" in said
-    assert "workflow: changed since its results were made, 1 difference\n  llms\n" in said
+    assert "workflow: changed after its results were made, 1 difference\n  llms\n" in said
     assert re.search(r'-  +"temperature": 0.0,\n +\+  +"temperature": 0.5,\n', said)
     assert "hunter2" not in said
 
@@ -238,7 +238,7 @@ def test_a_file_that_was_read_is_told_with_its_lines_for_the_step_and_for_an_ite
     asked = run(tmp_path, env=secret)
     assert asked.returncode == 2
     told = "  prompts/answer.txt\n    - Be brief.\n    + Be long.\n      Be kind.\n"
-    assert "prompts/answer.txt changed since the answers of 101 of 101 items" in asked.stderr
+    assert "prompts/answer.txt changed after the answers of 101 of 101 items" in asked.stderr
     assert told in asked.stderr
     assert told in why(tmp_path, "--item", "q1", env=secret)
     assert "since then prompts/answer.txt" in why(tmp_path, "--item", "q1", env=secret)
@@ -260,7 +260,7 @@ def test_a_file_that_only_rows_of_before_were_made_of_is_no_change(tmp_path):
     assert run(tmp_path).returncode == 0
     (tmp_path / "prompt.txt").write_text("two", encoding="utf-8")
     assert run(tmp_path, "--redo").returncode == 0
-    assert "changed since its results were made" not in why(tmp_path)
+    assert "changed after its results were made" not in why(tmp_path)
 
 
 @pytest.mark.slow  # the next one looks for a secret everywhere

@@ -306,7 +306,7 @@ def test_many_answers_of_a_changed_workflow_are_asked_about_before_the_first_cal
     project.forget_calls()
     done = project.run(engine=engine)
     assert done.returncode == 2
-    assert "the workflow changed since the answers of 101 of 101 items were made" in done.stderr
+    assert "the workflow changed after the answers of 101 of 101 items were made" in done.stderr
     assert project.calls == []
     assert project.run("--keep", engine=engine).returncode == 0
     assert project.calls == []

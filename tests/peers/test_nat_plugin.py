@@ -188,7 +188,7 @@ def test_after_an_edit_of_the_code_a_killed_run_is_asked_everything(project):
     project.calls()
     project.edit_code("return question.rsplit(maxsplit=1)[-1]", "return 'new'")
     said = project.evaluate()
-    assert "4 answers on disk are not used: the workflow's code changed since" in said
+    assert "4 answers on disk are not used: the workflow's code changed afterwards" in said
     assert project.calls() == Counter(SIX)
     assert {row["generated_answer"] for row in output(project.folder)} == {"new"}
     assert project.journals() == []
@@ -202,7 +202,7 @@ def test_another_address_is_another_workflow_and_does_not_end_the_first(project)
         project.killed("--endpoint", first.url, until=lambda: project.journaled() == 2)
         first.gate.set()
         said = project.evaluate("--endpoint", second.url)
-        assert "2 answers on disk are not used: the address changed since" in said
+        assert "2 answers on disk are not used: the address changed afterwards" in said
         assert sorted(second.asked) == QUICK
         asked = set(first.asked[:2])
         first.asked.clear()

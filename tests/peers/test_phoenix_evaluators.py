@@ -166,9 +166,9 @@ def test_no_key_is_in_the_fingerprint_nor_on_disk(tmp_path):
 def test_a_field_that_nothing_fills_is_an_error_before_the_first_call():
     with model_server(GOOD) as server:
         evaluator = FaithfulnessEvaluator(llm=model(server))
-        with pytest.raises(TypeError, match=r'wants input, output, context.*inputs=\{"context"'):
+        with pytest.raises(TypeError, match=r'takes input, output, context.*inputs=\{"context"'):
             as_evaluator(evaluator)
-        with pytest.raises(TypeError, match="inputs names 'contxt', and Faith.* takes input, outp"):
+        with pytest.raises(TypeError, match="inputs names 'contxt', but Faith.* takes input, outp"):
             as_evaluator(evaluator, inputs={"contxt": "{{docs}}"})
         assert server.requests == []
 

@@ -26,7 +26,7 @@ def sample(run: str | None, *, n: int, output: Path, seed: int | None, force: bo
     if drawn.shortened:
         cells = count(drawn.shortened, "cell")
         say(f"{cells} shortened to {MOST_LETTERS:,} characters: Excel holds no more")
-    say("fill in the column label, from the top: the rows are in random order")
+    say("fill in the label column, from the top: the rows are in random order")
     say(f"then: limpet calibrate {where} EVALUATOR --labels {shown}", wrap=False)
     say(f"or label them in the browser: limpet view {where}", wrap=False)
     return DONE

@@ -13,7 +13,7 @@ from limpet.run.planning.changes import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.run_file import OnChange
 
-_TWO_RUNS = "--set name=NEW keeps both, as two runs that limpet compare compares"
+_TWO_RUNS = "--set name=NEW keeps both, as two runs for limpet compare"
 
 
 def changes(plan: Plan, file: Path) -> Iterator[str]:

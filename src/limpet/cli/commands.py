@@ -117,7 +117,7 @@ def _complete_run(_: click.Context, __: click.Parameter, text: str) -> list[str]
 _RUN = click.argument("run", required=False, shell_complete=_complete_run)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 _SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
-                    help="Override a value of the file; may be repeated.")
+                    help="Override a value in the file; may be repeated.")
 _ENV_FILE = click.option("--env-file", type=click.Path(path_type=Path), metavar="FILE",
                          help="Set the variables in this file that are not set yet.")
 _NO_EVALUATORS = click.option("--no-evaluators", is_flag=True,
@@ -160,7 +160,7 @@ def _init(**given: Any) -> int:
 @click.option("--stop-when", "goals", multiple=True, metavar="NAME=VALUE",
               help="Stop when the 95% interval of a score is ± VALUE or less; may be repeated.")
 @click.option("--engine", metavar="ENGINE",
-              help="Where your functions run: processes, or ray. Replaces the file's engine.")
+              help="Where your functions run: processes or ray. Overrides the file's engine.")
 @click.option("--limit", type=_COUNT, metavar="N",
               help="Run only the first N rows in this session.")
 @click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")
@@ -172,8 +172,8 @@ def _init(**given: Any) -> int:
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event to stdout.")
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
-              help="Exit with 1 if an evaluator's mean, with failures as worst, is lower; "
-                   "higher, if lower is better. May be repeated.")
+              help="Exit with 1 if an evaluator's mean, counting failures as worst, is lower "
+                   "(higher, if lower is better); may be repeated.")
 @click.option("--against", metavar="BASE", shell_complete=_complete_run,
               help="Compare with this run at the end: see limpet compare.")
 @_MARGINS
@@ -257,17 +257,17 @@ def _show(**given: Any) -> int:
 @click.option("--evaluator", metavar="NAME",
               help="Compare only this score; NAME.PART for one of several scores.")
 @click.option("--by", "field", metavar="FIELD",
-              help="Compare for each value of a dataset field, too.")
+              help="Also compare for each value of a dataset field.")
 @click.option("--group", metavar="FIELD",
-              help="Items with the same value of this field belong together, like a document.")
+              help="Group items by this field, for example by document.")
 @_MARGINS
 @_INCONCLUSIVE
 @click.option("--these-questions", is_flag=True,
-              help="Conclude about these very questions, not about similar ones.")
+              help="Draw conclusions about these very questions, not similar ones.")
 @click.option("--allow", multiple=True, metavar="WHAT",
               help="Compare even if these differ: rows, evaluators, trials.")
 @click.option("--flips", type=at_least(0), default=5, show_default=True, metavar="N",
-              help="Show the N items of each score that changed most.")
+              help="For each score, show the N items that changed most.")
 @_JSON
 @click.option("--markdown", type=_PATH, metavar="FILE", help="Write Markdown for a pull request.")
 @click.option("--junit", type=_PATH, metavar="FILE", help="Write a test case for each gate.")
@@ -312,12 +312,12 @@ def _list(**given: Any) -> int:
 
 @cli.command("view")
 @click.argument("directory", type=_PATH, default=Path("runs"), metavar="[DIR]")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port. Default: any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port.  [default: any free port]")
 @click.option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST[:PORT]",
               help="Also accept this host name, for a forwarded port; may be repeated.")
 @click.option("--person", default="", metavar="NAME", help="Your name, if several people label.")
-@click.option("--read-only", is_flag=True, help="Accept no labels, and hide no scores.")
+@click.option("--read-only", is_flag=True, help="Accept no labels, and show all scores.")
 def _view(**given: Any) -> int:
     """Look at runs in the browser, while they run and after, and label answers.
 
@@ -350,11 +350,11 @@ def _report(**given: Any) -> int:
 
 @cli.command("export")
 @_RUN
-@click.option("--to", "form", help="The format. Default: by the name of --output.",
+@click.option("--to", "form", help="The format.  [default: from the name of --output]",
               type=click.Choice(["csv", "jsonl", "parquet", "xlsx", "md", *_OTHER_FORMS]))
 @click.option("--output", type=_PATH, metavar="PATH",
-              help=f"The file to write, or the directory for {', '.join(_OTHER_FORMS)}. "
-                   "Default: stdout.")
+              help=f"The file to write, or the directory for {', '.join(_OTHER_FORMS)}.  "
+                   "[default: stdout]")
 @click.option("--by-item", is_flag=True, help="One row per item, with means over its trials.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
 def _export(**given: Any) -> int:
@@ -392,7 +392,8 @@ def _sample(**given: Any) -> int:
 @click.argument("evaluator")
 @click.option("--labels", multiple=True, metavar="FILE",
               help="People's labels; may be repeated.  [default: labels.jsonl of the run]")
-@click.option("--label-column", metavar="NAME", help="The column of the labels.  [default: label]")
+@click.option("--label-column", metavar="NAME",
+              help="The column with the labels.  [default: label]")
 @_JSON
 def _calibrate(**given: Any) -> int:
     """Compare a judge with people's labels.

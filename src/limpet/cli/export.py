@@ -63,7 +63,7 @@ def _form_of(output: Path | None) -> str:
     """Return the format for a file's name."""
     form = "" if output is None else output.suffix[1:].lower()
     if form not in _FORMS:
-        raise click.UsageError(f"--to is missing: one of {', '.join((*_FORMS, *_KINDS))}")
+        raise click.UsageError(f"--to is missing: give one of {', '.join((*_FORMS, *_KINDS))}")
     return form
 
 

@@ -63,7 +63,7 @@ def _next_steps(directory: Path, *, judge: bool) -> str:
     go = "" if directory == Path() else f"cd {shlex.quote(str(directory))}"
     if not judge:
         return f"next: {f'{go} && ' if go else ''}limpet run eval.yml"
-    start = "python server.py &    # two small models, on this machine"
+    start = "python server.py &    # two small models on this machine"
     return "next: " + "\n      ".join(filter(None, (go, start, "limpet run eval.yml")))
 
 

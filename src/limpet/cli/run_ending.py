@@ -55,14 +55,14 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
     if value is None and part is None and several:
         return f"{name} has several scores: --fail-under needs one of {', '.join(several)}"
     if value is None and several:
-        return f"--fail-under {floor.name}: {name} has no such score, but {', '.join(several)}"
+        return f"--fail-under {floor.name}: {name} has no such score, only {', '.join(several)}"
     lost = sum(evaluator["failed"].values()) + sum(result.summary["workflow"]["failed"].values())
     if value is None:
         counted = f": {count(lost, 'failure')} counted as worst" if lost else ""
         return f"{floor.name} has no mean to compare with {floor.least:g}{counted}"
     if without := score.get("without", 0):
         scored = count(score["completed"], "answer")
-        have = f"only {score['completed'] - without:,} of {scored} that {name} scored have it"
+        have = f"only {score['completed'] - without:,} of the {scored} that {name} scored have it"
         return f"{floor.name} is {mean(value)}, but {have}: --fail-under needs a number for each"
     if lost and not bounds:
         why = score.get("interval_note") if "range" in score else "declare its range"

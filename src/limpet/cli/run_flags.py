@@ -122,8 +122,8 @@ def check_flags(flags: RunFlags, *, redo: bool) -> None:
         raise click.UsageError("--redo runs every item: use --redo or --redo-item, not both")
     if flags.engine is not None and flags.engine not in ENGINES:
         raise click.UsageError(
-            f"--engine={one_line(repr(flags.engine))}: must be processes or ray; for more, "
-            "--set 'engine={processes: 4}'; for none, --set engine=null"
+            f"--engine={one_line(repr(flags.engine))}: must be processes or ray; for settings, "
+            "use --set 'engine={processes: 4}'; for none, --set engine=null"
             + did_you_mean(flags.engine, ENGINES)
         )
 
@@ -134,7 +134,7 @@ def check_skipped(given: Mapping[str, Any], flags: RunFlags) -> None:
     if given.get("skip_workflow") and flags.forces and redoes_workflow:
         raise click.UsageError(
             "--skip-workflow calls no workflow: name the evaluators to run again with "
-            "--redo-step, or leave it out"
+            "--redo-step, or leave out --skip-workflow"
         )
 
 

@@ -38,7 +38,7 @@ def flaws_of(state: ColumnState) -> Iterator[str]:
     if state.bad_lines:
         yield state.bad_words
     if state.lacked_line_end:
-        yield "the last line has no line end"
+        yield "the last line has no newline"
     elif state.torn_bytes:
         yield f"{count(state.torn_bytes, 'torn byte')} at its end"
     if state.index not in (None, "good", "rebuilt"):
@@ -100,7 +100,7 @@ def _verify(run: str | None, *, as_json: bool) -> int:
             say("bad lines are ignored, and their cells run again")
         # Only a column has an index. Repair fixes all but its bad lines.
         if any(state.bad_lines and state.index is not None for state in report.states):
-            say("run it again: it sets bad lines aside once their cells are done")
+            say("run it again: bad lines are set aside once their cells are done")
         else:
             say(f"repair it: limpet repair {shown}, or run it again")
     return FAILED

@@ -55,7 +55,7 @@ async def _serve(
     async with serving(directory, **options) as server:
         print(server.address + view, flush=True)  # noqa: T201 - the one line of output
         can = "read the runs" if options["read_only"] else "read the runs and label answers"
-        say(f"Ctrl-C ends it. Anyone with this address can {can}.")
+        say(f"Press Ctrl-C to stop. Anyone with this address can {can}.")
         if open_browser:
             await asyncio.to_thread(webbrowser.open, server.address + view)
         await ended.wait()

@@ -74,7 +74,7 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
     pace, backoff = content.pace, content.retry.backoff
     flow = content.workflow
     if isinstance(flow, WorkflowSection) and flow.args is not None and flow.python is None:
-        hint = "others get their own: body for http, input_key for nat, argv for command"
+        hint = "others have their own: body for http, input_key for nat, argv for command"
         findings.add(("workflow", "args"), "works only with python", hint)
     for name in content.stop_when or ():
         if split_name(name, content.evaluators or {}) is None:

@@ -133,7 +133,7 @@ def _variables(text: str, shown: str) -> dict[str, str]:
         location = Location(shown, number)
         named = _LINE.fullmatch(line)
         if named is None:
-            refuse(location, "must be NAME=value", "letters, digits and _ make a name")
+            refuse(location, "must be NAME=value", "a name has only letters, digits and _")
         variables[named[1]] = _value(named[2], location)
     return variables
 

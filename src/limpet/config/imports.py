@@ -44,7 +44,7 @@ def checked_reference(value: Any) -> str:
 
 def _meant_reference(value: str) -> str | None:
     if value.startswith(("http://", "https://")):
-        return "for a server, write workflow: {http: …}, or {nat: …} for one of nat serve"
+        return "for a server, write workflow: {http: …}, or {nat: …} for nat serve"
     if ":" not in value and len(value.split()) > 1:
         return "for a program, write workflow: {command: …}"
     tidy = value.strip().removeprefix("./").replace(".py:", ":").replace("/", ".")

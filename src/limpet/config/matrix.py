@@ -191,7 +191,7 @@ def _check_path(path: str, axes: Mapping[str, Any], findings: Findings) -> None:
     elif parts[0] in _FIXED:
         findings.add_key((MATRIX, path), f"matrix: cannot vary {path}: {_FIXED[parts[0]]}")
     elif any(map(is_secret_key, parts)) or _is_key(parts):
-        why = "its name is that of a secret, and secrets change no answer"
+        why = "it is named like a secret, and secrets do not change answers"
         findings.add_key((MATRIX, path), f"matrix: cannot vary {path}: {why}")
     for other in axes:
         if path.startswith(f"{other}."):

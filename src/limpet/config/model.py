@@ -92,12 +92,10 @@ def _without(flaw_of: Callable[[str], str | None], kind: str = "must") -> AfterV
 
 
 def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    # By hand: for Pydantic, 0 is False, and would turn masking off.
-    if typed(value) is False:
-        return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return check(value)
-    raise ValueError("must be false, or a list of strings")
+    more = "; to mask nothing: mask: false" if typed(value) is False else ""
+    raise ValueError(f"must be a list of strings{more}")
 
 
 def _variable(value: Any) -> Any:
@@ -197,7 +195,7 @@ EngineOf = Annotated[Any, PlainValidator(_engine), WithJsonSchema(_ENGINE)]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
     _OrVariable(),
-    Must("must be auto or an integer of at least 1"),
+    Must("must be auto or an integer, 1 or more"),
 ]
 _TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
 Wait = Annotated[
@@ -254,14 +252,14 @@ class DatasetSection(Section):
 
     path: Path | None = _key("The file, relative to this one.")
     python: Reference | None = _key("A function that returns the rows.")
-    id: Text | None = _key("The column of the ids.")
-    input: Text | None = _key("The column of the input.")
-    expected: Text | None = _key("The column of the expected answer.")
+    id: Text | None = _key("The column with the ids.")
+    input: Text | None = _key("The column with the input.")
+    expected: Text | None = _key("The column with the expected answer.")
     on_bad_row: OnBadRow = _key("What to do with a bad row.", default="raise")
     limit: Count | None = _key("Use the first N rows.")
     sample: Count | None = _key("Use N random rows, chosen by the seed.")
-    shuffle: Truth = _key("Shuffle the rows by the seed.", default=False)
-    seed: Integer = _key("The seed of sample and shuffle.", default=0)
+    shuffle: Truth = _key("Shuffle the rows with the seed.", default=False)
+    seed: Integer = _key("The seed for sample and shuffle.", default=0)
     sheet: Text | None = _key("The sheet of an .xlsx file.")
     delimiter: Delimiter | None = _key("What separates the cells of a .csv or .tsv file.")
     encoding: Encoding | None = _key("The encoding of a .csv or .tsv file; default: UTF-8.")
@@ -272,10 +270,10 @@ class RemoteSection(Section):
     """The keys that all workflows and models on a server share."""
 
     headers: dict[str, Header] | None = _key("Sent with each call; write secrets as ${NAME}.")
-    connect_timeout: Seconds | None = _key("Time limit to connect.")
+    connect_timeout: Seconds | None = _key("Time limit for connecting.")
     first_byte_timeout: Seconds | None = _key("Time limit until the first byte.")
     between_bytes_timeout: Seconds | None = _key("Time limit between two chunks of the answer.")
-    timeout: Seconds | None = _key("Time limit of the whole call.")
+    timeout: Seconds | None = _key("Time limit for the whole call.")
     max_response_mb: Positive | None = _key("The largest answer.")
 
 
@@ -313,7 +311,7 @@ class ClientSection(Section):
     openai: Text | None = _key("The base address of the server: https://api.openai.com/v1.")
     model: Text | None = _key("The model's name on the server.")
     key: SecretKey | None = _key("Its key, from the environment: ${OPENAI_API_KEY}.")
-    params: dict[str, Any] | None = _key("Parameters of each call: {temperature: 0}.")
+    params: dict[str, Any] | None = _key("Parameters for each call: {temperature: 0}.")
     reply: ReplyMode | None = _key("How a structured reply is requested; default: auto.")
     organization: Text | None = _key("The organization that pays.")
     api_version: Text | None = _key("The version of the API, for Azure.")
@@ -354,7 +352,7 @@ class WorkflowSection(Section):
 class ConversationSection(Section):
     """The messages to a model."""
 
-    prompt: Text | None = _key("One message of the user; may hold placeholders: {{column}}.")
+    prompt: Text | None = _key("One user message; may hold placeholders: {{column}}.")
     prompt_file: Path | None = _key("A file with the prompt, relative to this one.")
     messages: Any = _key("The whole conversation; may hold placeholders.")
     images: Any = _key("Images by path or URL: ['{{photo}}'].")
@@ -369,7 +367,7 @@ class PromptSection(RemoteSection, ConversationSection, ClientSection):
 
     model: Text | None = _key("The model's name on the server; without openai, one of models.")
     version: Text | None = _key("The version of the model, used instead of its address and name.")
-    depends_on: DependsOnSection | None = _key("What its answers depend on besides.")
+    depends_on: DependsOnSection | None = _key("What else its answers depend on.")
 
 
 CONVERSATIONS = ("prompt", "prompt_file", "messages")
@@ -401,7 +399,7 @@ class PythonEvaluator(ScaleSection):
 
     python: Reference
     version: Text | None = _key("Its version, used instead of its code.")
-    endpoint: Text | None = _key("The service it calls; callers of one share a pace.")
+    endpoint: Text | None = _key("The service it calls; callers of the same one share a pace.")
     inputs: dict[str, Any] | None = _key("What it gets: {its name: '{{column}}'}.")
     depends_on: DependsOnSection | None = _key("What its scores depend on besides its code.")
     engine: EngineOf | None = _key(
@@ -466,7 +464,7 @@ class EvalFile(Section):
 
     name: Name | None = _key("The name of the evaluation.")
     dataset: DatasetSection = Field(description="The rows.")
-    models: Models | None = _key("Models that workflow and judges use, by name.")
+    models: Models | None = _key("Models that the workflow and judges use, by name.")
     workflow: Annotated[WorkflowSection | PromptSection, WrapValidator(_checked_workflow)] = Field(
         description="What is evaluated."
     )
@@ -478,11 +476,11 @@ class EvalFile(Section):
     )
     pace: PaceSection = _section(PaceSection, "How many calls run at once.")
     retry: RetrySection = _section(RetrySection, "Retries after a failure.")
-    timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
+    timeout: Seconds | None = _key("Time limit for an attempt: seconds, or a time like 90s or 2m.")
     engine: EngineOf | None = _key(
         "Where your functions run: processes, {processes: {workers: 4, memory: 2GB}}, or ray."
     )
-    on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
+    on_change: OnChange | None = _key("If the workflow changed: redo its answers, or keep them.")
     env_file: Path | None = _key("A file of NAME=value lines; set variables keep their values.")
     retry_failed: Truth | None = _key("Retry what failed in earlier sessions; default: true.")
     secrets: Secrets | None = _key("More values to mask on disk.")

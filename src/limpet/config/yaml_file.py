@@ -33,7 +33,7 @@ _USUALLY = (
     ("end of stream", "a quote or a bracket that was opened is not closed"),
     (
         "expected <block end>",
-        "the indentation is wrong: keys of one level start in the same column",
+        "the indentation is wrong: keys at the same level start in the same column",
     ),
     ("expected the node content", "a bracket or a quote is not closed"),
     ("cannot start any token", "a string that starts with this character needs quotes"),

@@ -133,7 +133,7 @@ def _cells(
 def _sheet_of(workbook: Any, sheet: str | None, location: str) -> Any:
     sheets = {worksheet.title: worksheet for worksheet in workbook.worksheets}
     if not sheets:
-        raise DatasetError(f"{location}: the workbook has no sheet of cells")
+        raise DatasetError(f"{location}: the workbook has no sheet with cells")
     if sheet is not None and sheet not in sheets:
         raise DatasetError(
             f"{location}: there is no sheet {one_line(repr(sheet))}; "

@@ -31,7 +31,7 @@ class Dataset:
         source: A path to a .json, .jsonl, .ndjson, .csv, .tsv, .parquet or .xlsx file; an
             iterable of dicts; a DataFrame; or a function, or `"module:function"`, that returns
             one of these.
-        id: The column of the ids. None: `id`; without it, ids are derived from the content.
+        id: The column with the ids. None: `id`; without it, ids are derived from the content.
         input: The column of the inputs. None: `question` or `input`.
         expected: The column of the expected answers. None: `answer` or `expected`, if present.
         on_bad_row: What to do with an unusable row: "raise", or "skip" and list it.

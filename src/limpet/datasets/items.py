@@ -146,9 +146,7 @@ class ItemMaker:
         name = _text_of(values.get(column), column, values)
         first = self._numbers.get(name)
         if first is not None:  # may be on the same line: a JSON array can have many rows in one
-            raise _UnusableError(
-                f"the same id as at {self._table.unit} {first}", f"{column}={name!r}"
-            )
+            raise _UnusableError(f"the same id as {self._table.unit} {first}", f"{column}={name!r}")
         self._numbers[name] = number
         return name
 

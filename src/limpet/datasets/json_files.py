@@ -116,7 +116,7 @@ def _opening(text: str, location: str) -> int:
     if at == len(text):
         raise DatasetError(f"{location}: is empty", hint="a dataset needs at least one row")
     if text[at] == "{":
-        hint = "put it into [ ], or, with one object per line, call the file .jsonl"
+        hint = "put it in [ ], or, if each line is an object, name the file .jsonl"
         raise _broken(text, at, location, "an object, not an array of objects", hint)
     if text[at] != "[":
         raise _broken(text, at, location, "not a JSON array of objects")

@@ -155,7 +155,7 @@ def _reader_of(
     if suffix == ".xlsx":
         return read_xlsx(_needed("openpyxl", location), path, location, sheet)
     raise DatasetError(
-        f"{location}: no reader for the suffix {suffix!r}; there are {', '.join(SUFFIXES)}",
+        f"{location}: unsupported file type {suffix!r}; supported: {', '.join(SUFFIXES)}",
         hint="rename the file if it is one of these, or give a function that returns the rows",
     )
 

@@ -84,7 +84,7 @@ class BuiltIn(Evaluator):
         if scored.expected is None:
             raise PermanentError(
                 f"{item_name(scored)} has no expected value",
-                hint="fill the row's expected column, or set `expected` of the dataset to another",
+                hint="fill the row's expected column, or set the dataset's `expected` to another",
             )
         return scored.expected
 

@@ -91,7 +91,7 @@ def as_evaluator(
 
     Args:
         thing: An `Evaluator`, a built-in one's constructor or its name, an evaluator of another
-            library, or a function over some of output, expected, input, item, trace.
+            library, or a function of some of output, expected, input, item, trace.
         name: Its name; None: its own.
         version: Declares what its scores depend on, instead of its code.
         endpoint: The endpoint its calls are paced with; None: it calls none; by default, the
@@ -257,6 +257,6 @@ def _why_not(thing: Any) -> str:
             "limpet.Evaluator has defaults for all but name, fingerprint and call"
         )
     return (
-        f"{one_line(thing)} is not an evaluator: give a function over some of output, expected, "
+        f"{one_line(thing)} is not an evaluator: give a function of some of output, expected, "
         "input, item, trace, one of limpet.evaluators, or an evaluator of another library"
     )

@@ -266,7 +266,7 @@ def evaluator(
     """Turn a function into an evaluator: `@evaluator`, or `@evaluator(reads=["output"])`.
 
     Args:
-        function: A function over some of output, expected, input, item, trace, and columns of the
+        function: A function of some of output, expected, input, item, trace, and columns of the
             dataset.
         name: Its name; None: the function's.
         reads: What it reads: "output", "expected", "input", "trace", "id", "row", "row.<field>".
@@ -276,8 +276,8 @@ def evaluator(
             pacer; None: it calls none. By default it has a pacer of its own.
         version: Declares what its scores depend on, instead of its code.
         depends_on: What else its scores depend on, as for `evaluate`.
-        range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are in
-            it, else any number.
+        range: The lowest and the highest score that it can give. None: 0 to 1 if all scores are
+            in that range, else any number.
         group: The field of the dataset that groups items.
         higher_is_better: Whether a higher score is better.
 

@@ -53,7 +53,7 @@ def judge(
         prompt: What to judge, and how, with `{{output}}`, `{{expected}}`, `{{input}}`, `{{trace}}`,
             `{{id}}` and the fields of the row by name. Each value is shown as untrusted data.
         of: The name of a ready prompt instead, for example "correctness".
-        inputs: Other values for placeholders, where the dataset has other names than the prompt:
+        inputs: Values for placeholders, if the dataset's names differ from the prompt's:
             `{"context": "{{documents}}"}`.
         choices: The value of each label; None as a value: the label only. By default "correct" (1)
             and "incorrect" (0), or those of the ready prompt.
@@ -61,12 +61,12 @@ def judge(
         examples: Judged examples: dicts with a value for each placeholder, `reason` and `label`.
         reasks: How often a model is asked again after a reply that cannot be used.
         name: Its name; None: that of the ready prompt, or "judge".
-        params: Parameters of each call, for example `{"temperature": 0}`.
+        params: Parameters for each call, for example `{"temperature": 0}`.
 
     Raises:
         LimpetError: A placeholder of the prompt is not valid, or it has none.
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a wrong value, or not exactly one of `prompt` and `of` is given.
+        ValueError: An argument has a wrong value, or both or neither of `prompt` and `of`.
     """
     if (prompt is None) == (of is None):
         raise ValueError("give either prompt or of, the name of a ready prompt")

@@ -233,7 +233,7 @@ def _value_of(name: str, scored: Scored) -> Any:
         if scored.expected is None:
             raise PermanentError(
                 f"{item_name(scored)} has no expected value, which the prompt shows",
-                hint="fill the row's expected column, or set `expected` of the dataset to another",
+                hint="fill the row's expected column, or set the dataset's `expected` to another",
             )
         return scored.expected
     if not part.startswith(_FIELD):

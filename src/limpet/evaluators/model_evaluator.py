@@ -55,7 +55,7 @@ class Asking:
         models: The models. Several are a jury.
         votes: How often each model is asked about an item.
         reasks: How often a model is asked again after a reply that cannot be used.
-        params: Parameters of each call.
+        params: Parameters for each call.
     """
 
     models: tuple[Model, ...]

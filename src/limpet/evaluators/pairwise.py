@@ -60,8 +60,8 @@ def pairwise(
 
     The label is "win" (1), "loss" (0) or "tie" (0.5). Both orders are asked, two calls per item. If
     they disagree, it is a tie, and the metadata says `flipped: True`. With several votes or models,
-    each asks both orders, and the label with the most votes wins; without one, it is a tie. Two
-    equal answers are a tie without a call.
+    each is asked in both orders, and the label with the most votes wins; without one, it is a tie.
+    Two equal answers are a tie without a call.
 
     Args:
         model: A model, or anything `limpet.models.as_model` takes; a list of them is a jury.
@@ -71,7 +71,7 @@ def pairwise(
         votes: How often each model is asked about an item, in both orders.
         reasks: How often a model is asked again after a reply that cannot be used.
         name: Its name.
-        params: Parameters of each call, for example `{"temperature": 0}`.
+        params: Parameters for each call, for example `{"temperature": 0}`.
 
     Raises:
         LimpetError: A placeholder of the prompt is not valid, or one of the answers is missing.

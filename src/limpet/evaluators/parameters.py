@@ -85,7 +85,7 @@ def value_of(scored: Scored, part: str) -> Any:
         return getattr(scored, part)
     where = scored.where or "the item"
     if scored.item is None:
-        raise PermanentError(f"{where}: there is no row, and the evaluator takes {quoted(part)}")
+        raise PermanentError(f"{where}: there is no row, but the evaluator takes {quoted(part)}")
     if part in _OF_ITEM:
         return getattr(scored.item, part)
     field = part.removeprefix(FIELD)
@@ -176,7 +176,7 @@ def wanted_by(
         wanted = wanted._replace(by_name=by_name)
     for field in (*wanted.in_order, *wanted.by_name.values()):
         if not is_declared(field):
-            raise TypeError(f"{name} takes {field!r}, and reads={sorted(declared)} leaves it out")
+            raise TypeError(f"{name} takes {field!r}, but reads={sorted(declared)} leaves it out")
     return wanted, declared
 
 

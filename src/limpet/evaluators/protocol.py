@@ -172,7 +172,7 @@ def flaw_of_name(name: str) -> str | None:
     if not _PLAIN.fullmatch(name):
         return "must be letters, digits, _ and - only, and not begin with a digit or -"
     if len(name) > LONGEST_NAME:
-        return f"must have at most {LONGEST_NAME} letters, not {len(name):,}: it names files"
+        return f"must have at most {LONGEST_NAME} characters, not {len(name):,}: it names files"
     reserved = (*RESERVED, *COLUMNS)
     if name.lower() in reserved:  # some file systems ignore case
         return f"{', '.join(reserved)} are reserved"

@@ -36,12 +36,12 @@ def rating(
     Args:
         model: A model, or anything `limpet.models.as_model` takes; a list of them is a jury.
         prompt: What to rate, and what the numbers mean, with placeholders as for `judge`.
-        scale: The least and the greatest number.
+        scale: The lowest and the highest number.
         votes: How often each model is asked about an item.
         examples: Rated examples: dicts with a value for each placeholder, `reason` and `rating`.
         reasks: How often a model is asked again after a reply that cannot be used.
         name: Its name.
-        params: Parameters of each call, for example `{"temperature": 0}`.
+        params: Parameters for each call, for example `{"temperature": 0}`.
 
     Raises:
         LimpetError: A placeholder of the prompt is not valid, or it has none.

@@ -23,7 +23,7 @@ FIELD = "row."
 
 
 def checked_reads(reads: Any, who: str) -> frozenset[str]:
-    """Return what an evaluator declares to read: names out of `PARTS`, or `row.<field>`.
+    """Return what an evaluator declares that it reads: names out of `PARTS`, or `row.<field>`.
 
     Raises:
         TypeError: It is not a list of strings.
@@ -38,7 +38,7 @@ def checked_reads(reads: Any, who: str) -> frozenset[str]:
         is_field = isinstance(part, str) and part.startswith(FIELD) and part != FIELD
         if part not in PARTS and not is_field:
             raise ValueError(
-                f"{who}: reads contains {part!r}; known are {', '.join(PARTS)} and row.<field>"
+                f"{who}: reads contains {part!r}; known: {', '.join(PARTS)} and row.<field>"
             )
     return parts
 
@@ -81,7 +81,7 @@ def check_needs(evaluators: Iterable[Any], columns: Collection[str], expected: s
             field = part.removeprefix(FIELD)
             if part == "expected" and expected is None:
                 what: str = "an expected column"
-                hint = hint_near(part, columns) or "name it as `expected` of the dataset"
+                hint = hint_near(part, columns) or "name it in the dataset's `expected`"
             elif part.startswith(FIELD) and field not in columns:
                 what, hint = (
                     f"the column {quoted(field)}",

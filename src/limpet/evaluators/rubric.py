@@ -42,11 +42,11 @@ def rubric(
         criteria: The question for each criterion: `{"polite": "Is the answer polite?"}`. Questions
             may have placeholders.
         prompt: What to judge, with placeholders as for `judge`; None: the input and the output.
-        scale: The least and the greatest number; None: the questions are answered by yes or no.
+        scale: The lowest and the highest number; None: the questions are answered with yes or no.
         votes: How often each model is asked about an item.
         reasks: How often a model is asked again after a reply that cannot be used.
         name: Its name.
-        params: Parameters of each call, for example `{"temperature": 0}`.
+        params: Parameters for each call, for example `{"temperature": 0}`.
 
     Raises:
         LimpetError: A placeholder is not valid, or there is none.

@@ -31,7 +31,7 @@ def similarity(
     Args:
         method: "ratio" (edits), "token_sort" (words in any order), "token_set" (words in common),
             "levenshtein" (edits, as a share of the longer string), "bleu" or "chrf".
-        threshold: Score True from this similarity on, else False; None: score the similarity.
+        threshold: Score True at or above this similarity, else False; None: score the similarity.
         name: Its name.
 
     Raises:

@@ -43,8 +43,8 @@ def trajectory(
         key: The key of an event's name.
         kinds: The kinds to compare: "tool", "model", "agent", "other"; None: all. Events without a
             kind are always compared; those that only mark a beginning never are.
-        expected_column: The dataset's column of expected events. Without it, the item's expected
-            value is used if it is a list.
+        expected_column: The dataset's column with the expected events. Without it, the item's
+            expected value is used if it is a list.
         name: Its name.
 
     Raises:
@@ -95,7 +95,7 @@ class _Trajectory(BuiltIn):
             raise PermanentError(
                 f"{item_name(scored)} has no expected value to score against: its list of events "
                 "is empty",
-                hint='with mode "exact", an empty list means that nothing must be called',
+                hint='with mode "exact", an empty list means that nothing may be called',
             )
         return names
 

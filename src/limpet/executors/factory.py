@@ -248,7 +248,7 @@ def get_executor_on_sync_context(
         )
     elif loop is not None and not run_sync and not _re_enterable(loop):
         logger.warning(
-            "an event loop already runs here (a notebook?), so the calls run one after the "
+            "an event loop is already running here (a notebook?), so the calls run one after the "
             "other; to run many at once, `await AsyncExecutor(...).execute(inputs)`, or call "
             "`nest_asyncio.apply()` first"
         )

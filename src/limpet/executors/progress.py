@@ -80,7 +80,7 @@ class ProgressReporter:
     def say_abandoned(self, attempt: Attempt) -> None:
         self._say(
             logging.WARNING,
-            "the call for input %s ignores its cancellation and was abandoned",
+            "the call for input %s ignored its cancellation and was abandoned",
             attempt.index,
         )
 

@@ -329,7 +329,7 @@ def read_run_json(layout: Layout, warn: Callable[[str], None] = logger.warning) 
         raise JournalError(f"{layout.run_json}: must be a JSON object", hint=RESTORE)
     theirs = known.get("format")
     if not isinstance(theirs, int) or isinstance(theirs, bool):
-        raise JournalError(f"{layout.run_json}: `format` is missing or no number", hint=RESTORE)
+        raise JournalError(f"{layout.run_json}: `format` is missing or not a number", hint=RESTORE)
     if theirs != FORMAT:
         which = "an earlier" if theirs < FORMAT else "a later"
         raise OtherFormatError(

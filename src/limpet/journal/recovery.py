@@ -86,7 +86,7 @@ class ColumnState:
             where = "" if self.torn_to is None else f", set aside in {self.torn_to}"
             parts.append(f"{count(self.torn_bytes, 'torn byte')} at its end{where}")
         if self.lacked_line_end:
-            parts.append("a last line without its line end")
+            parts.append("a last line without a newline")
         if self.index is not None:
             parts.append(f"index {self.index}")
         return f"{self.path}: {'; '.join(parts)}"

@@ -43,13 +43,13 @@ class Key:
 
     def __init__(self, key: str | None) -> None:
         if key is not None and (not isinstance(key, str) or not key.strip()):
-            raise wrong_argument("key", 'must be "${NAME}" of an environment variable, or None')
+            raise wrong_argument("key", 'must be "${NAME}" for an environment variable, or None')
         variable = _VARIABLE.fullmatch(key.strip()) if key else None
         self._variable = variable[1] if variable else None
         self._literal = None if variable else key
         if self._literal is not None:
             if "${" in self._literal:
-                raise wrong_argument("key", 'must be "${NAME}" of one environment variable, alone')
+                raise wrong_argument("key", 'must be "${NAME}" for one environment variable, alone')
             self._checked(self._literal)
 
     def __repr__(self) -> str:

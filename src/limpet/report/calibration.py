@@ -43,7 +43,7 @@ def calibration_lines(found: Calibration) -> Iterator[RenderableType]:
         yield Text("")
         yield _disagreements(found.disagreements[:_MOST_ROWS])
         if more > 0:
-            yield Text(f"… and {more:,} more, with --json", style="dim")
+            yield Text(f"… and {more:,} more: --json", style="dim")
 
 
 def _agreement(agreement: Agreement) -> Iterator[str]:

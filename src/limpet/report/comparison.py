@@ -115,14 +115,14 @@ def score_lines(name: str, score: ScoreComparison) -> Iterator[str]:
     words = f"{name}: {counts} of {count(score.n, 'item')} ({', '.join(how)})"
     if score.missing and score.bounds is not None:
         alone = interval(score.low, score.high)
-        words += f"; {score.missing:,} missing counted as worst and as best, without them {alone}"
+        words += f"; {score.missing:,} missing counted as worst and as best; without them {alone}"
     elif score.missing:
         words += f"; {score.missing:,} missing are left out: the score has no range"
     yield words
     if score.verdict == "not known":
         yield f"{name}: {score.why_not_known}"
     elif score.verdict == "no difference seen" and not score.low <= 0 <= score.high:
-        yield f"{name}: unclear because scores are missing, not because of too few items"
+        yield f"{name}: unclear because scores are missing, not because there are too few items"
     elif score.verdict == "no difference seen" and math.isfinite(score.smallest_seen):
         least, items = number(score.smallest_seen), count(score.n, "item")
         seen = f"{name}: with {items}, only differences of {least} or more are detectable"
@@ -335,11 +335,11 @@ def _flip_lines(run: RunComparison) -> Iterator[RenderableType]:
         if len(run.scores) > 1 and not are_news(score):
             how = f"all {count(score.n, 'item')} changed; --evaluator {one_line(name)} shows them"
             yield Text()
-            yield Text(f"biggest changes of {one_line(name)}: {how}", style="dim")
+            yield Text(f"biggest changes in {one_line(name)}: {how}", style="dim")
             continue
         flips = [flip for flip in run.flips if flip.score == name]
         yield Text()
-        yield Text(f"biggest changes of {one_line(name)}", style="bold")
+        yield Text(f"biggest changes in {one_line(name)}", style="bold")
         table = plain_table("item", "score", "base", "new", fixed=["score"])
         for flip in flips:
             style = "red" if flip.is_worse else ""

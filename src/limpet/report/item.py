@@ -173,7 +173,7 @@ def _earlier(whole: WholeItem) -> Iterator[RenderableType]:
 def _in_short(whole: WholeItem) -> str:
     item = whole.item
     parts = [item.status.words]
-    parts += ["by an earlier version"] if item.version else []
+    parts += ["from an earlier version"] if item.version else []
     parts += _listed("to run again", item.redo)
     parts += _listed("in flight", whole.in_flight)
     parts += [count(item.attempts, "attempt")] if item.attempts else []

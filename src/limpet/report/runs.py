@@ -42,7 +42,7 @@ def _note(run: Description) -> str:
 def version_note(run: Description) -> str:
     """Return a remark on versions beside a mean; empty if there is only one version."""
     if run.earlier_on_disk:
-        return f"{run.earlier_on_disk:,} of an earlier version on disk"
+        return f"{run.earlier_on_disk:,} from an earlier version on disk"
     if run.by_current_version is None:
         return ""
     current, of = run.by_current_version

@@ -212,7 +212,7 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     lines += skipped_rows(summary.get("bad_rows", ()))
     if given_up := summary.get("given_up"):
         calls = count(given_up, "call")
-        lines.append(f"abandoned {calls} in flight, not recorded and perhaps paid for")
+        lines.append(f"abandoned {calls} in flight, not recorded and possibly paid for")
     lines += masked_words(summary)
     for name, numbers in steps.items():
         if numbers["failed"]:

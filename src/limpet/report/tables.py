@@ -95,7 +95,7 @@ def put_json(value: Any) -> None:
 # each line, wrapped.
 
 NONE = "–"
-_REASON = "reason"
+_REASON = "explanation"
 _ROOMY, _TIGHT = 24, 12
 """Texts may shrink to the first to make room for scores, to the second for full ids."""
 GAP = 2

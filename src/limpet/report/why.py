@@ -65,9 +65,9 @@ def _step(step: StepWhy, *, covers: bool, everything: bool) -> Iterator[Text]:
 def _in_short(step: StepWhy) -> str:
     many = count(len(step.differences), "difference")
     if step.compared == "now":
-        return f"changed since its results were made, {many}"
+        return f"changed after its results were made, {many}"
     if step.compared == "asked":
-        return f"changed since its results were made, {many}; you were asked what to do"
+        return f"changed after its results were made, {many}; you were asked what to do"
     if step.compared == "before":
         return f"unchanged since it last ran; its last change: {many}"
     return "unchanged; no earlier version recorded" if step.covers.fingerprint else "never run"

@@ -39,7 +39,7 @@ def pairwise(
         votes: How often each model votes on an item, in both orders.
         reasks: How often a model is asked again after an unusable reply.
         name: Its name.
-        params: Parameters of each call, for example `{"temperature": 0}`.
+        params: Parameters for each call, for example `{"temperature": 0}`.
 
     Raises:
         LimpetError: There is no such run, it has no answer, or the prompt cannot be filled.

@@ -151,14 +151,14 @@ def evaluate(
         workflow: A function, plain or async, a class, "module:name", or a Workflow.
         evaluators: Functions or evaluators; a mapping names them.
         run: The run's directory, or a `Run`; None: `runs/` and the workflow's name.
-        trials: How often the workflow answers each item.
+        trials: How many times the workflow answers each item.
         save: Whether to save the run; False: nothing is kept.
         pace: How many calls are in flight: a number, "auto", or a `Pace`.
         retry: How often a failed call is tried again, or a `Retry`.
         timeout: How many seconds an attempt may take.
-        on_change: What to do when the workflow changed: "redo" its answers, or "keep" them. "keep"
+        on_change: What to do if the workflow changed: "redo" its answers, or "keep" them. "keep"
             also cancels an unfinished redo.
-        redo: Run steps again although they have results: True for the workflow, the names of
+        redo: Run steps again even if they have results: True for the workflow, the names of
             steps, or a `Redo`, which also names items.
         retry_failed: Whether cells that failed in an earlier session are tried again.
         version: Identifies the workflow in place of its code: see `limpet.workflow`.
@@ -167,7 +167,7 @@ def evaluate(
         prices: What a million tokens cost, by model.
         secrets: Further values to mask in what is written.
         mask: Whether secrets are masked in answers, scores and errors.
-        fail_fast: Whether to stop when the first cells of a step all fail alike.
+        fail_fast: Whether to stop when the first cells of a step all fail the same way.
         stop_when: Stop when the 95% intervals of these scores are narrow enough:
             `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
         watcher: A function that is called with an `ItemResult` when an item's answer or failure is
@@ -180,8 +180,8 @@ def evaluate(
 
     Raises:
         LimpetError: The run stopped before it was done, for this reason: a quota, an outage, cells
-            that all fail alike, a full disk. Everything finished is on disk, and in the error's
-            `result`.
+            that all fail the same way, a full disk. Everything finished is on disk, and in the
+            error's `result`.
         KeyboardInterrupt: SIGINT stopped it; with the same `result`.
         SystemExit: SIGTERM or SIGHUP stopped it; with the same `result`.
         DatasetError: The dataset cannot be read, or is invalid.
@@ -309,7 +309,7 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         raise LimpetError(
             f"trials={prepared.trials:,}: {len(dataset.items):,} items would have more than "
             f"{_MOST_ANSWERS:,} answers",
-            hint="run each item less often, or split the dataset",
+            hint="use fewer trials, or split the dataset",
         )
     evaluators = as_evaluators(prepared.evaluators)
     check_needs(evaluators, dataset.columns, dataset.roles.expected)

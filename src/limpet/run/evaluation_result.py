@@ -83,7 +83,7 @@ def report_with(write: Callable[..., ReportFile]) -> None:
 
 
 class EvaluationResult:
-    """The result of an evaluation: of `evaluate`, or of a run that `load_run` read.
+    """The result of an evaluation: from `evaluate`, or from a run that `load_run` read.
 
     Attributes:
         summary: The numbers: counts, failures by class, means of the scores.
@@ -206,14 +206,14 @@ class EvaluationResult:
         Args:
             failed: Only items with a failure, of `evaluator` if it is given.
             evaluator: The score that the other conditions apply to; None: any.
-            below: An upper limit of the score, or a limit for each of several scores.
+            below: An upper limit for the score, or a limit for each of several scores.
             label: A label that the score must have.
             disagree: Only items on which the votes of a judge, or both orders of a pair, disagree.
             where: The values of dataset fields; a list means one of these values.
             grep: A text that must occur in the row, the answer, an error, a label or a reason, in
                 upper or lower case.
             sort: The score to sort by, lowest first; with "-" before it, highest first.
-            worst: At most so many: the lowest by `sort`, `evaluator` or the only evaluator.
+            worst: At most this many: the lowest by `sort`, `evaluator` or the only evaluator.
 
         Raises:
             LimpetError: A name is unknown, or a score must be named.
@@ -275,7 +275,7 @@ class EvaluationResult:
 
         Args:
             n: How many; if there are fewer, all.
-            path: A `.csv` or `.xlsx` file, with an empty column `label`.
+            path: A `.csv` or `.xlsx` file, with an empty `label` column.
             seed: The seed of the draw; None: a new one.
             force: Replace a file that exists.
 
@@ -295,9 +295,9 @@ class EvaluationResult:
 
         Args:
             evaluator: The judge's name; for one of several scores, like "judge.quality".
-            labels: A file of `sample` that was filled in, any table with the columns `id` and
+            labels: A filled-in file from `sample`, any table with the columns `id` and
                 `label`, a list of files, rows, or a DataFrame. None: the run's `labels.jsonl`.
-            label_column: The column of the labels; None: "label".
+            label_column: The column with the labels; None: "label".
 
         Raises:
             LimpetError: The labels cannot be read or used, or the run was not saved.

@@ -311,7 +311,7 @@ class JournaledMap(MapRun):
         self._run_file = run_file
         logger.info("%s: %s kept, %s to run", self._path, len(self._kept), missing)
         if unseen := self._identities.unseen:
-            said = "%s: not part of the identity: %s (declare with depends_on what matters)"
+            said = "%s: not part of the identity: %s (declare what matters with depends_on)"
             logger.warning(said, self._path, named(unseen))
         self._watched = WatchedFiles(
             journal,

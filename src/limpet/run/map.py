@@ -81,7 +81,7 @@ def map(  # noqa: A001 - like the builtin
 
     Args:
         fn: The function: async, or plain (then it runs in threads).
-        inputs: The inputs; of a DataFrame, its rows as dicts.
+        inputs: The inputs; for a DataFrame, its rows as dicts.
         journal: A `.jsonl` file for the results, with further files beside it in `<name>.d/`; or a
             directory for all of them; or a `Run`; None: nothing is kept.
         key: Returns a name that identifies the input. None: inputs are identified by their
@@ -90,7 +90,7 @@ def map(  # noqa: A001 - like the builtin
         pace: How many calls are in flight: a number, "auto", or a `Pace`.
         retry: How often a failed call is tried again, or a `Retry`.
         timeout: How many seconds an attempt may take.
-        on_change: What to do when the function changed: "redo" its results, or "keep" them.
+        on_change: What to do if the function changed: "redo" its results, or "keep" them.
         version: Identifies the function in place of its code.
         depends_on: Declares what else its results depend on, as for `evaluate`.
         secrets: Further values to mask in what is written.

@@ -93,7 +93,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Redo:
-    """What runs again although it has results.
+    """What runs again even if it has results.
 
     Attributes:
         steps: The names of the steps; None: the workflow.
@@ -321,7 +321,7 @@ def as_run(run: Any, name: str = "run") -> Run:
     if isinstance(run, Run):
         return run
     if not isinstance(run, (str, Path, type(None))):
-        near = "; to save nothing: save=False" if run is False else ""
+        near = "; to save nothing: save=False" if run is False and name == "run" else ""
         raise TypeError(f"{name}={run!r}: must be a path, a Run or None{near}")
     return Run(run)
 
@@ -331,7 +331,9 @@ def _as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
     if watcher is None or isinstance(watcher, Watcher):
         return watcher, None
     if not callable(watcher):
-        raise TypeError(f"watcher={watcher!r}: must be a Watcher, or a function of an ItemResult")
+        raise TypeError(
+            f"watcher={watcher!r}: must be a Watcher, or a function that takes an ItemResult"
+        )
     return None, watcher
 
 

@@ -64,7 +64,7 @@ def check_goals(stop_when: Any) -> None:
 def as_goals(
     stop_when: Mapping[str, float] | None, evaluators: Mapping[str, tuple[float, float] | None]
 ) -> list[Goal]:
-    """Return the option `stop_when` as goals; empty: the run does all items.
+    """Return the option `stop_when` as goals; empty: the run covers all items.
 
     Args:
         stop_when: The option.

@@ -158,7 +158,7 @@ class Session:
         events_at: The size of `events.jsonl` at the beginning; None: unknown.
         failures_at: The size of `failures.jsonl` at the beginning.
         items: How many items the run reports on; None: unknown.
-        trials: How often the workflow answers each item.
+        trials: How many times the workflow answers each item.
         selected: How many items the session selected; None: all.
         of: How many items the dataset has; None: all are selected.
         steps: Each step, the workflow first.

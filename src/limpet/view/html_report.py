@@ -250,7 +250,7 @@ def _compared(
         if len(packed(encoded(data))) <= most // 4:
             return (
                 data,
-                "" if limit == PART else f"Texts of changes are shortened to {limit:,} letters.",
+                "" if limit == PART else f"Texts of changes are shortened to {limit:,} characters.",
             )
     for run in data["new"]:
         run["flips"] = run["flips"][:_LEAST_FLIPS]

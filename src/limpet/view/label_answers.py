@@ -297,7 +297,7 @@ def _id_and_trial(given: Mapping[str, Any]) -> IdAndTrial:
     if not isinstance(id_, str):
         raise LimpetError("id: must be a string")
     if not isinstance(trial, int) or isinstance(trial, bool) or trial < 0:
-        raise LimpetError("trial: must be a whole number from 0")
+        raise LimpetError("trial: must be a whole number, 0 or more")
     return id_, trial
 
 

@@ -150,7 +150,7 @@ def check_program(arguments: Sequence[str], folder: Path, env: Mapping[str, str]
     if "/" not in program:
         if shutil.which(program, path=env.get("PATH")) is None:
             hint = f"write ./{program} for the file" if path.is_file() else _hint(program)
-            raise SetupError(f"the program {quoted(program)} is not in the PATH", hint=hint)
+            raise SetupError(f"the program {quoted(program)} is not on the PATH", hint=hint)
     elif not path.is_file():
         raise SetupError(f"there is no program {quoted(program)} in {folder}", hint=_near(path))
     elif shutil.which(path) is None:

@@ -47,7 +47,7 @@ def openai(
             file below `folder`, or a list of them; an empty field means none.
         files: Other files, likewise.
         schema: The JSON schema of the answer; the answer is then the parsed value.
-        params: Parameters of each call: `{"temperature": 0}`.
+        params: Parameters for each call: `{"temperature": 0}`.
         folder: The folder of images and files; by default, the current one.
         version: The declared version of the model: its address may then change.
         name: Its name.

@@ -273,7 +273,7 @@ def _checked_messages(prompt: str | None, messages: Messages | None) -> list[Any
         raise LimpetError(text, hint="prompt is short for a single user message")
     if prompt is not None:
         if not isinstance(prompt, str) or not prompt.strip():
-            raise wrong_argument("prompt", "must be a nonempty string")
+            raise wrong_argument("prompt", "must be a non-empty string")
         check_placeholders(prompt=prompt)
         return [{"role": "user", "content": prompt}]
     listed = [messages] if isinstance(messages, str) else messages

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import logging
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -80,17 +81,24 @@ def workflow(
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: `depends_on` has an unknown key.
+        ValueError: `depends_on` has an unknown key, or `name` is no name of a directory.
     """
     for argument, value in (("name", name), ("version", version)):
         if not isinstance(value, (str, type(None))):
             raise TypeError(f"{argument}={value!r}: must be a string or None")
+        if value == "":
+            raise ValueError(f"{argument}='': must not be empty")
+    if name is not None and (name in (".", "..") or re.search(r"[/\\\0\r\n]", name)):
+        raise ValueError(f"name={name!r}: must be usable as the name of a directory")
     declared = _Declared(name, version, as_declared(depends_on))
 
     def declare(thing: Any) -> Any:
         if not callable(thing):
             raise TypeError(f"workflow: {thing!r} must be a function or a class")
-        _declared[thing] = declared
+        try:
+            _declared[thing] = declared
+        except TypeError as error:  # a builtin, or an object with slots
+            raise TypeError(f"workflow: {thing!r} cannot be declared: {error}") from error
         return thing
 
     return declare if thing is None else declare(thing)
@@ -98,7 +106,9 @@ def workflow(
 
 def _declared_of(thing: Any) -> _Declared:
     """Return what is declared of a function, of a class, or of an object's class."""
-    for known in (thing, type(thing)):
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    for known in (thing, getattr(thing, "__func__", None), type(thing)):
         with suppress(TypeError):  # it cannot be a key
             if found := _declared.get(known):
                 return found

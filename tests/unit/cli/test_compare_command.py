@@ -131,10 +131,10 @@ def test_a_score_that_changed_in_every_item_does_not_hide_the_others(tmp_path):
     base = make(tmp_path / "a", "1" * 8, evaluators=evaluators)
     new = make(tmp_path / "b", "0" * 8, evaluators=evaluators)
     out = compare(base, new).out
-    assert "\nbiggest changes of correct\n" in out
-    assert "biggest changes of length: all 8 items changed; --evaluator length shows them\n" in out
+    assert "\nbiggest changes in correct\n" in out
+    assert "biggest changes in length: all 8 items changed; --evaluator length shows them\n" in out
     only = compare(base, new, "--evaluator", "length").out
-    assert "\nbiggest changes of length\n" in only
+    assert "\nbiggest changes in length\n" in only
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ REFUSED = {
     "an address for a function": (
         "dataset: questions.jsonl\nworkflow: http://localhost:8000\n",
         "eval.yml:2: workflow: must be module:name, like app:answer, not 'http://localhost:8000'",
-        "for a server, write workflow: {http: …}, or {nat: …} for one of nat serve",
+        "for a server, write workflow: {http: …}, or {nat: …} for nat serve",
     ),
     "a filter that no value passes": (
         FILTER + "{lang: []}\n",
@@ -166,22 +166,22 @@ REFUSED = {
     ),
     "a number in quotes": (
         GOOD + "pace: '8'\n",
-        "eval.yml:3: pace: must be auto or an integer of at least 1, not '8'",
+        "eval.yml:3: pace: must be auto or an integer, 1 or more, not '8'",
         "leave the quotes out: 8",
     ),
     "a word for a pace": (
         GOOD + "pace: fast\n",
-        "eval.yml:3: pace: must be auto or an integer of at least 1, not 'fast'",
+        "eval.yml:3: pace: must be auto or an integer, 1 or more, not 'fast'",
         None,
     ),
     "a pace of zero": (
         GOOD + "pace:\n  concurrency: 0\n",
-        "eval.yml:4: pace.concurrency: must be auto or an integer of at least 1, not 0",
+        "eval.yml:4: pace.concurrency: must be auto or an integer, 1 or more, not 0",
         None,
     ),
     "a list for a pace": (
         GOOD + "pace:\n- 3\n",
-        "eval.yml:3: pace: must be auto or an integer of at least 1, not a list",
+        "eval.yml:3: pace: must be auto or an integer, 1 or more, not a list",
         None,
     ),
     "a negative retry": (
@@ -262,12 +262,17 @@ REFUSED = {
     ),
     "secrets off by a zero": (
         GOOD + "secrets: 0\n",
-        "eval.yml:3: secrets: must be false, or a list of strings",
+        "eval.yml:3: secrets: must be a list of strings",
+        None,
+    ),
+    "secrets off, as before": (
+        GOOD + "secrets: false\n",
+        "eval.yml:3: secrets: must be a list of strings; to mask nothing: mask: false",
         None,
     ),
     "secrets as one text": (
         GOOD + "secrets: hunter22\n",
-        "eval.yml:3: secrets: must be false, or a list of strings",
+        "eval.yml:3: secrets: must be a list of strings",
         None,
     ),
     "another answer to a change": (

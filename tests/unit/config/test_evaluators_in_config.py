@@ -57,8 +57,8 @@ REFUSED = {
     "a name too long for its files": (
         GOOD + f"evaluators: {{{'a' * 201}: numeric}}\n",
         (
-            f"eval.yml:3: evaluators: the name '{'a' * 80}…': must have at most 200 letters, not "
-            "201: it names files"
+            f"eval.yml:3: evaluators: the name '{'a' * 80}…': must have at most 200 characters, "
+            "not 201: it names files"
         ),
         None,
     ),

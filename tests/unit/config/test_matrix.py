@@ -119,7 +119,7 @@ def test_equal_last_parts_are_told_apart():
         ("matrix: {workflow..x: [a]}\n", "'workflow..x' is not a path", "workflow.args.model"),
         ("matrix: {name: [a, b]}\n", "cannot vary name: the variants share one name", None),
         ("matrix: {run.path: [a, b]}\n", "cannot vary run.path", None),
-        ("matrix: {workflow.args.api_key: [a, b]}\n", "secrets change no answer", None),
+        ("matrix: {workflow.args.api_key: [a, b]}\n", "secrets do not change answers", None),
         ("matrix: {workflow: [a:b], workflow.args.x: [1]}\n", "is inside workflow", "keep one"),
         (
             f"matrix: {{trials: {list(range(1, 502))}}}\n",

@@ -379,7 +379,7 @@ def test_a_key_cannot_vary(folder):
     (folder / "eval.yml").write_text(
         ASKED % "prompt: hi" + "matrix: {workflow.key: ['${A}', '${B}'], models.a.key: [c]}\n"
     )
-    with pytest.raises(ConfigError, match=r"cannot vary workflow\.key: its name is that"):
+    with pytest.raises(ConfigError, match=r"cannot vary workflow\.key: it is named like a secret"):
         load_matrix("eval.yml")
 
 

@@ -227,7 +227,7 @@ def test_of_two_rows_with_one_id_the_first_stays():
     rows = [{"id": 7, "question": "x"}, {"id": "7", "question": "y"}, {"id": 8, "question": "z"}]
     dataset = Dataset(rows, on_bad_row="skip").load()
     assert [(item.id, item.input) for item in dataset] == [("7", "x"), ("8", "z")]
-    assert str(dataset.bad_rows[0]) == "rows, row 2: the same id as at row 1: id='7'"
+    assert str(dataset.bad_rows[0]) == "rows, row 2: the same id as row 1: id='7'"
 
 
 # Rows in memory, DataFrames, functions
@@ -383,7 +383,7 @@ def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):
     write(tmp_path / "a:q.jsonl", *ROWS)
     assert len(Dataset("a:q.jsonl").load()) == 3
     write(tmp_path / "a:q", *ROWS)
-    assert refused("a:q")[0].startswith("a:q: no reader for the suffix ''")
+    assert refused("a:q")[0].startswith("a:q: unsupported file type ''")
 
 
 # Files
@@ -487,7 +487,7 @@ def test_an_argument_that_is_not_allowed_is_named_before_anything_is_read(option
 def test_the_same_id_is_found_in_a_file_of_one_line(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text('[{"id": "a", "question": "x"}, {"id": "a", "question": "y"}]')
-    with pytest.raises(DatasetError, match="the same id as at line 1"):
+    with pytest.raises(DatasetError, match="the same id as line 1"):
         Dataset(path).load()
 
 

@@ -37,12 +37,12 @@ REFUSED = {
         "q.txt",
         b"x",
         (
-            "{}: no reader for the suffix '.txt'; "
-            "there are .json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx"
+            "{}: unsupported file type '.txt'; "
+            "supported: .json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx"
         ),
     ),
-    "no suffix": ("questions", b"x", "{}: no reader for the suffix ''; there are …"),
-    "a packed file": ("q.jsonl.gz", b"\x1f\x8b", "{}: no reader for the suffix '.gz'; there are …"),
+    "no suffix": ("questions", b"x", "{}: unsupported file type ''; supported: …"),
+    "a packed file": ("q.jsonl.gz", b"\x1f\x8b", "{}: unsupported file type '.gz'; supported: …"),
     "UTF-16 from Excel": ("q.csv", "id,question\n".encode("utf-16"), "{}: is UTF-16, not UTF-8"),
     # JSONL
     "a broken line": (
@@ -144,12 +144,12 @@ REFUSED = {
     "an id twice": (
         "q.jsonl",
         GOOD + b"\n" + GOOD,
-        "{}, line 3: the same id as at line 1: id='a'",
+        "{}, line 3: the same id as line 1: id='a'",
     ),
     "an id as number and as text": (
         "q.jsonl",
         b'{"id":7,"question":"x"}\n{"id":"7","question":"y"}\n',
-        "{}, line 2: the same id as at line 1: id='7'",
+        "{}, line 2: the same id as line 1: id='7'",
     ),
     "an id missing in one row": (
         "q.jsonl",
@@ -250,7 +250,7 @@ REFUSED = {
     "an id twice in an array": (
         "q.json",
         b'[{"id":"a","question":"x"},\n{"id":"a","question":"y"}]',
-        "{}, line 2: the same id as at line 1: id='a'",
+        "{}, line 2: the same id as line 1: id='a'",
     ),
     "100,000 levels in an array": (
         "q.json",
@@ -321,7 +321,7 @@ REFUSED = {
     "an id twice in a csv": (
         "q.csv",
         b'id,question\n1,"a\nb"\n1,c\n',
-        "{}, line 4: the same id as at line 2: id='1'",
+        "{}, line 4: the same id as line 2: id='1'",
     ),
     # Binary
     "text called parquet": ("q.parquet", b"id,question\n" * 9, "{}: cannot be read as Parquet: …"),

@@ -556,5 +556,5 @@ def test_the_longest_name_fits_all_files_of_an_evaluator(tmp_path):
         with column.open("a") as file:
             file.write("torn")
     assert len(list((tmp_path / "run" / "torn").iterdir())) == 1
-    with pytest.raises(ValueError, match="must have at most 200 letters, not 201"):
+    with pytest.raises(ValueError, match="must have at most 200 characters, not 201"):
         exact_match(name="a" * 201)

@@ -76,7 +76,7 @@ def test_a_column_that_reads_leaves_out_is_refused():
 
     for reads in (["output", "row.topic"], ["output", "row"], None):
         assert limpet.evaluator(reads=reads)(on_topic).needs == {"row.topic"}
-    with pytest.raises(TypeError, match=r"takes 'row.topic', and reads=\['output'\] leaves it out"):
+    with pytest.raises(TypeError, match=r"takes 'row.topic', but reads=\['output'\] leaves it out"):
         limpet.evaluator(reads=["output"])(on_topic)
 
 

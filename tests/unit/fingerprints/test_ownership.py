@@ -109,3 +109,8 @@ def test_an_edit_of_an_installed_package_that_a_pth_file_names_is_none(tmp_path)
     before = parts(tmp_path)
     tool.write_text("def ask(q):\n    return q + '!'\n")
     assert parts(tmp_path) == before
+
+
+@pytest.mark.parametrize("folder", ["/", "", "."])
+def test_the_root_has_no_folder_above_it(folder):
+    assert holds_users_files(folder) in (True, False)

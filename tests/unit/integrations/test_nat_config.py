@@ -130,8 +130,8 @@ def test_structure_names_are_the_columns(folder):
 @pytest.mark.parametrize(
     ("structure", "said"),
     [
-        ("trajectory_key: generated_answer", "that of generated_answer_key, too"),
-        ("generated_answer_key: id", "that of id_key, too"),
+        ("trajectory_key: generated_answer", "also that of generated_answer_key"),
+        ("generated_answer_key: id", "also that of id_key"),
         ("generated_answer_key: _limpet", "reserved"),
         ("trajectory_key: output_metadata", "reserved"),
     ],
@@ -358,7 +358,7 @@ def test_what_is_wrong_is_said_with_its_line(more, said, hint):
         ("{_type: jsn, file_path: data.json}", "xls or custom, not 'jsn'", "did you mean 'json'?"),
         (
             "{file_path: data.json, remote_file_path: far/data.json, s3: {bucket: b}}",
-            "the toolkit downloads datasets, and is not installed here",
+            "downloading datasets needs the toolkit, which is not installed here",
             "download",
         ),
         ("{file_path: data.json, function: a.b}", "function: is only read with", None),
@@ -379,7 +379,7 @@ def test_the_way_to_score_names_the_directory_of_the_run():
     said, hint = refusal(text)
     assert said.endswith("unknown evaluator 'percent_games_won'")
     way = "--skip_workflow --dataset 'my runs/workflow_output.json'"
-    assert "of a plug-in of the toolkit: run with --no-evaluators, then score" in hint
+    assert "from a plug-in of the toolkit: run with --no-evaluators, then score" in hint
     assert hint.endswith(way)
     jobs = "    output: {dir: o, job_management: {append_job_id_to_output_dir: true}}\n"
     _, hint = refusal(START + jobs + "  evaluators: {x: {_type: ragas}}\n")

@@ -111,7 +111,7 @@ def test_a_value_that_json_would_change_is_not_journaled_and_said(tmp_path, capl
         record_of(value, [], Step.model_validate)
     with caplog.at_level(logging.WARNING, "limpet.nat"):
         answer(tmp_path, asked("a", "b"), [value, "fine"])
-    assert "the answer of q0 is not journaled" in caplog.text
+    assert "the answer to q0 is not journaled" in caplog.text
     assert found(tmp_path, asked("a", "b")) == ["q1"]
 
 
@@ -137,7 +137,7 @@ def test_what_changed_since_an_answer_is_said_in_one_line(tmp_path):
     answer(tmp_path, asked("a", "b"), ["A", "B"], workflow="one", llms="small")
     answer(tmp_path, asked("a"), ["A"], files="of another run", workflow="other")
     journal = opened(tmp_path, asked("a", "b"), workflow="one", llms="large", functions="new")
-    assert journal.differs == "2 answers on disk are not used: functions, llms changed since"
+    assert journal.differs == "2 answers on disk are not used: functions, llms changed afterwards"
     journal.close()
     journal = opened(tmp_path, asked("a", "b"), workflow="one", llms="small")
     assert (journal.differs, len(journal.restored)) == ("", 2)

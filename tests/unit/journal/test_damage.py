@@ -341,6 +341,6 @@ def test_a_run_file_without_a_format_is_damaged_and_no_empty_run(tmp_path, their
     rows, run = [{"id": "a", "question": "q"}], tmp_path / "run"
     limpet.evaluate(rows, lambda question: question, run=run, version="1")
     (run / "run.json").write_text(json.dumps(theirs))
-    with pytest.raises(limpet.errors.JournalError, match="`format` is missing or no number"):
+    with pytest.raises(limpet.errors.JournalError, match="`format` is missing or not a number"):
         limpet.evaluate(rows, lambda question: question, run=run, version="1")
     assert [item.output.value for item in limpet.load_run(run).items] == ["q"]

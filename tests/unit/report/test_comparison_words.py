@@ -41,7 +41,7 @@ def test_a_score_that_only_missing_pairs_leave_unclear_asks_for_no_more_items():
         range=(0, 1), higher_is_better=True, p_holm=1,
     )  # fmt: skip
     *_, last = score_lines("ok", score)
-    assert last == "ok: unclear because scores are missing, not because of too few items"
+    assert last == "ok: unclear because scores are missing, not because there are too few items"
 
 
 def test_small_differences_of_cost_and_latency_are_plain_numbers():

@@ -53,7 +53,7 @@ def test_an_async_workflow_that_blocks_is_said_once_with_its_line_and_the_remedy
     run = tmp_path / "run"
     limpet.evaluate(MANY, answer, run=run, version="1", pace=concurrency)
     (said,) = said_in(caplog)
-    assert "answer blocks the event loop" in said
+    assert "answer repeatedly blocks the event loop" in said
     assert f"{THIS_FILE}:{line_of(slow_client)}" in said
     assert "plain def" in said
     assert "asyncio.to_thread" in said
@@ -72,7 +72,7 @@ def test_an_async_evaluator_that_blocks_is_said(tmp_path, caplog):
     judging = as_evaluator(judge, version="1")
     limpet.evaluate(MANY, lambda question: "x", [judging], run=tmp_path / "run", version="1")
     (said,) = said_in(caplog)
-    assert "judge blocks the event loop" in said
+    assert "judge repeatedly blocks the event loop" in said
 
 
 async def waits(question):

@@ -226,7 +226,7 @@ def test_an_edited_judge_voids_it_and_the_labels_can_be_compared_again(tmp_path,
     for summary in (edited.summary, limpet.load_run(tmp_path / "run").summary):
         numbers = summary["scores"]["right"]
         assert "calibrated" not in numbers
-        assert numbers["not_calibrated"].startswith("the evaluator changed since")
+        assert numbers["not_calibrated"].startswith("the evaluator has changed since")
     edited.calibrate("right", [{**row, "label": row["label"] == "good"} for row in read(labels)])
     assert "calibrated" in limpet.load_run(tmp_path / "run").summary["scores"]["right"]
 
@@ -241,7 +241,7 @@ def test_answers_that_changed_are_not_compared_with_old_labels(tmp_path, result,
     same = sum(int(row["id"][1:]) >= N // 2 for row in read(labels))
     found = changed.calibrate("right", labels)
     assert found.labelled == same
-    assert any("the answer changed since it was drawn" in remark for remark in found.remarks)
+    assert any("the answer has changed since it was drawn" in remark for remark in found.remarks)
 
 
 def test_if_all_answers_changed_nothing_is_corrected(tmp_path, result, labels):
@@ -250,7 +250,7 @@ def test_if_all_answers_changed_nothing_is_corrected(tmp_path, result, labels):
     changed = evaluate(tmp_path / "run", workflow=other, version="2", on_change="redo")
     numbers = changed.summary["scores"]["right"]
     assert "calibrated" not in numbers
-    assert "the answers changed since" in numbers["not_calibrated"]
+    assert "the answers have changed since" in numbers["not_calibrated"]
     with pytest.raises(limpet.LimpetError, match="no label can be compared: 20 labels left out"):
         changed.calibrate("right", labels)
 
@@ -258,7 +258,7 @@ def test_if_all_answers_changed_nothing_is_corrected(tmp_path, result, labels):
 def test_the_file_of_another_run_is_not_taken_for_this_one(tmp_path, result):
     other = lambda question: str(int(last_word(question)) + 1)
     evaluate(tmp_path / "other", workflow=other).sample(20, tmp_path / "humans.csv")
-    with pytest.raises(limpet.LimpetError, match="the answer changed since it was drawn"):
+    with pytest.raises(limpet.LimpetError, match="the answer has changed since it was drawn"):
         result.calibrate("right", label(tmp_path / "humans.csv"))
 
 
@@ -352,8 +352,8 @@ def test_the_same_label_can_be_written_in_many_ways(result, word):
             "goood",
             "'goood' is not a label of the judge",
         ),
-        ("1.5", "1.5 is outside of the score's range, 0 to 1"),
-        ("-1", "outside of the score's range"),
+        ("1.5", "1.5 is outside the score's range, 0 to 1"),
+        ("-1", "outside the score's range"),
         ("nan", "'nan' is not a label"),
         ("inf", "'inf' is not a label"),
         ("=1", "'=1' is not a label"),
@@ -408,7 +408,7 @@ def test_a_label_without_a_value_counts_for_agreement_and_not_for_the_mean(tmp_p
     assert found.agreement.confusion["bad"]["unclear"] == 1
     assert found.corrected.n_labelled == N - 2
     assert found.remarks == [
-        "2 labels have no value, by people or the judge: not in the corrected mean"
+        "2 labels have no value from people or the judge: not in the corrected mean"
     ]
 
 
@@ -454,7 +454,7 @@ def test_a_declared_range_is_that_of_labels_and_of_the_mean(tmp_path):
     assert 1 <= found.corrected.low < found.corrected.mean < found.corrected.high <= 5
     assert found.corrected.mean < found.corrected.raw == 3
     assert found.corrected.method.endswith("groups ignored")
-    with pytest.raises(limpet.LimpetError, match="6 is outside of the score's range, 1 to 5"):
+    with pytest.raises(limpet.LimpetError, match="6 is outside the score's range, 1 to 5"):
         result.calibrate("right", own(tmp_path, ("q1", "6")))
 
 
@@ -559,7 +559,7 @@ def test_a_column_that_was_sorted_alone_is_noticed(tmp_path, result, labels):
     rows = read(labels)
     ids = sorted(row["id"] for row in rows)
     mixed = [{**row, "id": id_} for row, id_ in zip(rows, ids, strict=True)]
-    with pytest.raises(limpet.LimpetError, match="the row is of 'q.*', and its column drawn of"):
+    with pytest.raises(limpet.LimpetError, match="the row is for 'q.*', but its drawn column for"):
         result.calibrate("right", mixed)
 
 
@@ -591,7 +591,7 @@ def test_files_that_excel_saved_are_read(tmp_path, result, labels):
         ("x.csv", "id,label,label\nq1,good,bad\n", "have the same name"),
         ("x.jsonl", '{"id": "q1"', "x.jsonl, line 1"),
         ("x.xlsx", "not a workbook", "cannot be read as XLSX"),
-        ("x.txt", "id,label\n", "no reader for the suffix"),
+        ("x.txt", "id,label\n", "unsupported file type"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_why(tmp_path, result, name, text, message):
@@ -640,5 +640,5 @@ def test_labels_of_the_live_page_are_read_and_the_last_one_counts(tmp_path, resu
     wanted = result.calibrate("right", label(tmp_path / "humans.csv"))
     assert (found.agreement, found.corrected) == (wanted.agreement, wanted.corrected)
     (remark,) = found.remarks
-    assert remark.startswith("1 line of labels.jsonl cannot be read: ")
+    assert remark.startswith("1 line in labels.jsonl cannot be read: ")
     assert remark.endswith("labels.jsonl, line 61")

@@ -226,7 +226,7 @@ def test_the_counts_of_a_plan_add_up_after_failures_and_a_change(tmp_path):
     assert str(same).startswith("6 items × 1 trial: 4 kept, 2 failed before → 2 calls of workflow")
     other = limpet.plan(ROWS, answer, run=tmp_path / "run", version="2", on_change="redo")
     assert str(other).startswith(
-        "6 items × 1 trial: 0 kept, 2 failed before, 4 of an earlier version, workflow changed ("
+        "6 items × 1 trial: 0 kept, 2 failed before, 4 from an earlier version, workflow changed ("
     )
     assert (other.workflow.new, other.workflow.retried, other.workflow.earlier) == (0, 2, 4)
 

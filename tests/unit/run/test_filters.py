@@ -143,7 +143,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest(conditions, message, hint)
     [
         ({"where": "lang=de"}, TypeError, "where='lang=de': must be a dict, like {'lang': 'de'}"),
         ({"below": "x", "evaluator": "exact"}, TypeError, "below='x': must be a number"),
-        ({"below": {"exact": None, "tone": "1"}}, TypeError, "must be a number, or numbers by"),
+        ({"below": {"exact": None, "tone": "1"}}, TypeError, "or a dict of numbers by"),
         ({"grep": 5}, TypeError, "grep=5: must be a string"),
         ({"label": 5}, TypeError, "label=5: must be a string"),
         ({"worst": 0, "sort": "exact"}, ValueError, "worst=0: must be a whole number, 1 or more"),

@@ -347,8 +347,8 @@ def test_fail_under_does_not_pass_a_score_that_only_some_answers_have(tmp_path):
     code, why = ending_of(result, [Floor(ScoreName("score", "tone"), 0.5)])
     assert code == 1
     assert why == (
-        "score.tone is 0.9, but only 8 of 20 answers that score scored have it: --fail-under needs "
-        "a number for each"
+        "score.tone is 0.9, but only 8 of the 20 answers that score scored have it: "
+        "--fail-under needs a number for each"
     )
     assert ending_of(result, [Floor(ScoreName("score", "right"), 0.5)]) == (0, "")
     right, tone = (result.summary["scores"][f"score.{part}"] for part in ("right", "tone"))
@@ -362,4 +362,4 @@ def test_fail_under_does_not_pass_a_score_of_which_some_are_only_labels(tmp_path
 
     result = evaluate(tmp_path / "run", as_evaluator(judged, "score"))
     code, why = ending_of(result, [Floor(ScoreName("score", None), 0.5)])
-    assert (code, "only 18 of 20 answers" in why) == (1, True)
+    assert (code, "only 18 of the 20 answers" in why) == (1, True)

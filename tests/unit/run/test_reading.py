@@ -351,8 +351,8 @@ def test_what_is_no_run_is_refused_with_the_runs_that_are_near(tmp_path, monkeyp
         ("runs", "this directory is not a run", "there is runs/first"),
         ("eval.yml", "this file is not a run", "there is runs/first"),
         ("runs/frist", "this run does not exist", "did you mean runs/first?"),
-        ("runs/first/run.json", "this file is not a run", "a file of the run runs/first"),
-        ("runs/first/workflow_output.jsonl", "this file is not a run", "of the run runs/first"),
+        ("runs/first/run.json", "this file is not a run", "a file in the run runs/first"),
+        ("runs/first/workflow_output.jsonl", "this file is not a run", "in the run runs/first"),
         ("\0", "this run does not exist", "there is runs/first"),
     ]:
         with pytest.raises(JournalError, match=message) as caught:

@@ -206,8 +206,8 @@ def test_a_class_of_ones_own_is_given_what_it_declares(tmp_path):
 @pytest.mark.parametrize(
     ("reads", "error", "message"),
     [
-        (["output"], TypeError, "judge takes 'expected', and reads=.'output'. leaves it out"),
-        (["output", "expect"], ValueError, "reads contains 'expect'; known are input, expected"),
+        (["output"], TypeError, "judge takes 'expected', but reads=.'output'. leaves it out"),
+        (["output", "expect"], ValueError, "reads contains 'expect'; known: input, expected"),
         (["output", "row."], ValueError, "reads contains 'row.'"),
         (["output", 3], ValueError, "reads contains 3"),
         ("output", TypeError, "must be a list"),

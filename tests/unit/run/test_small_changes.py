@@ -108,7 +108,7 @@ def test_only_the_answers_that_this_session_would_make_anew_count(bench, caplog)
     assert bench.edited(5, limit=3) == 3
     assert bench.edited(5) == 2  # the three are of this version by now
     said = untimed(caplog.text)
-    assert "changed (version); answers made again: 2 (0.0 s of calls, $0.60)" in said
+    assert "changed (version); answers redone: 2 (0.0 s of calls, $0.60)" in said
 
 
 def test_a_first_try_decides_nothing_about_the_rest(bench):
@@ -121,7 +121,7 @@ def test_a_first_try_decides_nothing_about_the_rest(bench):
 def test_what_the_caller_says_decides(bench, on_change, calls, caplog):
     bench.evaluate()
     assert bench.edited(on_change=on_change) == calls
-    assert "made again" not in caplog.text
+    assert "redone" not in caplog.text
     assert bench.edited() == 0  # as it was decided
 
 
@@ -175,12 +175,10 @@ def test_it_is_said_in_the_log_and_in_the_plan(bench, caplog):
     bench.evaluate()
     planned = bench.evaluate(version="2", made=limpet.plan)
     assert planned.workflow.made_again.answers == planned.workflow.calls == 3
-    assert "0 kept, 3 made again (0.0 s of calls, $0.06), workflow changed (" in untimed(
-        str(planned)
-    )
+    assert "0 kept, 3 redone (0.0 s of calls, $0.06), workflow changed (" in untimed(str(planned))
     with caplog.at_level(logging.WARNING):
         bench.evaluate(version="2")
-    assert "; answers made again: 3 (0.0 s of calls, $0.06)" in untimed(caplog.text)
+    assert "; answers redone: 3 (0.0 s of calls, $0.06)" in untimed(caplog.text)
 
 
 def test_a_plan_of_more_says_that_the_workflow_changed_and_nothing_of_made_anew(bench):
@@ -188,7 +186,7 @@ def test_a_plan_of_more_says_that_the_workflow_changed_and_nothing_of_made_anew(
     planned = bench.evaluate(101, version="2", made=limpet.plan)
     assert planned.workflow.made_again is None
     assert planned.workflow.calls == 101
-    assert "made again" not in str(planned)
+    assert "redone" not in str(planned)
 
 
 def test_what_failed_and_is_left_is_not_said_to_be_made_anew(bench):

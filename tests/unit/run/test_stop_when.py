@@ -428,7 +428,7 @@ def gives_several(output):
             "judged",
             "judged gives several scores: name one of judged.style, judged.tone",
         ),
-        (gives_several, "judged.tune", "judged has no score tune, but judged.style, judged.tone"),
+        (gives_several, "judged.tune", "judged has no score tune, only judged.style, judged.tone"),
     ],
 )
 def test_a_score_without_numbers_is_said_and_all_items_run(bench, caplog, function, goal, said):
@@ -439,7 +439,7 @@ def test_a_score_without_numbers_is_said_and_all_items_run(bench, caplog, functi
     found = result.summary["stop_when"]
     assert not found["reached"]
     assert found["scores"][goal]["problem"] == said
-    assert caplog.text.count(f"stop_when: {said}; the run does all items") == 1
+    assert caplog.text.count(f"stop_when: {said}; the run covers all items") == 1
 
 
 def test_one_of_several_scores_can_be_named(bench):
@@ -495,7 +495,7 @@ def test_the_plan_says_that_it_may_be_less(bench):
     plan = limpet.plan(
         ROWS, bench.answer, {"correct": exact_match()}, bench.path, stop_when={"correct": 0.02}
     )
-    assert str(plan).endswith("; fewer if correct ± 0.02 is reached before")
+    assert str(plan).endswith("; fewer if correct ± 0.02 is reached sooner")
 
 
 # ---- for all ------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ def test_a_comparison_of_long_texts_stays_within_the_size_too(tmp_path):
         make(tmp_path / name, scores, dataset=rows(40), say=say)
     made = write_report(tmp_path / "new", tmp_path / "x.html", tmp_path / "base", max_mb=1)
     assert made.bytes <= 1_000_000
-    assert "Texts of changes are shortened to 256 letters." in made.left_out
+    assert "Texts of changes are shortened to 256 characters." in made.left_out
     flips = blocks_of(made.path)["head"]["compare"]["new"][0]["flips"]
     assert len(flips) == 40
     assert max(len(flip["new"]["output"]) for flip in flips) == 256

@@ -670,7 +670,7 @@ def test_half_a_line_at_the_end_stays_alone(runs):
     assert (torn, json.loads(whole)["id"]) == (b'{"id": "q1", "tri', id_)
     found = limpet.load_run(runs / "one").calibrate("right")
     assert found.labelled == 1
-    assert found.remarks[0].startswith("1 line of labels.jsonl cannot be read")
+    assert found.remarks[0].startswith("1 line in labels.jsonl cannot be read")
 
 
 def test_lines_that_people_wrote_by_hand_count(runs):

@@ -401,8 +401,8 @@ def test_two_hundred_at_once_leave_nothing_behind():
 def test_a_program_that_is_not_there_is_an_error_before_the_first_call(folder):
     (folder / "agent.sh").write_text("echo 4")
     cases = {
-        "no-such-program x": ("is not in the PATH", "install it"),
-        "agent.sh": ("is not in the PATH", "write ./agent.sh"),
+        "no-such-program x": ("is not on the PATH", "install it"),
+        "agent.sh": ("is not on the PATH", "write ./agent.sh"),
         "./agnt.sh": ("there is no program './agnt.sh'", "did you mean 'agent.sh'?"),
         "./agent.sh": ("is not executable", "chmod +x ./agent.sh"),
         "sh agnt.sh": ("there is no file 'agnt.sh'", "did you mean 'agent.sh'?"),

@@ -1,5 +1,6 @@
 """What `@limpet.workflow` declares of a function or a class."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -80,11 +81,31 @@ def test_a_class_and_its_objects(tmp_path):
         ({"version": 3}, TypeError, "version=3: must be a string or None"),
         ({"name": 3}, TypeError, "name=3: must be a string or None"),
         ({"depends_on": {"file": []}}, ValueError, "unknown key 'file'"),
+        ({"version": ""}, ValueError, "version='': must not be empty"),
+        ({"name": "../x"}, ValueError, "must be usable as the name of a directory"),
+        ({"name": ".."}, ValueError, "must be usable as the name of a directory"),
     ],
 )
 def test_a_wrong_declaration_is_an_error_where_it_stands(declared, error, said):
     with pytest.raises(error, match=said):
         limpet.workflow(**declared)
+
+
+def test_methods_and_partials_have_what_their_function_declares(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    class Agent:
+        @limpet.workflow(version="1", name="asked")
+        def ask(self, question, mark="!"):
+            return question + mark
+
+    limpet.evaluate(ROWS, Agent().ask)
+    assert limpet.plan(ROWS, functools.partial(Agent().ask, mark="?"), run="runs/asked").calls == 0
+
+
+def test_what_cannot_be_remembered_is_refused():
+    with pytest.raises(TypeError, match="cannot be declared"):
+        limpet.workflow(str.upper)
 
 
 def test_only_what_can_be_called_is_a_workflow():

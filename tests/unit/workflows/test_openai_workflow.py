@@ -86,7 +86,7 @@ def test_a_field_that_holds_no_messages_is_an_error_before_the_first_call(held):
     [
         ({}, "needs prompt or messages"),
         ({"prompt": "a", "messages": ["{{b}}"]}, "prompt: excludes messages"),
-        ({"prompt": " "}, "prompt: must be a nonempty string"),
+        ({"prompt": " "}, "prompt: must be a non-empty string"),
         ({"prompt": "{{a"}, "prompt: '{{a' has no '}}'"),
         ({"messages": []}, "messages: must be a list of messages"),
         ({"messages": [{"role": "user"}]}, "messages: message 1 must have content"),

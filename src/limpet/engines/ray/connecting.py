@@ -104,7 +104,7 @@ def _found() -> str:
     found = read_ray_address()
     if not found:
         raise SetupError(
-            "engine: ray: address: auto: no Ray runs on this machine",
+            "engine: ray: address: auto: Ray is not running on this machine",
             hint="start one with `ray start --head`, or give its address: host:port",
         )
     return str(found)
@@ -119,7 +119,7 @@ def probe(where: str) -> None:
     address = where.removeprefix("ray://")
     host, _, port = address.rpartition(":")
     hint = (
-        "check the address (RAY_ADDRESS, or engine: {ray: {address: …}}), and that Ray runs there"
+        "check the address (RAY_ADDRESS, or engine: {ray: {address: …}}), and that Ray is running"
     )
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _PROBE_S) as connection:

@@ -129,7 +129,7 @@ def _resources(resources: Any, as_bytes: Any) -> tuple[tuple[str, float], ...]:
         if not isinstance(amount, (int, float)) or isinstance(amount, bool):
             raise TypeError(f"{where}: {one_line(repr(amount))}: must be a number")
         if not 0 <= amount < float("inf"):
-            raise ValueError(f"{where}: {amount}: must be a number of at least 0")
+            raise ValueError(f"{where}: {amount}: must be a number, 0 or more")
         if amount > 1 and amount != int(amount) and name in _NAMES:
             raise ValueError(f"{where}: {amount}: must be a whole number if greater than 1")
         wanted[_NAMES.get(name, str(name))] = float(amount)

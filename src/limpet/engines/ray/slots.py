@@ -62,7 +62,7 @@ class Room:
         ]
         wanted = ", ".join(f"{much:g} {name}" for name, much in self._wanted.items())
         return SetupError(
-            f"no Ray node has {wanted} for a worker: it lacks {', '.join(lacking) or 'some'}",
+            f"no Ray node has {wanted} for a worker; lacking: {', '.join(lacking) or 'some'}",
             hint="request less: engine: {ray: {resources: …}}, or add a node that has it",
         )
 

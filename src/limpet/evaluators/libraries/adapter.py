@@ -197,7 +197,7 @@ class Adapter(CodeStep, Evaluator):
         unknown = [] if fields.any_other else [name for name in given if name not in known]
         if unknown:
             raise TypeError(
-                f"{self.name}: inputs names {unknown[0]!r}, and {type(self.theirs).__name__} takes "
+                f"{self.name}: inputs names {unknown[0]!r}, but {type(self.theirs).__name__} takes "
                 f"{names}"
             )
         defaults = {**USUAL_FIELDS, **fields.defaults}
@@ -206,7 +206,7 @@ class Adapter(CodeStep, Evaluator):
         if missing := [name for name in fields.required if name not in filled]:
             example = ", ".join(f'"{name}": "{{{{your field}}}}"' for name in missing)
             raise TypeError(
-                f"{self.name}: {type(self.theirs).__name__} wants {names}, and nothing fills "
+                f"{self.name}: {type(self.theirs).__name__} takes {names}, but nothing fills "
                 f"{' and '.join(missing)}: give inputs={{{example}}}, with fields of the dataset"
             )
         return filled

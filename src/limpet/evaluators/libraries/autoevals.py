@@ -106,7 +106,7 @@ class AutoevalsScorer(Adapter):
     async def score(self, values: Mapping[str, Any]) -> Any:
         for name in _variables(get(self.theirs, "messages")):
             if name in values and values[name] is None:
-                raise PermanentError(f"the prompt names {name}, and the item has none")
+                raise PermanentError(f"the prompt names {name}, but the item has none")
         named = dict(values)
         output, expected = named.pop("output"), named.pop("expected", None)
         if self._is_async:

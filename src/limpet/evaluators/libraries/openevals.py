@@ -118,7 +118,7 @@ class OpenEvalsFunction(Adapter):
     async def score(self, values: Mapping[str, Any]) -> Any:
         for name in _names_in(self._held.get("prompt")) or ():
             if values[name] is None:
-                raise PermanentError(f"the prompt names {name}, and the item has none")
+                raise PermanentError(f"the prompt names {name}, but the item has none")
         if is_async(self._function):
             returned = await self._function(**values)
         else:

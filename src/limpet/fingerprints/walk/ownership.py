@@ -110,9 +110,9 @@ def is_users_file(file: str) -> bool:
 def holds_users_files(folder: str) -> bool:
     """Return whether files in a folder are the user's, by its path or its links' targets."""
     # Bytecode may be in a separate tree, under the path of its source.
-    folder = os.path.normpath(folder.removeprefix(sys.pycache_prefix or ""))
+    folder = os.path.normpath(folder.removeprefix(sys.pycache_prefix or "") or "/")
     above = os.path.dirname(folder)  # noqa: PTH120 - strings
-    if above != folder and not os.path.islink(folder) and not holds_users_files(above):  # noqa: PTH114
+    if above not in ("", folder) and not os.path.islink(folder) and not holds_users_files(above):  # noqa: PTH114
         return False  # cheap: a library has hundreds of folders
     return any(
         is_users_file(os.path.join(path, "any"))  # noqa: PTH118 - strings

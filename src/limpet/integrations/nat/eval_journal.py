@@ -82,7 +82,7 @@ def open_journal(run: Any) -> "EvalJournal":
         items = [item for item in items if not _has_answer(item.output_obj)]
     journal = EvalJournal(_path_of(run.eval_config.general), _identity_of(run), items, _to_step())
     found = f"{len(journal.restored)} of {len(items)} answers found"
-    hint = "; delete it to start anew" if journal.restored else ""
+    hint = "; delete it to start over" if journal.restored else ""
     logger.info("limpet: journaling to %s; %s%s", journal.path, found, hint)
     if journal.differs:
         logger.warning("limpet: %s", journal.differs)
@@ -285,7 +285,7 @@ class EvalJournal:
             return ""
         verb = "is" if number == 1 else "are"
         what = ", ".join(sorted(changed))
-        return f"{count(number, 'answer')} on disk {verb} not used: {what} changed since"
+        return f"{count(number, 'answer')} on disk {verb} not used: {what} changed afterwards"
 
     def is_done(self, item: Any) -> bool:
         """Return whether an item has its answer."""
@@ -335,7 +335,7 @@ class EvalJournal:
         self._not_written += 1
         if self._not_written == 1:
             name, why = one_line(str(item.id)), one_line(text_of(error))
-            logger.warning("limpet: the answer of %s is not journaled: %s", name, why)
+            logger.warning("limpet: the answer to %s is not journaled: %s", name, why)
 
     # ---- at the end -----------------------------------------------------------------------------
 

@@ -226,7 +226,7 @@ def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings, output:
     else:
         text = f"unknown evaluator {shown(kind)}"
         near = hint_near(kind, (*BUILT_INS, "python")) if isinstance(kind, str) else None
-        plug_in = f"of a plug-in of the toolkit: {_way(findings, output)}"
+        plug_in = f"from a plug-in of the toolkit: {_way(findings, output)}"
         hint = f"{near}  ({_LISTED})" if near else f"{_LISTED}; {plug_in}"
     return findings.add((*path, "_type"), text, hint)
 
@@ -250,7 +250,7 @@ class ToolkitEvaluator(CodeStep, Evaluator):
         blocks: Its own block and those of its models, without secrets.
         endpoint: The endpoint its calls are paced with.
         structure: The names of the dataset's columns.
-        id_key: The column of the ids.
+        id_key: The column with the ids.
     """
 
     def __init__(

@@ -121,14 +121,14 @@ _FLAGS = (
          metavar="FILE", help="Read the rows from this file instead.",
          instead="use --set dataset=FILE"),
     Flag("--override", "overrides", type=(str, str), multiple=True, metavar="PATH VALUE",
-         help="Set a value, of the type that it replaces; may be repeated.",
+         help="Set a value, of the same type as before; may be repeated.",
          instead="use --set PATH=VALUE"),
     Flag("--result-json-path", metavar="PATH", records=True,
-         help="JSONPath of the answer in the output.  [default: $]",
+         help="JSONPath to the answer in the output.  [default: $]",
          instead="write workflow: {http: {url: …, answer: $.…}}"),
     Flag("--endpoint-timeout", "endpoint_timeout_s", metavar="SECONDS", imports=False,
          type=click.FloatRange(min=0, min_open=True),
-         help="Time limit of a call.  [default: 300; in process: 600]",
+         help="Time limit for a call.  [default: 300; in process: 600]",
          instead="write timeout: 300 in the file"),
     Flag("--max-retries", type=int, callback=_at_least(0), metavar="N", imports=False,
          help="Retries of a failed call.  [default: 3; after a timeout: 1]",
@@ -142,7 +142,7 @@ _FLAGS = (
          help="Do not call the workflow; score the existing outputs.",
          instead="leave it out: outputs on disk are scored without calling the workflow"),
     Flag("--skip-completed-entries", "skip_completed", is_flag=True, imports=False,
-         help="Reuse the answers of an earlier workflow_output.json.",
+         help="Reuse the answers from an earlier workflow_output.json.",
          instead="run limpet import FILE first"),
 )  # fmt: skip
 _NAMES = {str(flag.name): flag.opts[0] for flag in _FLAGS}
@@ -180,8 +180,8 @@ def flags_of(values: Mapping[str, Any]) -> Flags:
             raise click.UsageError(f"--skip-workflow calls no workflow: leave out {_NAMES[name]}")
     if flags.skip_workflow and (flags.reps or 1) > 1:
         raise click.UsageError(
-            "--skip-workflow calls no workflow: leave out --reps; a run has the repetitions "
-            "that it was made with"
+            "--skip-workflow calls no workflow: leave out --reps; a run keeps the repetitions "
+            "it was made with"
         )
     if flags.skip_workflow and flags.no_evaluators:
         raise click.UsageError("--skip-workflow and --no-evaluators leave nothing to do")

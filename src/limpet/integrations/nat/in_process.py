@@ -155,7 +155,7 @@ async def _wait_for_exports() -> None:
         return
     _, left = await asyncio.wait(tasks, timeout=_EXPORT_S)
     if left:
-        logger.warning("%d exports of traces did not finish within %d s", len(left), _EXPORT_S)
+        logger.warning("%d trace exports did not finish within %d s", len(left), _EXPORT_S)
 
 
 def _file_of(task: asyncio.Task[Any]) -> str:

@@ -368,7 +368,7 @@ def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str
     remote = (*_DATASET, "remote_file_path")
     is_remote = bool(typed(_value(data, *remote))) and not replaced
     if is_remote and not is_installed():
-        text = "the toolkit downloads datasets, and is not installed here"
+        text = "downloading datasets needs the toolkit, which is not installed here"
         findings.add(remote, text, "download the file, and give it with --dataset FILE")
     if _value(data, *_DATASET, "_type") == "custom":
         if not _value(data, *_DATASET, "function"):
@@ -405,7 +405,7 @@ def _check_columns(dataset: DatasetBlock, findings: Findings) -> None:
 
 
 def _whose(key: str) -> str:
-    return f"that of {key}, too" if key else "reserved by Limpet"
+    return f"also that of {key}" if key else "reserved by Limpet"
 
 
 def _check_file(data: Any, findings: Findings, *, is_remote: bool) -> None:

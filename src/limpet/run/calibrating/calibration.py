@@ -194,7 +194,7 @@ def calibrate(
         labels: The labels: a file of `limpet sample` that was filled in, any other table with the
             columns `id` and `label`, a list of these, rows, or a DataFrame. None: the run's
             `labels.jsonl`.
-        label_column: The column of the labels; None: `label`.
+        label_column: The column with the labels; None: `label`.
 
     Raises:
         LimpetError: The labels cannot be read or used. The message says where and why.
@@ -274,7 +274,7 @@ def _corrected(of_draw: OfDraw, remarks: list[str]) -> Corrected | None:
     if of_draw.skipped:
         rows = count(of_draw.skipped, "drawn answer has", "drawn answers have")
         remarks.append(
-            f"{rows} no usable label, though later ones have: the corrected mean assumes that "
+            f"{rows} no usable label, though later ones do: the corrected mean assumes that "
             "they are like the others"
         )
     try:
@@ -284,7 +284,7 @@ def _corrected(of_draw: OfDraw, remarks: list[str]) -> Corrected | None:
         return None
     if without := len(of_draw.labels) - corrected.n_labelled:
         labels = count(without, "label has", "labels have")
-        remarks.append(f"{labels} no value, by people or the judge: not in the corrected mean")
+        remarks.append(f"{labels} no value from people or the judge: not in the corrected mean")
     if corrected.newer:
         remarks.append(
             f"{count(corrected.newer, 'answer is', 'answers are')} newer than the draw, and not in "

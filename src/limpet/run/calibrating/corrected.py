@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from limpet.run.reading.run_results import RunResults
 
 _ADDED = ("calibrated", "not_calibrated")
-_CHANGED = "the evaluator changed since; run limpet calibrate again"
+_CHANGED = "the evaluator has changed since; run limpet calibrate again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class OfDraw:
         ]
         answers, means = judged.population(self.draw.answers_at)
         if answers > self.draw.of:
-            raise LimpetError("the run no longer reports on the answers that were drawn from")
+            raise LimpetError("the answers that were drawn from are no longer in the report")
         if self._scale.range is None:
             raise LimpetError(
                 "the mean is not corrected: the range of the score is not known; declare it, "
@@ -209,7 +209,8 @@ def _now(
             if (cell := judged.cells.get((one.id, one.trial))) and cell.output == one.output
         ]
         if not same:
-            return f"the answers changed since: none of {count(len(kept.labels), 'label')} is left"
+            labels = count(len(kept.labels), "label")
+            return f"the answers have changed since: none of {labels} is left"
         scale = scale_of(reader, score.evaluator, judged.values.values())
         return OfDraw(judged, scale, same, draws[: kept.draws]).corrected()
     except LimpetError as error:

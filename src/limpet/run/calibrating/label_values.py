@@ -98,7 +98,7 @@ class LabelValues:
             return f"{one_line(written)!r} is not a label of the judge"
         if self.range is not None and not self.range[0] <= number <= self.range[1]:
             low, high = self.range
-            return f"{one_line(written)} is outside of the score's range, {low:g} to {high:g}"
+            return f"{one_line(written)} is outside the score's range, {low:g} to {high:g}"
         if word.casefold() in _WORDS and self.range != UNIT:
             return f"{one_line(written)!r} has no value here: the score is not between 0 and 1"
         return Meaning(number, self._by_value.get(number, ""))
@@ -213,7 +213,7 @@ class SortedLabels:
         if not self.by_answer:
             raise LimpetError(
                 f"none of {count(len(self.said), 'row')} is labelled yet",
-                hint="fill in the column label",
+                hint="fill in the label column",
             )
 
     def _answer_of(self, one: Said) -> IdAndTrial:
@@ -221,7 +221,7 @@ class SortedLabels:
         if (cell := self._stamps.get(one.drawn)) is not None:
             if not _is_same_id(one.id, cell.id):
                 raise LimpetError(
-                    f"{one.where}: the row is of {one_line(one.id)!r}, and its column drawn of "
+                    f"{one.where}: the row is for {one_line(one.id)!r}, but its drawn column for "
                     f"{one_line(cell.id)!r}",
                     hint="perhaps only some of the columns were sorted: draw again, or fix it",
                 )
@@ -230,7 +230,7 @@ class SortedLabels:
         if trial is None and self.reader.trials > 1:
             raise LimpetError(
                 f"{one.where}: which trial? The run has {self.reader.trials} of each item",
-                hint="name it in a column trial, from 0",
+                hint="add a trial column, counting from 0",
             )
         try:
             number = int(float(trial or 0))
@@ -303,7 +303,7 @@ def _why_not(cell: JudgedCell | None, rows: Sequence[Said]) -> str:
     if not cell.output:
         return "the run has no answer to it"
     if not rows:
-        return "the answer changed since it was drawn"
+        return "the answer has changed since it was drawn"
     if cell.error is not None:
         return "the judge failed on it"
     return "the judge has no score for it yet"
@@ -327,7 +327,7 @@ def _agreed(answer: IdAndTrial, meanings: Sequence[tuple[Said, Meaning]]) -> Mea
             raise LimpetError(
                 f"{one_line(answer[0])} is labelled twice{who}: {one_line(first.label)} in "
                 f"{first.where}, {one_line(one.label)} in {one.where}",
-                hint="keep one of them, or tell people apart in a column person",
+                hint="keep one of them, or tell people apart in a person column",
             )
     votes = Counter(meaning for _, meaning in by_person.values()).most_common(2)
     return None if len(votes) > 1 and votes[0][1] == votes[1][1] else votes[0][0]

@@ -219,7 +219,7 @@ class LabelsLog:
             said, flaws = said_in(table, strict=False)
             if flaws:
                 lines, where = count(len(flaws), "line"), table.at(flaws[0].number)
-                remark = f"{lines} of {self._path.name} cannot be read: {where}"
+                remark = f"{lines} in {self._path.name} cannot be read: {where}"
         self.state, self.said, self.remark = state, said, remark
         return True
 

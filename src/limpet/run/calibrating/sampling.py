@@ -149,7 +149,7 @@ class PeopleFile:
         except (OSError, ValueError, RecursionError) as error:
             raise JournalError(
                 f"{one_line(str(layout.people))}: {error}",
-                hint="restore it, or move it away: its draws and labels are lost then",
+                hint="restore it, or move it away and lose its draws and labels",
             ) from error
         return people
 
@@ -188,7 +188,7 @@ class PeopleFile:
 def _known(text: bytes) -> dict[str, Any]:
     known = json.loads(text)
     if not isinstance(known, dict) or known.pop("format", None) != FORMAT:
-        raise ValueError("is damaged, or not of this version of Limpet")
+        raise ValueError("is damaged, or from another version of Limpet")
     if "crc" in known and known.pop("crc") != _crc(known):  # earlier files have none
         raise ValueError("is damaged, or was edited by hand")
     return known

@@ -46,8 +46,8 @@ class CompareOptions:
             if word not in ALLOWED:
                 near = did_you_mean(word, ALLOWED)
                 raise LimpetError(
-                    f"allow: {quoted(word)} is none of {', '.join(ALLOWED)}{near}",
-                    hint="compare without it first: what differs is named",
+                    f"allow: {quoted(word)} is not one of {', '.join(ALLOWED)}{near}",
+                    hint="compare without it first, to see what differs",
                 )
         for name in ("evaluator", "group", "by"):
             value = getattr(self, name)
@@ -56,11 +56,11 @@ class CompareOptions:
         for name, margin in self.fail_if_worse.items():
             is_number = isinstance(margin, (int, float)) and not isinstance(margin, bool)
             if not is_number or not (math.isfinite(margin) and margin >= 0):
-                raise LimpetError(f"fail_if_worse: {name}={margin!r}: must be a number from 0")
+                raise LimpetError(f"fail_if_worse: {name}={margin!r}: must be a number, 0 or more")
         whole_number_from(0, flips=self.flips)
         if self.these_questions and self.group is not None:
             raise LimpetError(
-                "these_questions and group cannot be combined: of these very questions, only the "
+                "these_questions and group cannot be combined: for these very questions, only the "
                 "trials are a sample"
             )
 
@@ -80,7 +80,7 @@ def same_evaluator(
     one, another = base.fingerprint(evaluator), new.fingerprint(evaluator)
     if not (one and another):
         run = new if one else base
-        note = f"{named(run)} does not say which evaluator {name} was: it may have been another"
+        note = f"{named(run)} does not say which evaluator {name} was: it may be a different one"
     elif one != another:
         differs = f"the evaluator {name} differs between the runs"
         if "evaluators" not in allow:
@@ -202,9 +202,9 @@ class Comparable:
         fewer, more = few.table.trials, many.table.trials
         if self.options.these_questions and (fewer == 1 or (fewer < more and self._all_trials)):
             raise LimpetError(
-                f"these very questions need 2 or more trials in both runs, as many in each: "
+                f"these very questions need 2 or more trials in both runs, and the same number: "
                 f"{named(few)} has {fewer}, {named(many)} {more}",
-                hint="run both with 2 or more trials, or conclude about questions like these",
+                hint="run both with 2 or more trials, or compare without these_questions",
             )
         if fewer == more:
             return
@@ -271,13 +271,13 @@ class Comparable:
         if not number:
             return np.flatnonzero(~self._not_needed)
         ids, common = pairs.ids(differing, MOST_IDS), int(pairs.common.sum())
-        are = "is another row" if number == 1 else "are other rows"
+        are = "is a different row" if number == 1 else "are different rows"
         told = f"{counted(number, ids)} {are} in {named(self._new)} than in {named(self._base)}"
         if "rows" in self.options.allow:
             self._note_once(f"{told}, and compared as allowed")
             return np.flatnonzero(~self._not_needed)
         if number == common:
-            why = f"all {count(common, 'common item')} are other rows: this is another dataset"
+            why = f"all {count(common, 'common item')} are different rows: this is another dataset"
             self.left_out.append(LeftOut("rows", evaluator, why, number, ids, "rows"))
             return None
         why = f"{told}: left out of {one_line(evaluator)}"

@@ -82,7 +82,9 @@ class ScoreDifference:
         """Why there is no interval and no p, although the runs differ; empty: there are."""
         if self.verdict != "not known":
             return ""
-        all_items = f"all {self.n:,} items changed by the same, which" if self.n > 1 else "one item"
+        all_items = (
+            f"all {self.n:,} items changed by the same amount, which" if self.n > 1 else "one item"
+        )
         return f"no interval: {all_items} says nothing about others without a range; declare it"
 
 

@@ -208,7 +208,8 @@ def gate(scores: PairedScores, run: str, margin: float) -> GateResult:
     else:
         found = stats.not_worse(a, b, margin=margin, range=scores.range, **given)
         if math.isinf(found.bound_low):
-            why = "all items changed by the same, which without a range says nothing about others"
+            same = "all items changed by the same amount"
+            why = f"{same}, which without a range says nothing about others"
     ends = (found.delta, found.bound_low, found.bound_high)
     delta, low, high = ends if scores.higher_is_better else (-ends[0], -ends[2], -ends[1])
     return GateResult(

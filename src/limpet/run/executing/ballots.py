@@ -54,7 +54,7 @@ class StepBallots:
                 try:
                     self._column = await asyncio.to_thread(self._journal.column, step)
                 except JournalError as error:
-                    raise SetupError(f"the replies of the model: {error}") from error
+                    raise SetupError(f"the replies from the model: {error}") from error
                 self._column.mask = self._masking.results.data
         return self._column
 
@@ -72,11 +72,11 @@ class StepBallots:
         try:
             recorded = await column.append(outcome)
         except RecordNotWrittenError as error:
-            raise PermanentError(f"a reply of the model was not recorded: {error}") from error
+            raise PermanentError(f"a reply from the model was not recorded: {error}") from error
         except JournalError as error:
-            raise SetupError(f"a reply of the model was not recorded: {error}") from error
+            raise SetupError(f"a reply from the model was not recorded: {error}") from error
         if recorded.failure is not None:
-            raise PermanentError(f"a reply of the model: {recorded.failure.message}")
+            raise PermanentError(f"a reply from the model: {recorded.failure.message}")
 
 
 class ScoreBallots:

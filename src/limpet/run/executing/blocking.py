@@ -68,7 +68,7 @@ class ComputingWatch:
         if self._looks == _LOOKS:
             self._is_over = True
             logger.warning(
-                "%d calls compute in this process, and Python lets one of them run at a time: "
+                "%d calls compute in this process, and Python lets only one run at a time: "
                 "engine: processes uses all %d processors (reported once)",
                 long,
                 os.cpu_count(),
@@ -168,8 +168,8 @@ class LoopWatch:
     def _say(self, name: str, location: str) -> None:
         # On this thread: the loop is blocked, and a hundred calls may be waiting to block it.
         logger.warning(
-            "%s blocks the event loop repeatedly for more than 0.1 s, at %s: no other call "
-            "progresses meanwhile. Make it a plain def, which runs in threads, or use "
+            "%s repeatedly blocks the event loop for more than 0.1 s, at %s: meanwhile, no other "
+            "call makes progress. Make it a plain def, which runs in threads, or use "
             "asyncio.to_thread or an async client (reported once)",
             name,
             location,

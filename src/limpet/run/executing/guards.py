@@ -254,7 +254,7 @@ class FailFast:
         how, hint = f"failed {FIRST_FAILURES} times for the same reason", FIX_AND_RERUN
         if failure.kind == FailureKind.INVALID_REPLY:
             how = f"got no valid reply for its first {FIRST_FAILURES} items"
-            hint = f"try another model, or a plainer prompt: {FINISHED_KEPT}"
+            hint = f"try another model, or a simpler prompt: {FINISHED_KEPT}"
         error = FailFastError(
             f"{where} {how}: {reason} ({self._spent} so far)",
             hint=f"{hint}; fail_fast=False continues anyway",

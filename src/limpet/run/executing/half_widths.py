@@ -101,7 +101,7 @@ class GoalScore:
         known = ", ".join(one_line(str(ScoreName(name.evaluator, part))) for part in self._parts)
         if name.part is None:
             return f"{one_line(name.evaluator)} gives several scores: name one of {known}"
-        return f"{one_line(name.evaluator)} has no score {one_line(name.part)}, but {known}"
+        return f"{one_line(name.evaluator)} has no score {one_line(name.part)}, only {known}"
 
     def half_width(self, positions: Sequence[int], *, drained: bool) -> float | None:
         """Return the half-width over the items at these positions; None: too few items.

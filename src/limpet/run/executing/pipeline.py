@@ -235,20 +235,20 @@ class Pipeline:
         if event == "worker_lost" and self.stop_reason is None:
             # They may not all run again: one that ran alone fails, one that timed out is retried.
             had = f", with {facts['cells']} in flight" if facts["cells"] else ""
-            logger.warning("the worker %s %s%s", facts["worker"], facts["why"], had)
+            logger.warning("worker %s %s%s", facts["worker"], facts["why"], had)
         elif event == "worker_failed":
             logger.warning(
-                "the worker %s is not used, and the others go on: %s", facts["worker"], facts["why"]
+                "worker %s is not used, and the others go on: %s", facts["worker"], facts["why"]
             )
         elif event == "worker_retired" and not self._said_retired:
             self._said_retired = True
             logger.warning(
-                "the thread of a call that was given up still runs in the worker %s, which is "
+                "the thread of an abandoned call is still running in worker %s, which is "
                 "replaced (reported once); give loops an end, and clients a timeout",
                 facts["worker"],
             )
         elif event == "waiting_for_workers" and facts["waiting"] == facts["workers"]:
-            logger.warning("Ray has no room yet; the run begins with the first worker")
+            logger.warning("Ray has no room yet; the run starts when a worker does")
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
         """Stop a step that no longer works. The others may continue."""

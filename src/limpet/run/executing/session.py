@@ -140,12 +140,12 @@ class EvaluationSession:
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
         if (again := self.plan.workflow.made_again) is not None:
-            told = "the workflow changed (%s); answers made again: %s (%s)"
+            told = "the workflow changed (%s); answers redone: %s (%s)"
             logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
         for step in sorted(self._lookup.in_doubt):
             logger.warning(
-                "files.jsonl is damaged: it is not known which files the scores of %s were made "
-                "from; they are kept; --redo-step %s makes them again",
+                "files.jsonl is damaged: the files that the scores of %s were made from are "
+                "unknown; the scores are kept; --redo-step %s redoes them",
                 step,
                 step,
             )

@@ -127,11 +127,11 @@ class Stopping:
 
 def _waiting_words(room_s: float) -> str:
     if not room_s:
-        return "finished results no longer wait for space on the disk"
+        return "finished results no longer wait for disk space"
     limit = "; free some, or stop again to give them up"
     if room_s < math.inf:
         limit = f", {room_s:g} s at most"
-    return f"finished results wait for space on the disk{limit}"
+    return f"finished results are waiting for disk space{limit}"
 
 
 # ---- What does a script get from a run that stopped before it was done? -------------------------

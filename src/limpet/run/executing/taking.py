@@ -255,7 +255,7 @@ class Taking:
         for score in self._scores:
             if score.problem and score.problem not in self._problems:
                 self._problems.add(score.problem)
-                logger.warning("stop_when: %s; the run does all items", score.problem)
+                logger.warning("stop_when: %s; the run covers all items", score.problem)
 
     # ---- in the summary -------------------------------------------------------------------------
 

@@ -399,17 +399,17 @@ def _question(
     results, inputs = _WORDS[what]
     those = f"the {results} of {done:,} of {inputs_in_all:,} {inputs}"
     names = quoted([name for name in changed if name != LOST])
-    text = f"{names} changed since {those} were made"
+    text = f"{names} changed after {those} were made"
     if is_other:
-        text = f"the {what} changed since {those} were made" + (f": {names}" if names else "")
+        text = f"the {what} changed after {those} were made" + (f": {names}" if names else "")
     if LOST in changed:
         text = (
             f"{text}; files.jsonl is damaged, too"
             if is_other or names
-            else f"files.jsonl is damaged: it is not known which files {those} were made from"
+            else f"files.jsonl is damaged: the files that {those} were made from are unknown"
         )
     return FunctionChangedError(
         text,
-        hint='on_change="redo" makes them again (the old results stay in the file); '
+        hint='on_change="redo" redoes them (the old results stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )

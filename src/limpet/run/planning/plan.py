@@ -103,7 +103,7 @@ class Plan:
 
     Attributes:
         items: How many items the session selects.
-        trials: How often the workflow answers each item.
+        trials: How many times the workflow answers each item.
         workflow: What the workflow will do.
         evaluators: What each evaluator will do.
         of: How many items the dataset has; None: all are selected.
@@ -162,7 +162,7 @@ class Plan:
         text = f"{items} × {_count(self.trials, 'trial')}: {'; '.join(counts)} → {self.cost}"
         if self.stop_when and self.calls:
             goals = " and ".join(f"{name} ± {width:g}" for name, width in self.stop_when.items())
-            text += f"; fewer if {goals} is reached before"
+            text += f"; fewer if {goals} is reached sooner"
         if self.engine and self.calls:
             text += f"; {self.engine}"
         if self.prices and self.calls:
@@ -172,7 +172,7 @@ class Plan:
 
     @property
     def _unseen(self) -> str:
-        return f"{named(self.unseen)} (declare with depends_on what matters)"
+        return f"{named(self.unseen)} (declare what matters with depends_on)"
 
     def _repr_html_(self) -> str:
         rows = [_html_row(step) for step in (self.workflow, *self.evaluators)]
@@ -193,9 +193,9 @@ class Plan:
         if step.failed:
             yield f"{step.failed:,} failed before, not retried"
         if step.made_again is not None:
-            yield f"{step.made_again.answers:,} made again ({step.made_again})"
+            yield f"{step.made_again.answers:,} redone ({step.made_again})"
         elif step.earlier:
-            yield f"{step.earlier:,} of an earlier version"
+            yield f"{step.earlier:,} from an earlier version"
         if step.changed:
             yield f"workflow changed ({named(step.changed)})"
 

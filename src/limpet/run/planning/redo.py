@@ -89,7 +89,7 @@ def forced(
     steps = frozenset({WORKFLOW}) if redo.steps is None else _steps(redo.steps, evaluators)
     if redo.items is None:
         if WORKFLOW in steps and on_change == "keep":
-            raise ValueError('redo and on_change="keep": everything runs again, nothing is kept')
+            raise ValueError('redo and on_change="keep" cannot be combined: redo keeps nothing')
         return steps, None
     wanted = frozenset(map(str, redo.items))
     _check_ids(wanted, items, selection)

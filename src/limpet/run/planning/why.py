@@ -192,7 +192,7 @@ class ItemStories:
         if changed:
             return Fact(name, "runs again", f"the evaluator changed: {quoted(changed)}")
         if (work_item.item.id, work_item.trial) in column.ids():
-            return Fact(name, "runs again", "the answer, or what it reads of the row, changed")
+            return Fact(name, "runs again", "the answer, or what it reads from the row, changed")
         return Fact(name, "runs", "never scored")
 
     def _failed(self, step: str, key: str) -> Fact | None:
@@ -230,12 +230,12 @@ def _answer_on_disk(whole: WholeItem, reader: RunReader, asked: Sequence[str]) -
     if item.is_completed:
         generation = reader.columns[step].generation_of(item.key)
         if not reader.counting.verdict(step, item.key, generation, item.id).is_done:
-            return Fact(step, "runs again", "a file changed since it was answered", item.at)
+            return Fact(step, "runs again", "a file changed after it was answered", item.at)
         why = "answered by the code that last ran"
         if item.version:
             why = "answered by an earlier version, which was kept"
         if step in asked:
-            return Fact(step, "asks first", f"{why}, which changed since", item.at)
+            return Fact(step, "asks first", f"{why}, which has changed since", item.at)
         return Fact(step, "kept", why, item.at)
     if item.error is not None:
         return Fact(step, "runs again", _why_failed(item.error), item.at)

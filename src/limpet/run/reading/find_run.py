@@ -142,10 +142,10 @@ def _near(location: Path) -> str:
 
 def _inside_or_near(location: Path) -> str:
     if location.is_file() and is_run(location.parent):
-        return f"it is a file of the run {_shown(location.parent)}: name that"
+        return f"it is a file in the run {_shown(location.parent)}: name the run"
     inside = runs_in(location) or runs_in(location / RUNS) if location.is_dir() else []
     around = inside or [*runs_in(location.parent), *runs_in(location.parent / RUNS), *runs_in(RUNS)]
-    return _named(around) or "a run is a directory that limpet run has made, with a run.json"
+    return _named(around) or "a run is a directory made by limpet run, with a run.json"
 
 
 class NoSuchItemError(LimpetError):

@@ -45,7 +45,7 @@ def check_prices(prices: Prices) -> None:
             if kind not in _KINDS:
                 raise ValueError(f"{where}: {kind!r} is unknown; the kinds are {', '.join(_KINDS)}")
             if isinstance(price, bool) or not isinstance(price, (int, float)) or not price >= 0:
-                raise ValueError(f"{where}[{kind!r}]={price!r}: must be a number from 0")
+                raise ValueError(f"{where}[{kind!r}]={price!r}: must be a number, 0 or more")
 
 
 def usage_facts(usage: Usage | None, prices: Prices | None) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def _check_types(strings: Mapping[str, Any], below: Any, where: Any, worst: Any)
         raise TypeError(f"where={where!r}: must be a dict, like {{'lang': 'de'}}")
     for value in below.values() if isinstance(below, Mapping) else [below]:
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise TypeError(f"below={below!r}: must be a number, or numbers by score")
+            raise TypeError(f"below={below!r}: must be a number, or a dict of numbers by score")
     if worst is not None:
         whole_number_from(1, worst=worst)
 

@@ -138,7 +138,7 @@ def _score(id_: Any, name: str, item: ItemRecord) -> dict[str, Any]:
     if name in item.scores:
         return {"id": id_, **_toolkit_score(item.scores[name]), "error": None}
     error = item.score_errors.get(name)
-    why = "it was stopped before" if item.is_completed else f"the workflow {item.status.words}"
+    why = "the run was stopped first" if item.is_completed else f"the workflow {item.status.words}"
     reason = error["message"] if error else f"not run: {why}"
     return {"id": id_, "score": None, "reasoning": {}, "error": reason}
 

@@ -201,7 +201,7 @@ class _Sample:
             more = stats.helps_more(self._values, self._items).more
         except ScoresError:  # no item has two scores, or there is only one item
             return found
-        if math.isfinite(within + between):
+        if math.isfinite(within + between) and within + between > 0:
             found |= {"within": within, "between": between, "more_helps": more}
         return found
 

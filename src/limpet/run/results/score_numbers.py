@@ -23,11 +23,11 @@ class CellItems:
     """The item and the groups of each cell, by its number.
 
     Args:
-        trials: How often the workflow answers each item.
+        trials: How many times the workflow answers each item.
         fields: The fields that group items.
 
     Attributes:
-        trials: How often the workflow answers each item.
+        trials: How many times the workflow answers each item.
         fields: The fields that group items.
         items: The number of each cell's item; empty with one trial: it is the cell's number.
         groups: By field, the number of the group of each item.
@@ -199,7 +199,9 @@ def earlier_words(number: int) -> list[str]:
     """Return how many answers by earlier versions on disk do not count, and the way back."""
     if not number:
         return []
-    answers = count(number, "answer of an earlier version is", "answers of an earlier version are")
+    answers = count(
+        number, "answer from an earlier version is", "answers from an earlier version are"
+    )
     return [f"{answers} on disk and {'does' if number == 1 else 'do'} not count: {_WAY_BACK}"]
 
 

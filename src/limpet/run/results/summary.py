@@ -52,7 +52,7 @@ class Numbers:
 
     Args:
         evaluators: The names of the evaluators.
-        trials: How often the workflow answers each item.
+        trials: How many times the workflow answers each item.
         scales: The scale of each evaluator's scores, where it is not the default.
 
     Attributes:

@@ -4,10 +4,10 @@ import { el, fill } from "./dom.js";
 
 const HEIGHT = 130;
 const WANTED = [
-  ["Throughput", "cells a second", "per_s"],
+  ["Throughput", "cells per second", "per_s"],
   ["In flight", "calls", "in_flight"],
   ["Latency", "seconds, median", "p50_s"],
-  ["Refused", "calls a second", "refused"],
+  ["Refused", "calls per second", "refused"],
 ];
 
 /** Return the charts of a run: `set(timeline)` draws them, `close()` ends them. */

@@ -73,7 +73,7 @@ function heading(item, near, { run, query, back, step }) {
   const facts = [item.words, item.in_flight.length ? `in flight: ${item.in_flight.join(", ")}` : null,
     item.seconds ? seconds(item.seconds) : null, item.attempts_made > 1 ? plural(item.attempts_made, "attempt") : null,
     item.tokens ? `${count(item.tokens)} tokens` : null, item.cost ? money(item.cost) : null, item.at ? moment(item.at) : null,
-    item.by_current_version ? null : "by an earlier version", item.masked.length ? `secrets masked in ${item.masked.join(", ")}` : null];
+    item.by_current_version ? null : "from an earlier version", item.masked.length ? `secrets masked in ${item.masked.join(", ")}` : null];
   return el("header", { class: "of-item", "data-name": "heading" }, el("div", { class: "title" },
     el("h1", {}, el("a", { href: to("run", { run }) }, run), " / ", el("a", { href: to("items", back) }, "items"), " / ", item.id),
     trials.length > 1 ? el("nav", { class: "trials", "aria-label": "Trials" }, "trial ", trials.map((at) =>

@@ -91,12 +91,12 @@ def test_its_fields_are_filled_by_their_usual_names_and_by_inputs():
 def test_a_field_without_a_value_is_an_error_that_says_what_to_write():
     with pytest.raises(TypeError) as raised:
         as_evaluator(Theirs())
-    assert "wants question, response, context, style" in str(raised.value)
+    assert "takes question, response, context, style" in str(raised.value)
     assert 'inputs={"context": "{{your field}}"}' in str(raised.value)
 
 
 def test_an_unknown_field_and_an_open_placeholder_are_errors():
-    with pytest.raises(TypeError, match="inputs names 'contxt', and Theirs takes question, resp"):
+    with pytest.raises(TypeError, match="inputs names 'contxt', but Theirs takes question, resp"):
         as_evaluator(Theirs(), inputs={"contxt": "{{docs}}"})
     with pytest.raises(LimpetError, match=r"inputs.context: '\{\{docs' has no '\}\}'"):
         as_evaluator(Theirs(), inputs={"context": "{{docs"})

@@ -118,7 +118,7 @@ def test_a_reply_that_openevals_cannot_read_is_an_invalid_reply():
 
 
 def test_a_missing_expected_answer_is_said_before_the_judge_is_asked():
-    with pytest.raises(PermanentError, match="names reference_outputs, and the item has none"):
+    with pytest.raises(PermanentError, match="names reference_outputs, but the item has none"):
         scores_of(judging(pytest.fail), expected=None)
 
 
@@ -235,7 +235,7 @@ def test_the_prompt_of_autoevals_counts_and_its_key_does_not():
 
 def test_a_prompt_of_autoevals_that_names_an_expected_answer_needs_one():
     theirs = Classifier(pytest.fail, "Is {{output}} the same as {{expected}}?")
-    with pytest.raises(PermanentError, match="names expected, and the item has none"):
+    with pytest.raises(PermanentError, match="names expected, but the item has none"):
         scores_of(theirs, expected=None)
 
 

@@ -134,7 +134,7 @@ def test_deepeval_gets_strings_and_lists(deepeval):
 
 
 def test_deepeval_wants_its_fields(deepeval):
-    with pytest.raises(TypeError, match="wants input, actual_output, retrieval_context"):
+    with pytest.raises(TypeError, match="takes input, actual_output, retrieval_context"):
         as_evaluator(Metric())
 
 
@@ -367,7 +367,7 @@ def test_a_prompt_of_ragas_takes_its_model_as_an_input():
         as_evaluator(Prompted(), inputs={"tone": "kind"})
     llm = SimpleNamespace(answer="good", model="m")
     assert score(Prompted(), inputs={"tone": "kind", "llm": llm}).label == "good"
-    with pytest.raises(TypeError, match="wants response, tone, and nothing fills tone"):
+    with pytest.raises(TypeError, match="takes response, tone, but nothing fills tone"):
         as_evaluator(Prompted(), inputs={"llm": llm})
 
 

@@ -21,7 +21,7 @@ import limpet
 from limpet.models import openai_api
 from limpet.workflows import command, http, nat, openai
 
-N, CALLS, SECONDS = 32, 400, 1.5
+N, CALLS, SECONDS = 64, 600, 1.5
 
 
 class CountingServer:

@@ -67,8 +67,10 @@ class AdaptiveLimits(KnownLimits):
         timer_late_s: Delay of the timer that starts the next call.
     """
 
-    def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
-        super().__init__(clock, max_in_flight)
+    def __init__(
+        self, clock: Callable[[], float], max_in_flight: int, *, fixed: bool = False
+    ) -> None:
+        super().__init__(clock, max_in_flight, fixed=fixed)
         self.in_flight = 0
         self.large_calls = LargeCalls()
         self.usage = MeanUsage()
@@ -145,7 +147,7 @@ class AdaptiveLimits(KnownLimits):
             return "headers"
         if self.in_flight >= self.limit():
             if self.limit() == self.max_in_flight:
-                return "most"
+                return "fixed" if self.fixed else "most"
             return "in_flight" if self.in_flight_cap.known else "start"
         if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"
@@ -186,6 +188,8 @@ class AdaptiveLimits(KnownLimits):
             refused = 1 + self._speed_test.refused
             self.chance.believe(refused, self._traffic.count - self._decreased_number)
             self._undo_decreases(now)
+        if self.fixed:
+            return
         self.rounds.answered(now - sent.at)
         if self.rounds.complete(now):
             self._close_round(now)
@@ -212,6 +216,9 @@ class AdaptiveLimits(KnownLimits):
         self.large_calls.refused(sent.owner)
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
+        if self.fixed:
+            self._hold(now, retry_after_s)
+            return not retry_after_s  # without a wait for all, only this call backs off
         if at_once:
             self._decrease_cap(sent, now)
             return False
@@ -265,7 +272,12 @@ class AdaptiveLimits(KnownLimits):
             if not self.blocked or sent.at > self._decreased_at:
                 self._probe(sent, now, "down")
             return False
-        if timeout and self.rounds.many_timeouts and sent.at > self._decreased_at:
+        if (
+            timeout
+            and not self.fixed
+            and self.rounds.many_timeouts
+            and sent.at > self._decreased_at
+        ):
             self.in_flight_cap.lower_to(max(1, 0.7 * sent.in_flight), now, self._requests_per_s())
             self._mark_decrease(now)
         return True

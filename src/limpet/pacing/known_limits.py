@@ -101,9 +101,12 @@ class KnownLimits:
         hold_until: No call starts before this time.
     """
 
-    def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
+    def __init__(
+        self, clock: Callable[[], float], max_in_flight: int, *, fixed: bool = False
+    ) -> None:
         self.clock = clock
         self.max_in_flight = max_in_flight
+        self.fixed = fixed
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self.rounds = Rounds(clock(), FIRST_WINDOW)
         self.breaker = Breaker()
@@ -128,12 +131,16 @@ class KnownLimits:
 
     def limit(self) -> int:
         """Return how many calls may be in flight now."""
+        if self.fixed:
+            return self.max_in_flight
         now = self.clock()
         allowed = min(self.rounds.window, self.in_flight_cap.at(now), self.max_in_flight)
         return max(1, round(allowed))
 
     def pace(self) -> float:
         """Return the cost per second at which calls may start now."""
+        if self.fixed:
+            return math.inf
         # While no limit is known, a window is spread over a round trip: the first calls are
         # answered before the last are sent. Later it is spread over half of one, and never binds.
         # Over a long round trip this may be too fast: then a refusal measures the limit.

@@ -36,6 +36,7 @@ WORDS = {
     "hold": "waiting as the provider requested",
     "start": "finding the limit",
     "most": "at max_concurrency",
+    "fixed": "at the number you set",
     "nothing": "as fast as calls come",
 }
 """What each `binding` means, for people."""
@@ -269,6 +270,8 @@ class Pacer:
     Args:
         key: The endpoint: a provider, an account and a model; shown in messages.
         max_in_flight: Maximum calls in flight, even if the endpoint accepts more.
+        fixed: Whether so many are always in flight. Only a wait that the provider names, the limits
+            in its headers, and an outage make it fewer.
         clock: Returns the time in seconds; None: the running loop's.
     """
 
@@ -277,10 +280,12 @@ class Pacer:
         key: str = "",
         *,
         max_in_flight: int = MAX_IN_FLIGHT,
+        fixed: bool = False,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.key = key
         self.max_in_flight = whole_number_from(1, max_in_flight=max_in_flight)
+        self.fixed = fixed
         self._given_clock = clock
         self._limits: AdaptiveLimits | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -385,8 +390,11 @@ class Pacer:
         learned = self.memory
         self._waiters.clear()  # left over from a closed loop
         self._loop = loop
-        self._limits = AdaptiveLimits(self._given_clock or loop.time, self.max_in_flight)
-        restore_memory(self._limits, learned)
+        self._limits = AdaptiveLimits(
+            self._given_clock or loop.time, self.max_in_flight, fixed=self.fixed
+        )
+        if not self.fixed:
+            restore_memory(self._limits, learned)
         return self._limits
 
     # ---- settling -----------------------------------------------------------------------------
@@ -499,12 +507,14 @@ class Pacer:
     @property
     def memory(self) -> dict[str, Any]:
         """What it learned, as plain JSON, for a later pacer of the same endpoint."""
-        return dict(self._memory) if self._limits is None else save_memory(self._limits)
+        if self.fixed or self._limits is None:
+            return dict(self._memory)
+        return save_memory(self._limits)
 
     @memory.setter
     def memory(self, learned: Mapping[str, Any]) -> None:
         self._memory = dict(learned)
-        if self._limits is not None:
+        if self._limits is not None and not self.fixed:
             restore_memory(self._limits, self._memory)
 
 

@@ -19,13 +19,19 @@ class PacerRegistry:
 
     Args:
         max_in_flight: Maximum calls in flight, for each pacer.
+        fixed: Whether so many are always in flight: see `Pacer`.
         memory: What the pacers of an earlier run learned.
     """
 
     def __init__(
-        self, *, max_in_flight: int = MAX_IN_FLIGHT, memory: Mapping[str, Any] | None = None
+        self,
+        *,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        fixed: bool = False,
+        memory: Mapping[str, Any] | None = None,
     ) -> None:
         self._max_in_flight = max_in_flight
+        self._fixed = fixed
         self._memory: dict[str, Any] = dict(memory or {})
         self._pacers: dict[str, Pacer] = {}
 
@@ -33,7 +39,9 @@ class PacerRegistry:
         """Return the one pacer for this key."""
         pacer = self._pacers.get(key)
         if pacer is None:
-            pacer = self._pacers[key] = Pacer(key, max_in_flight=self._max_in_flight)
+            pacer = self._pacers[key] = Pacer(
+                key, max_in_flight=self._max_in_flight, fixed=self._fixed
+            )
             learned = self._memory.get(key)
             if isinstance(learned, Mapping):
                 pacer.memory = learned

@@ -65,7 +65,8 @@ class StepRunner:
         options = request.options
         self.journal = journal
         self.counting = counting
-        self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options))
+        fixed = options.get("concurrency", "auto") != "auto"
+        self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options), fixed=fixed)
         if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
             self.pacers.use(request.workflow.endpoint, given)
         self._callers = Counter(evaluator.endpoint for evaluator in request.evaluators)

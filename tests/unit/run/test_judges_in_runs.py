@@ -344,7 +344,8 @@ def test_an_attack_in_an_answer_reaches_the_judge_as_data(tmp_path):
         return attack
 
     with model_server({"reason": "r", "label": "incorrect"}) as server:
-        limpet.evaluate(ROWS, hostile, [limpet.judge(grader(server), PROMPT)], show=False)
+        judge = limpet.judge(grader(server), PROMPT)
+        limpet.evaluate(ROWS, hostile, [judge], tmp_path / "run", show=False)
     for asked in server.asked:
         content = asked["messages"][-1]["content"]
         key = content.partition("Key of the data: ")[2].partition("\n")[0]

@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from limpet.errors import OtherFormatError
 from limpet.fingerprints.keys import digest
 from limpet.journal.lines import Entry
 from limpet.shapes import Score
+from limpet.text import one_line
 
 ROW, ANSWER, TRACE, METADATA = "row", "output", "trace", "metadata"
 """The fields of an answer's record, beside its `id`."""
@@ -46,8 +48,18 @@ def output_digest(entry: Entry, reads: Collection[str]) -> str:
 
 
 def answer_and_trace(entry: Entry) -> tuple[Any, Any]:
-    """Return an answer and its trace."""
-    return entry.record[ANSWER], entry.record[TRACE]
+    """Return an answer and its trace; that of a map is empty.
+
+    Raises:
+        OtherFormatError: The line has no answer: without `run.json`, only this shows its format.
+    """
+    if ANSWER not in entry.record:
+        id_ = one_line(entry.facts.get("id", ""))
+        raise OtherFormatError(
+            f"the answer to {id_} was written by another version of Limpet",
+            hint="nothing was changed: use that version of Limpet, or another directory",
+        )
+    return entry.record[ANSWER], entry.record.get(TRACE, [])
 
 
 def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ import limpet
 from limpet.errors import JournalError
 from limpet.evaluators import as_evaluator
 from limpet.journal import verify
+from limpet.journal.lines import seal
 from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.reading import RunReader
 
@@ -344,3 +345,27 @@ def test_a_run_file_without_a_format_is_damaged_and_no_empty_run(tmp_path, their
     with pytest.raises(limpet.errors.JournalError, match="`format` is missing or not a number"):
         limpet.evaluate(rows, lambda question: question, run=run, version="1")
     assert [item.output.value for item in limpet.load_run(run).items] == ["q"]
+
+
+def of_before(line):
+    """Return a line of a column as format 1 had it."""
+    fields = json.loads(line)
+    del fields["_crc"]
+    for new, old in (("output", "generated_answer"), ("value", "score"), ("row", "rows")):
+        if new in fields:
+            fields[old] = fields.pop(new)
+    return seal(json.dumps(fields, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize("column", ["workflow_output.jsonl", "exact_match_output.jsonl"])
+def test_lines_of_another_format_are_refused_also_without_a_run_file(tmp_path, column):
+    rows, run = [{"id": "a", "question": "q", "answer": "q"}], tmp_path / "run"
+    told = {"evaluators": ["exact_match"], "run": run, "version": "1"}
+    limpet.evaluate(rows, lambda question: question, **told)
+    lines = (run / column).read_bytes().splitlines(keepends=True)
+    (run / column).write_bytes(b"".join(map(of_before, lines)))
+    (run / "run.json").unlink()
+    before = (run / column).read_bytes()
+    with pytest.raises(limpet.errors.OtherFormatError, match="written by another version"):
+        _ = limpet.load_run(run).items
+    assert (run / column).read_bytes() == before

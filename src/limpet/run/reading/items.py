@@ -12,7 +12,7 @@ from limpet.journal.lines import Entry, decode_line
 from limpet.run.reading.facts_reader import FactsReader, Failed, facts_in
 from limpet.run.reading.requested_cells import RequestedCell, RequestedCells
 from limpet.run.reading.scores import ScoresReader, facts_and_record
-from limpet.run.record_fields import ANSWER, BALLOTS, MADE_OF, METADATA, OUTPUT, ROW, TRACE
+from limpet.run.record_fields import BALLOTS, MADE_OF, METADATA, OUTPUT, ROW, answer_and_trace
 from limpet.run.results.item_record import ItemRecord
 from limpet.shapes import CellStatus, Item, Scale
 
@@ -102,7 +102,9 @@ class ItemsReader:
         if not isinstance(record, Mapping):  # of a map
             item.output = record
             return
-        item.output, item.trace = record.get(ANSWER), record.get(TRACE) or ()
+        if record:  # else only the facts about it were read
+            item.output, trace = answer_and_trace(entry)
+            item.trace = trace or ()
         item.metadata = record.get(METADATA)
         item.row = item.row or record.get(ROW) or {}
         item.input = record.get("input", item.input)  # of a map

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from limpet.errors import LimpetError
+from limpet.errors import LimpetError, OtherFormatError
 from limpet.shapes import Scale
 from limpet.text import count, hint_near, one_line, quoted
 
@@ -319,11 +319,20 @@ def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
 
 
 def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the values of an evaluator's record with their names; None: the only value."""
+    """Yield the values of an evaluator's record with their names; None: the only value.
+
+    Raises:
+        OtherFormatError: The record has neither a value nor scores.
+    """
     if "scores" in score:
         yield from ((name, record["value"]) for name, record in score["scores"].items())
-    else:
+    elif "value" in score:
         yield None, score["value"]
+    else:
+        raise OtherFormatError(
+            "a score was written by another version of Limpet",
+            hint="nothing was changed: use that version of Limpet, or another directory",
+        )
 
 
 # ---- Did a run reach its `stop_when`, in words? -------------------------------------------------

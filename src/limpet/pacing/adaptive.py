@@ -33,7 +33,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from limpet.pacing.chance import SOON, Refusal
-from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling
+from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling, Rounds
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
@@ -122,6 +122,7 @@ class AdaptiveLimits(KnownLimits):
             self.breaker.probe = sent
         self._traffic.add(sent)
         self._speed_test.sent(sent)
+        self.rounds.sent(sent, self.limit())
         climbing = self.in_flight_cap.known and self.in_flight >= self.in_flight_cap.top
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
@@ -148,7 +149,7 @@ class AdaptiveLimits(KnownLimits):
         if self.in_flight >= self.limit():
             if self.limit() == self.max_in_flight:
                 return "fixed" if self.fixed else "most"
-            return "in_flight" if self.in_flight_cap.known else "start"
+            return "in_flight" if self.in_flight_cap.known or self.rounds.found else "start"
         if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"
         if self._sent_at + self.mean_cost / self.pace() > now:
@@ -190,7 +191,7 @@ class AdaptiveLimits(KnownLimits):
             self._undo_decreases(now)
         if self.fixed:
             return
-        self.rounds.answered(now - sent.at)
+        self.rounds.answered(sent, now - sent.at)
         if self.rounds.complete(now):
             self._close_round(now)
 
@@ -278,7 +279,7 @@ class AdaptiveLimits(KnownLimits):
             and self.rounds.many_timeouts
             and sent.at > self._decreased_at
         ):
-            self.in_flight_cap.lower_to(max(1, 0.7 * sent.in_flight), now, self._requests_per_s())
+            self.rounds.find(0.7 * sent.in_flight)
             self._mark_decrease(now)
         return True
 
@@ -339,7 +340,7 @@ class AdaptiveLimits(KnownLimits):
         self._bucket.empty_at, self._quota_decreased = None, False
         self.hold_until = -math.inf
         self.rounds.window = max(self.rounds.window, self._window_before)
-        self.rounds.open(now, self.limit())
+        self.rounds.open(now)
 
     def _tried_more(self, refusal: Sent) -> bool | None:
         """Return whether we were above a known limit; None: no limit is known."""
@@ -357,7 +358,7 @@ class AdaptiveLimits(KnownLimits):
     def _resume(self, now: float) -> None:
         breaker = self.breaker
         if breaker.why == "down":
-            self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
+            self.rounds = Rounds(now, FIRST_WINDOW)
         elif breaker.long and breaker.freed_by_an_answer():
             self.in_flight_cap.lower_to(breaker.least_refused, now, self._requests_per_s())
             self.rate = Ceiling()
@@ -373,16 +374,12 @@ class AdaptiveLimits(KnownLimits):
         if breaker.refused_at is None:
             self._bucket.empty_at = None
         breaker.close()
-        self.rounds.open(now, self.limit())
+        self.rounds.open(now)
 
     def _close_round(self, now: float) -> None:
         quiet = (
             max(self.hold_until, self._decreased_at) < self.rounds.opened_at and not self.blocked
         )
         if quiet and self.rounds.full:
-            cap = self.rounds.adjust(
-                now, cap_known=self.in_flight_cap.known, latency_s=self.latency_s
-            )
-            if cap is not None:
-                self.in_flight_cap.lower_to(cap, now, self._requests_per_s())
-        self.rounds.open(now, self.limit())
+            self.rounds.adjust(cap_known=self.in_flight_cap.known)
+        self.rounds.open(now)

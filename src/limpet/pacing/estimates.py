@@ -1,7 +1,7 @@
 """What is known about one limit of an endpoint, and is the endpoint up?"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from limpet.pacing.traffic import Sent, Traffic
 
@@ -151,30 +151,48 @@ class Bucket:
 
 # ---- Does more concurrency buy more throughput? -------------------------------------------------
 #
-# A round is as many answers as there were calls in flight when it began: about one round trip. If
-# the window was the limit throughout the round, its throughput is compared with that of the last
-# window that paid off. If throughput grew with the window, a larger window is tried; if only
-# latency grew, the window shrinks back.
+# A round looks at a cohort: calls sent one after the other while the window W was nearly full. As
+# soon as half of them are answered, their median latency L is known, and by Little's law W / L is
+# the throughput. If it grew with the window, a larger one is tried; if only latency grew, the
+# window shrinks back, and a larger one is tried again from time to time.
+#
+# How far to go next: four times as far if there is no sign of a queue; but at most so far that
+# calls would take five times as long as on the idle server if the larger window bought nothing.
+#
+# With long calls, waiting for the first window would be most of the search. But in a queue, no call
+# overtakes others: if one of the first three answers is to a call of the window's later half, that
+# window at least is not queued.
 
-PAYS = 0.25
-"""Share of the window's growth that throughput must gain."""
-PAYS_IN_FULL = 0.75
-"""From this share on, the measured latency includes no queueing."""
+PAYS = 0.08, 0.4
+"""Share of the window's growth that throughput must gain: in the search, and after it."""
+PAYS_WELL, PAYS_IN_FULL = 0.5, 0.75
+"""Shares from which a large step is taken, and from which the latency includes no queueing."""
 QUEUES = 1.25
 """Growth in latency below which there is no queue, whatever the throughput looks like."""
+LONGEST_QUEUE = float(__import__("os").environ.get("LQ","5"))
+"""Multiple of the idle latency that a search may cost."""
 SHORTEST_ROUND_S = 1.0
 """With short calls, the window would otherwise double so fast that a burst hits the limit."""
-SAME, GROWN = 1.05, 1.5
-"""Growth up to which a window counts as unchanged; growth from which it can be compared."""
-LONG_CALL_S = 4.0
-"""Latency above which rounds are so long that each takes a larger step."""
+GROWN, PROBE = 1.2, 1.5
+"""Growth from which two windows can be compared; how much more is tried after the search."""
+NEARLY = 0.5
+"""Share of a window that is nearly full."""
+import os
+FIRST_STEP = float(os.environ.get("FS","3"))
+OVERTAKEN = {(1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6), (3, 7), (3, 8)}
+"""Answers to calls of the first window's later half among so many answers: it is not queued."""
+COHORT = (16, 0.25), (64, 1.0)
+"""Size of a cohort, at least and as a share of the window: in the search, and after it."""
+ROUNDS = 4, 32
+"""Rounds at the window that was found between two tries of a larger one, at first and at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
     window: float
+    in_flight: float  # when its cohort was sent
     throughput: float
-    latency_s: float
+    latency_s: float  # without a queue
 
 
 class Rounds:
@@ -182,75 +200,125 @@ class Rounds:
 
     Attributes:
         window: How many calls may be in flight, by this measure.
+        found: Whether a larger window did not pay.
         full: Whether the window was the limit in this round.
         timeouts: Timeouts in this round.
     """
 
     def __init__(self, now: float, first_window: int) -> None:
         self.window = float(first_window)
-        self._least = first_window
+        self.found = False
+        self._overtook = 0
         self._paid: _Level | None = None
-        self.open(now, first_window)
+        self._rounds, self._stayed = ROUNDS[0], 0
+        self.open(now)
 
-    def open(self, now: float, limit: int) -> None:
-        """Begin a round with this many calls in flight."""
+    def open(self, now: float) -> None:
+        """Begin a round."""
         self.opened_at = now
         self.full = False
         self.timeouts = 0
-        self._limit = limit
         self._answers = 0
-        self._latency_sum = 0.0
+        self._limit = 0  # the window when its cohort was sent
+        self._cohort: range | None = None  # the numbers of its calls
+        self._over = False  # calls far behind it are answered
+        self._latencies: list[float] = []
+        self._in_flight = 0
 
-    def answered(self, latency_s: float) -> None:
+    def sent(self, sent: Sent, limit: int) -> None:
+        """Record a call; `limit`: how many may be in flight."""
+        if self._cohort is None and (not self._paid or sent.in_flight + 1 >= NEARLY * limit):
+            least, share = COHORT[self.found]
+            size = max(least, math.ceil(share * limit))
+            self._limit, self._cohort = limit, range(sent.number, sent.number + size)
+
+    def answered(self, sent: Sent, latency_s: float) -> None:
         self._answers += 1
-        self._latency_sum += latency_s
+        if self._cohort is None or sent.number not in self._cohort:
+            self._over = self._cohort is not None and sent.number > self._cohort.stop + 4*self._limit
+            return
+        self._latencies.append(latency_s)
+        self._in_flight += sent.in_flight + 1
+        if not self._paid and self.window == self._limit and latency_s > SHORTEST_ROUND_S:
+            self._overtook += sent.number >= self._cohort[len(self._cohort) // 2]
+            if (self._overtook, len(self._latencies)) in OVERTAKEN:
+                self.window = 4.0 * self._limit
 
     def complete(self, now: float) -> bool:
-        """Return whether the round has enough answers."""
-        if now - self.opened_at < SHORTEST_ROUND_S:
+        """Return whether half of the cohort is answered, or never will be."""
+        if self._cohort is None or now - self.opened_at < SHORTEST_ROUND_S:
             return False
-        # The first round is not compared with another: half of the answers will do.
-        share = 1.0 if self._paid else 0.5
-        return self._answers >= share * max(self._limit, self._least)
+        return self._over or len(self._latencies) >= len(self._cohort) / 2
 
     @property
     def many_timeouts(self) -> bool:
         """Whether there are too many timeouts to be an accident."""
         return self.timeouts >= max(3, 0.1 * self._answers)
 
-    def adjust(self, now: float, *, cap_known: bool, latency_s: float) -> float | None:
-        """Adjust the window by this full round. Returns a cap if one was found."""
-        latency = self._latency_sum / self._answers
-        # Answers come in bursts if calls started in bursts; Little's law bounds the throughput.
-        throughput = min(self._answers / (now - self.opened_at), self._limit / latency)
-        level = _Level(self._limit, throughput, latency)
-        paid = self._paid or level
-        grown = level.window / paid.window
-        gain = (level.throughput / paid.throughput - 1) / (grown - 1) if grown >= GROWN else 1.0
-        if gain < PAYS and level.latency_s < QUEUES * paid.latency_s:
-            return None  # a full window and no queue, yet no more throughput: noise; try again
-        if gain < PAYS:
-            return self._fall_back(level, paid)
-        least_latency = min(paid.latency_s, level.latency_s)
-        if grown <= SAME:
-            self._paid = _Level(level.window, level.throughput, least_latency)
-        elif grown >= GROWN:
-            unqueued = level.latency_s if gain >= PAYS_IN_FULL else least_latency
-            self._paid = _Level(level.window, level.throughput, unqueued)
-        step = 1.5 if cap_known else 2 + min(2.0, math.log2(max(1.0, latency_s / LONG_CALL_S)))
-        self.window = math.ceil(step * level.window)
-        return None
+    def adjust(self, *, cap_known: bool) -> None:
+        """Adjust the window by this full round."""
+        assert self._cohort is not None
+        paid, half = self._paid, len(self._cohort) // 2
+        if len(self._latencies) < half:  # the others were refused, or take very long
+            return
+        latency_s = sorted(self._latencies)[half - 1]  # the median: the others take longer
+        in_flight = self._in_flight / len(self._latencies) if paid else self._limit
+        level = _Level(self._limit, in_flight, in_flight / latency_s, latency_s)
+        if paid is None:
+            self._paid = level
+            self.window = max(self.window, FIRST_STEP * self._limit)
+            return
+        if self.found and self._limit <= paid.window:
+            self._stay(level, paid)
+            return
+        grown = level.in_flight / paid.in_flight
+        if grown < GROWN:
+            self.window = max(self.window, math.ceil(PROBE * self._limit))  # cannot be compared yet
+            return
+        gain = (level.throughput / paid.throughput - 1) / (grown - 1)
+        if gain < PAYS[self.found]:
+            if self.found or level.latency_s > QUEUES * paid.latency_s:
+                self._fall_back(level, paid)
+            return  # otherwise there is no queue and still no more throughput: try again
+        idle_s = level.latency_s if gain >= PAYS_IN_FULL else paid.latency_s
+        self._paid = replace(level, latency_s=idle_s)
+        step = PROBE if cap_known or self.found else 4 if gain >= PAYS_WELL else 2
+        self.window = math.ceil(step * self._limit)
+        if not self.found:
+            most = LONGEST_QUEUE * idle_s * level.throughput * self._limit / level.in_flight
+            if most < GROWN * self._limit:
+                self.find(self._limit)
+            else:
+                self.window = min(self.window, math.ceil(most))
 
-    def _fall_back(self, level: _Level, paid: _Level) -> float:
+    def _stay(self, level: _Level, paid: _Level) -> None:
+        """Measure the window that was found once more; try a larger one from time to time."""
+        throughput = paid.throughput + (level.throughput - paid.throughput) / 4
+        self._paid = replace(paid, window=self._limit, in_flight=level.in_flight, throughput=throughput)
+        self._stayed += 1
+        if self._stayed >= self._rounds:
+            self._stayed = 0
+            self.window = math.ceil(PROBE * self._limit)
+
+    def _fall_back(self, level: _Level, paid: _Level) -> None:
         """Return to the window that paid off, or to the one needed by Little's law.
 
         The needed window is the current throughput times the latency without a queue.
         """
+        if self.found:
+            self._rounds = min(2 * self._rounds, ROUNDS[1])
+            self.window = paid.window
+            return
         needed = level.throughput * paid.latency_s
-        window = min(max(paid.window, needed), max(paid.window / 2, 2 * needed))
-        self._paid = _Level(window, level.throughput, paid.latency_s)
-        self.window = math.ceil(window)
-        return window
+        self._paid = replace(paid, throughput=level.throughput)
+        self.find(min(max(paid.window, needed), max(paid.window / 2, 3 * needed)))
+
+    def find(self, window: float) -> None:
+        """Stay at this window: a larger one does not pay."""
+        self.found, self._stayed = True, 0
+        self.window = float(max(1, round(min(window, self.window))))
+        if self._paid:
+            self._paid = replace(self._paid, window=self.window, in_flight=self.window)
 
 
 # ---- Was that refusal a limit? Call faster for a moment and see. --------------------------------

@@ -42,7 +42,7 @@ FEW = 2 * FIRST_WINDOW
 """Accepted requests below which a first refusal means little."""
 MANY_A_MINUTE = 120
 """Requests per minute below which more is tried less and less often."""
-LONGEST_SPREAD_S = 4.0
+LONGEST_SPREAD_S = 2.0
 """A window is spread over a round trip, but at most over this."""
 CLIMBS = 3
 """Refusals at the same number in flight that reveal a cap."""

@@ -134,7 +134,7 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
     window = number(learned.get("window"))
     if window:
         limits.rounds.window = min(max(limits.rounds.window, window), float(limits.max_in_flight))
-    limits.rounds.open(now, limits.limit())
+    limits.rounds.open(now)
 
 
 def _within(learned: Mapping[str, Any], name: str, least: float, most: float) -> float:

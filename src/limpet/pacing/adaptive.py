@@ -33,7 +33,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from limpet.pacing.chance import SOON, Refusal
-from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling, Rounds
+from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
@@ -277,6 +277,7 @@ class AdaptiveLimits(KnownLimits):
             timeout
             and not self.fixed
             and self.rounds.many_timeouts
+            and len(self._failing) < self.rounds.timeouts  # others are answered: it is no outage
             and sent.at > self._decreased_at
         ):
             self.rounds.find(0.7 * sent.in_flight)
@@ -299,7 +300,7 @@ class AdaptiveLimits(KnownLimits):
             early=self.rate.is_fresh(sent.at),
             named=retry_after_s > SILENCE_S[0],
             wait_shortened=self._wait_shortened,
-            tells=not soon and not self.blocked and sent.cost <= LARGE * self.mean_cost,
+            tells=not soon and not self.blocked and not self._lifted and sent.cost <= LARGE * self.mean_cost,
         )
         if self._is_tested(sent, refusal, now, retry_after_s) and not failed:
             self.chance.postpone(refusal)
@@ -358,7 +359,7 @@ class AdaptiveLimits(KnownLimits):
     def _resume(self, now: float) -> None:
         breaker = self.breaker
         if breaker.why == "down":
-            self.rounds = Rounds(now, FIRST_WINDOW)
+            self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
         elif breaker.long and breaker.freed_by_an_answer():
             self.in_flight_cap.lower_to(breaker.least_refused, now, self._requests_per_s())
             self.rate = Ceiling()

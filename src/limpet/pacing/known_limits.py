@@ -36,6 +36,8 @@ from limpet.pacing.estimates import (
 )
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
 
+import os
+OV=float(os.environ.get("OV","1.15")); JU=float(os.environ.get("JU","1.25"))
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
 FEW = 2 * FIRST_WINDOW
@@ -123,6 +125,7 @@ class KnownLimits:
         self._decreased_number = 0
         self._quota_decreased = False  # the last decrease was the quota's
         self._measured = False  # the rate was measured between two refusals
+        self._lifted = False  # the rate is above what was measured
 
     @property
     def blocked(self) -> str | None:
@@ -206,7 +209,7 @@ class KnownLimits:
         # Some calls in flight are on the network, not at the provider. A refusal takes only the
         # time on the network.
         on_the_way = lowest * min(self._refusal_s / self.latency_s, MOST_ON_THE_WAY)
-        return max(passed) <= lowest - 1 + 2 * on_the_way
+        return max(passed) <= lowest + 2 * on_the_way
 
     def _decrease_cap(self, refusal: Sent, now: float) -> None:
         """Hold the number in flight at which the provider complained."""
@@ -225,8 +228,13 @@ class KnownLimits:
         bound = self._bucket.most(refusal.at, cost + self.mean_cost)
         measured = self._bucket.measure(accepted, refusal.at)
         start = max(now, self.hold_until)
-        self._measured = measured is not None
+        self._measured, self._lifted = measured is not None, False
         if measured is not None:
+            recent = self._traffic.cost_of_the_last(RECENT_S, refusal.at) / RECENT_S
+            self._lifted = recent > OV * measured and not self.chance.doubtful
+            if self._lifted:
+                # A small bucket was full for most of the time: it takes more than was sent.
+                measured = min(0.95 * recent, JU * measured)
             top = max((1 + DIP / 2) * measured, self._least_rate)
             self._suspicion.forget()
             self.rate.lower_to(top, start, self._requests_per_s())

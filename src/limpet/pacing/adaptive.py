@@ -33,8 +33,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from limpet.pacing.chance import SOON, Refusal
-from limpet.pacing.estimates import LONG_BLOCK_S, SILENCE_S, TELLING_S, Ceiling
-from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
+from limpet.pacing.estimates import LONG_BLOCK_S, TELLING_S, Ceiling
+from limpet.pacing.known_limits import FIRST_WINDOW, LONG_WAIT_S, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
 from limpet.pacing.traffic import MINUTE_S, LargeCalls, MeanUsage, Sent
@@ -298,9 +298,12 @@ class AdaptiveLimits(KnownLimits):
             sent.number - self._decreased_number,
             failed or self._tried_more(sent),
             early=self.rate.is_fresh(sent.at),
-            named=retry_after_s > SILENCE_S[0],
+            long_wait=retry_after_s > LONG_WAIT_S,
             wait_shortened=self._wait_shortened,
-            tells=not soon and not self.blocked and not self._lifted and sent.cost <= LARGE * self.mean_cost,
+            tells=not soon
+            and not self.blocked
+            and not self._lifted
+            and sent.cost <= LARGE * self.mean_cost,
         )
         if self._is_tested(sent, refusal, now, retry_after_s) and not failed:
             self.chance.postpone(refusal)

@@ -25,15 +25,26 @@ the first dozen calls are a probation that shows this.
 Refusals rarer than one in forty calls do not come soon after a decrease. For isolated ones, a short
 burst at a higher speed shows what they are (`SpeedTest`).
 
-While no limit is known, a single refusal proves nothing.
+While no limit is known, refusals must come close together to show one: a slow start that exceeds a
+limit exceeds it by far. Four that do not come close together are chance, from the start.
 
-Still open. Detection takes four such refusals with a pause after each; a run of a few seconds ends
-before that. Calls whose sizes vary widely and are not declared look random for a while.
+Still open. Of providers that refuse every fifth call, about one in ten gets three refusals in a row
+at the start, is taken for a limit, and is slow for a minute. Calls whose sizes vary widely and are
+not declared look random for a while.
 """
 
 import math
 from dataclasses import dataclass
 
+EARLY = 2.2, -0.175
+"""Weight of a refusal and of an accepted call while no limit is known: a limit that is exceeded
+refuses a sixth of the calls and more, chance one in fifty.
+"""
+EARLY_ALARM, EARLY_ENOUGH = 6.0, 4
+"""Sum of weights that shows a limit (three refusals in a row); so many without one show chance.
+
+1 to 20% refused by chance, calls of 20 ms to 2 s; 5 and 6 refusals led to crawls at 20%.
+"""
 SOON = 40
 """Calls after a decrease within which a measured limit does not refuse again."""
 AT_ONCE, FEWEST = 2, 3
@@ -73,7 +84,7 @@ class Refusal:
         calls_since_decrease: How many calls were made since we last slowed down.
         tried_more: Whether we were above the known limit; None: no limit is known.
         early: Whether we slowed down very recently, however many calls were made since.
-        named: Whether it named a wait.
+        long_wait: Whether it named a wait that is not to be shortened.
         wait_shortened: Whether we waited less than the last refusal requested.
         tells: Whether it is evidence; not if it came too soon or its call is unusually large.
     """
@@ -82,7 +93,7 @@ class Refusal:
     calls_since_decrease: int
     tried_more: bool | None
     early: bool
-    named: bool
+    long_wait: bool
     wait_shortened: bool
     tells: bool
 
@@ -96,6 +107,8 @@ class Chance:
 
     def __init__(self) -> None:
         self._last = -2 * COMPANY  # the number of the last call that was refused
+        self._early_sum = 0.0
+        self._early_calls = self._early_refused = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -121,6 +134,8 @@ class Chance:
             climbing: Whether we are above the known limit, where refusals are expected.
         """
         self._since += 1
+        self._early_calls += 1
+        self._early_sum = max(0.0, self._early_sum + EARLY[1])
         self._clean += not climbing
         self._climbing = climbing
         if self._evidence <= 0:
@@ -151,7 +166,6 @@ class Chance:
 
     def explains(self, refusal: Refusal) -> bool:
         """Record a refusal. Returns whether it is random, not a sign of a limit."""
-        alone = refusal.number - self._last > COMPANY and not refusal.named
         self._last = refusal.number
         self._since = 0
         self._refused += 1
@@ -164,8 +178,8 @@ class Chance:
                 self._evidence = -BELIEVED
                 return False
             at_once = refusal.calls_since_decrease < AT_ONCE
-            return at_once or not refusal.tells or self._is_chance(refusal)
-        if alone and refusal.tried_more is None:
+            return at_once or self._is_chance(refusal)
+        if refusal.tried_more is None and not refusal.long_wait and self._is_rare():
             return True
         if refusal.wait_shortened and refusal.calls_since_decrease < AT_ONCE:
             self._refute()
@@ -173,6 +187,17 @@ class Chance:
             self._refuted = False
             self._weigh(_weight_of(refusal))
         return self.share > 0
+
+    def _is_rare(self) -> bool:
+        """Record a refusal before any limit is known. Returns whether there are few of them."""
+        self._early_sum += EARLY[0]
+        if self._early_sum >= EARLY_ALARM:
+            self._early_calls = self._early_refused = 0
+            return False
+        self._early_refused += 1
+        if self._early_refused >= EARLY_ENOUGH:
+            self.believe(self._early_refused, self._early_calls)
+        return True
 
     def _is_chance(self, refusal: Refusal) -> bool:
         self._sum += self._weight(refused=True) - self._weight(refused=False)
@@ -202,7 +227,7 @@ class Chance:
                 self._forget()
                 return
             self.share = share
-            self._most = min(1.5 * share + 0.03, SHARES[1])
+            self._most = min(2 * share + 0.05, SHARES[1])
             self._share_then = self.share
             self._probation = self._last + PROBATION
             self._spared = PROBATION * max(share + MOST[0], MOST[1])

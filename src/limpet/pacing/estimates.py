@@ -169,7 +169,7 @@ PAYS_WELL, PAYS_IN_FULL = 0.5, 0.75
 """Shares from which a large step is taken, and from which the latency includes no queueing."""
 QUEUES = 1.25
 """Growth in latency below which there is no queue, whatever the throughput looks like."""
-LONGEST_QUEUE = float(__import__("os").environ.get("LQ","5"))
+LONGEST_QUEUE = 5.0
 """Multiple of the idle latency that a search may cost."""
 SHORTEST_ROUND_S = 1.0
 """With short calls, the window would otherwise double so fast that a burst hits the limit."""
@@ -177,8 +177,8 @@ GROWN, PROBE = 1.2, 1.5
 """Growth from which two windows can be compared; how much more is tried after the search."""
 NEARLY = 0.5
 """Share of a window that is nearly full."""
-import os
-FIRST_STEP = float(os.environ.get("FS","3"))
+FIRST_STEP = 3.0
+"""The step after the first window, if nothing overtook. Eight slots: more costs timeouts."""
 OVERTAKEN = {(1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6), (3, 7), (3, 8)}
 """Answers to calls of the first window's later half among so many answers: it is not queued."""
 COHORT = (16, 0.25), (64, 1.0)
@@ -235,7 +235,9 @@ class Rounds:
     def answered(self, sent: Sent, latency_s: float) -> None:
         self._answers += 1
         if self._cohort is None or sent.number not in self._cohort:
-            self._over = self._cohort is not None and sent.number > self._cohort.stop + 4*self._limit
+            self._over = (
+                self._cohort is not None and sent.number > self._cohort.stop + 4 * self._limit
+            )
             return
         self._latencies.append(latency_s)
         self._in_flight += sent.in_flight + 1
@@ -294,7 +296,9 @@ class Rounds:
     def _stay(self, level: _Level, paid: _Level) -> None:
         """Measure the window that was found once more; try a larger one from time to time."""
         throughput = paid.throughput + (level.throughput - paid.throughput) / 4
-        self._paid = replace(paid, window=self._limit, in_flight=level.in_flight, throughput=throughput)
+        self._paid = replace(
+            paid, window=self._limit, in_flight=level.in_flight, throughput=throughput
+        )
         self._stayed += 1
         if self._stayed >= self._rounds:
             self._stayed = 0

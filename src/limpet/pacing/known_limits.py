@@ -36,8 +36,6 @@ from limpet.pacing.estimates import (
 )
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
 
-import os
-OV=float(os.environ.get("OV","1.15")); JU=float(os.environ.get("JU","1.25"))
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
 FEW = 2 * FIRST_WINDOW
@@ -45,9 +43,16 @@ FEW = 2 * FIRST_WINDOW
 MANY_A_MINUTE = 120
 """Requests per minute below which more is tried less and less often."""
 LONGEST_SPREAD_S = 2.0
-"""A window is spread over a round trip, but at most over this."""
-CLIMBS = 3
-"""Refusals at the same number in flight that reveal a cap."""
+"""A window is spread over a round trip, but at most over this. A bucket of 20/s, calls of 30 s."""
+CLIMBS, CLOSE = 3, 30
+"""Refusals at the same number in flight that reveal a cap, and how many calls passed below it.
+
+Caps of 3 to 12, calls of 1 s; with fewer calls, slow rates of 1 a second are taken for caps.
+"""
+OVERFLOWED, LIFT = 1.15, 1.25
+"""If the last seconds were this much faster than the measured rate, the bucket was full before and
+takes more; by how much to exceed the measurement then. A bucket of 2 at 20 a second.
+"""
 RECENT_S = 2.0
 """Period over which the recent rate is measured."""
 MOST_ON_THE_WAY = 0.25
@@ -204,7 +209,7 @@ class KnownLimits:
         lowest = min(refusal.in_flight for refusal in self._refusals)
         first = self._refusals[0]
         passed = [sent.in_flight for sent in self._traffic.accepted(first.at, math.inf)]
-        if lowest == 0 or not passed:
+        if lowest == 0 or len(passed) < CLOSE:
             return False
         # Some calls in flight are on the network, not at the provider. A refusal takes only the
         # time on the network.
@@ -230,11 +235,13 @@ class KnownLimits:
         start = max(now, self.hold_until)
         self._measured, self._lifted = measured is not None, False
         if measured is not None:
-            recent = self._traffic.cost_of_the_last(RECENT_S, refusal.at) / RECENT_S
-            self._lifted = recent > OV * measured and not self.chance.doubtful
+            cost = self._traffic.cost_of_the_last(RECENT_S, refusal.at)
+            recent = cost / RECENT_S
+            enough = cost >= TRUST * self.mean_cost and not self.chance.doubtful
+            self._lifted = enough and recent > OVERFLOWED * measured
             if self._lifted:
                 # A small bucket was full for most of the time: it takes more than was sent.
-                measured = min(0.95 * recent, JU * measured)
+                measured = min(0.95 * recent, LIFT * measured)
             top = max((1 + DIP / 2) * measured, self._least_rate)
             self._suspicion.forget()
             self.rate.lower_to(top, start, self._requests_per_s())

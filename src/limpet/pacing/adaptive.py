@@ -214,7 +214,7 @@ class AdaptiveLimits(KnownLimits):
         now = self.clock()
         self.in_flight -= 1
         sent.refused = True
-        self.large_calls.refused(sent.owner)
+        again = self.large_calls.refused(sent.owner)
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
         if self.fixed:
@@ -228,7 +228,7 @@ class AdaptiveLimits(KnownLimits):
             return False
         if sent.at > self._decreased_at:  # otherwise sent before the last decrease: no news
             doubtful = self.chance.doubtful
-            if self._is_chance(sent, now, retry_after_s):
+            if self._is_chance(sent, now, retry_after_s, again=again):
                 return True
             # In doubt, all calls wait only briefly, and the next refusal decides.
             doubtful = doubtful and self.chance.doubtful
@@ -286,8 +286,11 @@ class AdaptiveLimits(KnownLimits):
 
     # ---- was the refusal random? ----------------------------------------------------------
 
-    def _is_chance(self, sent: Sent, now: float, retry_after_s: float) -> bool:
-        """Return whether a refusal is random, not a sign of a limit."""
+    def _is_chance(self, sent: Sent, now: float, retry_after_s: float, *, again: bool) -> bool:
+        """Return whether a refusal is random, not a sign of a limit.
+
+        One of a call that was refused before is no evidence: the call may be a large one.
+        """
         believed = self.chance.share > 0
         if not believed and not self.rate.known:
             self._window_before = max(self._window_before, self.rounds.window)
@@ -300,9 +303,7 @@ class AdaptiveLimits(KnownLimits):
             early=self.rate.is_fresh(sent.at),
             long_wait=retry_after_s > LONG_WAIT_S,
             wait_shortened=self._wait_shortened,
-            tells=not soon
-            and not self.blocked
-            and not self._lifted
+            tells=not (soon or again or self.blocked or self._lifted)
             and sent.cost <= LARGE * self.mean_cost,
         )
         if self._is_tested(sent, refusal, now, retry_after_s) and not failed:

@@ -125,12 +125,14 @@ class LargeCalls:
         self._refusals: dict[object, tuple[int, int]] = {}  # how many, and the answers by then
         self._answers = 0
 
-    def refused(self, owner: object) -> None:
+    def refused(self, owner: object) -> bool:
+        """Record a refusal. Returns whether this call was refused before."""
         count, answers = self._refusals.get(owner, (0, -1))
         others_passed = self._answers > answers
         self._refusals[owner] = count + others_passed, self._answers
         if len(self._refusals) > MOST_OWNERS:  # some gave up
             del self._refusals[next(iter(self._refusals))]
+        return answers >= 0
 
     def answered(self, owner: object) -> None:
         self._answers += 1

@@ -386,5 +386,6 @@ class AdaptiveLimits(KnownLimits):
             max(self.hold_until, self._decreased_at) < self.rounds.opened_at and not self.blocked
         )
         if quiet and self.rounds.full:
-            self.rounds.adjust(cap_known=self.in_flight_cap.known)
+            # A provider whose headers name limits is not to be surprised.
+            self.rounds.adjust(cap_known=self.in_flight_cap.known, bold=not self.mirrors)
         self.rounds.open(now)

@@ -156,8 +156,8 @@ class Bucket:
 # the throughput. If it grew with the window, a larger one is tried; if only latency grew, the
 # window shrinks back, and a larger one is tried again from time to time.
 #
-# How far to go next: four times as far if there is no sign of a queue; but at most so far that
-# calls would take five times as long as on the idle server if the larger window bought nothing.
+# How far to go next: four times as far if there is no sign of a queue; but only so far that calls
+# would take five to eight times as long as on the idle server if the larger window bought nothing.
 #
 # With long calls, waiting for the first window would be most of the search. But in a queue, no call
 # overtakes others: if one of the first three answers is to a call of the window's later half, that
@@ -170,7 +170,7 @@ PAYS_WELL, PAYS_IN_FULL = 0.5, 0.75
 QUEUES = 1.25
 """Growth in latency below which there is no queue, whatever the throughput looks like."""
 LONGEST_QUEUE = 5.0
-"""Multiple of the idle latency that a search may cost."""
+"""Multiple of the idle latency that a search may cost. Batching of 1.5 to 6 s, knees of 8 to 32."""
 SHORTEST_ROUND_S = 1.0
 """With short calls, the window would otherwise double so fast that a burst hits the limit."""
 GROWN, PROBE = 1.2, 1.5
@@ -257,8 +257,8 @@ class Rounds:
         """Whether there are too many timeouts to be an accident."""
         return self.timeouts >= max(3, 0.1 * self._answers)
 
-    def adjust(self, *, cap_known: bool) -> None:
-        """Adjust the window by this full round."""
+    def adjust(self, *, cap_known: bool, bold: bool) -> None:
+        """Adjust the window by this full round; `bold`: in large steps."""
         assert self._cohort is not None
         paid, half = self._paid, len(self._cohort) // 2
         if len(self._latencies) < half:  # the others were refused, or take very long
@@ -268,7 +268,7 @@ class Rounds:
         level = _Level(self._limit, in_flight, in_flight / latency_s, latency_s)
         if paid is None:
             self._paid = level
-            self.window = max(self.window, FIRST_STEP * self._limit)
+            self.window = max(self.window, (FIRST_STEP if bold else 2.0) * self._limit)
             return
         if self.found and self._limit <= paid.window:
             self._stay(level, paid)
@@ -284,7 +284,7 @@ class Rounds:
             return  # otherwise there is no queue and still no more throughput: try again
         idle_s = level.latency_s if gain >= PAYS_IN_FULL else paid.latency_s
         self._paid = replace(level, latency_s=idle_s)
-        step = PROBE if cap_known or self.found else 4 if gain >= PAYS_WELL else 2
+        step = PROBE if cap_known or self.found else 4 if bold and gain >= PAYS_WELL else 2
         self.window = math.ceil(step * self._limit)
         if not self.found:
             most = LONGEST_QUEUE * idle_s * level.throughput * self._limit / level.in_flight

@@ -44,11 +44,8 @@ MANY_A_MINUTE = 120
 """Requests per minute below which more is tried less and less often."""
 LONGEST_SPREAD_S = 2.0
 """A window is spread over a round trip, but at most over this. A bucket of 20/s, calls of 30 s."""
-CLIMBS, CLOSE = 3, 30
-"""Refusals at the same number in flight that reveal a cap, and how many calls passed below it.
-
-Caps of 3 to 12, calls of 1 s; with fewer calls, slow rates of 1 a second are taken for caps.
-"""
+CLIMBS = 3
+"""Refusals at the same number in flight that reveal a cap. Caps of 3 to 32, calls of 1 s."""
 OVERFLOWED, LIFT = 1.15, 1.25
 """If the last seconds were this much faster than the measured rate, the bucket was full before and
 takes more; by how much to exceed the measurement then. A bucket of 2 at 20 a second.
@@ -207,9 +204,9 @@ class KnownLimits:
         if len(self._refusals) < CLIMBS:
             return False
         lowest = min(refusal.in_flight for refusal in self._refusals)
-        first = self._refusals[0]
-        passed = [sent.in_flight for sent in self._traffic.accepted(first.at, math.inf)]
-        if lowest == 0 or len(passed) < CLOSE:
+        first, last = self._refusals[0].at, self._refusals[-1].at
+        passed = [sent.in_flight for sent in self._traffic.accepted(first, last)]
+        if lowest == 0 or len(passed) < max(TRUST, lowest):
             return False
         # Some calls in flight are on the network, not at the provider. A refusal takes only the
         # time on the network.

@@ -6,6 +6,7 @@ import pytest
 
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.estimates import Ceiling, Rounds
+from limpet.pacing.traffic import Sent
 
 
 class Bench:
@@ -19,8 +20,8 @@ class Bench:
         return self.limits.send(1.0, {}, owner or object())
 
     def decrease(self):
-        """Have two calls refused: one alone could be an accident."""
-        for sent in [self.send(), self.send()]:
+        """Have three calls refused: fewer could be an accident."""
+        for sent in [self.send() for _ in range(3)]:
             self.limits.refused(sent, 0.0)
 
     def answer(self, count, seconds=1.0, every=0.05):
@@ -68,41 +69,95 @@ def test_where_requests_are_few_everything_takes_its_time():
 # ---- slow start ----------------------------------------------------------------------------------
 
 
-def round_of(rounds, now, answers, latency, seconds):
-    rounds.full = True
-    for _ in range(answers):
-        rounds.answered(latency)
-    capped = rounds.adjust(now + seconds, cap_known=False, latency_s=latency)
-    rounds.open(now + seconds, round(rounds.window))
-    return capped
+class Server:
+    """Answers rounds of calls: how long a call takes depends on how many are in flight."""
+
+    def __init__(self, latency_of):
+        self.rounds = Rounds(0, 16)
+        self.latency_of = latency_of
+        self.now, self.number = 0.0, 0
+
+    def round(self, answered=1.0):
+        """Fill the window, answer the calls in the order sent, and adjust; returns the window."""
+        rounds, limit = self.rounds, round(self.rounds.window)
+        calls = []
+        for in_flight in range(limit):
+            self.number += 1
+            call = Sent(self.now, 1.0, in_flight, None)
+            call.number = self.number
+            rounds.sent(call, limit)
+            calls.append(call)
+        self.now += 1.0
+        for call in calls[: round(answered * limit)]:
+            rounds.answered(call, self.latency_of(call.in_flight + 1))
+        if rounds.complete(self.now):
+            rounds.adjust(cap_known=False, bold=True)
+            rounds.open(self.now)
+        return rounds.window
 
 
-def test_the_window_doubles_while_it_pays():
+def test_without_a_queue_the_window_grows_fourfold():
+    server = Server(lambda _: 0.5)
+    assert [server.round() for _ in range(4)] == [48, 192, 768, 3072]
+
+
+def test_half_of_the_first_window_is_enough():
+    server = Server(lambda _: 0.5)
+    assert server.round(answered=0.4) == 16
+    assert Server(lambda _: 0.5).round(answered=0.5) == 48
+
+
+def test_where_throughput_only_rises_gently_it_still_pays():
+    # 1.5 s at 16 in flight, 6 s at 1,000: continuous batching
+    server = Server(lambda n: 1.5 + 4.5 * max(0, n - 16) / 984)
+    for _ in range(6):
+        server.round()
+    assert server.rounds.window > 900
+
+
+def test_it_goes_back_when_more_in_flight_buys_only_latency():
+    server = Server(lambda n: 0.5 * max(1, n / 24))  # 24 slots and a queue
+    windows = [server.round() for _ in range(8)]
+    assert max(windows) <= 8 * 24
+    assert 24 <= windows[-1] <= 3 * 24
+    assert server.rounds.found
+
+
+def test_a_larger_window_is_tried_again_from_time_to_time_and_taken_if_it_pays():
+    slots = 24
+    server = Server(lambda n: 0.5 * max(1, n / slots))
+    for _ in range(8):
+        server.round()
+    held = server.rounds.window
+    windows = {server.round() for _ in range(100)}
+    assert max(windows) <= 1.5 * held + 1
+    slots = 400
+    for _ in range(150):
+        server.round()
+    assert server.rounds.window > 3 * held
+
+
+def test_a_call_that_overtakes_earlier_ones_shows_that_nothing_is_queued():
     rounds = Rounds(0, 16)
-    assert round_of(rounds, 0, 16, 1.0, 1.0) is None
-    assert round_of(rounds, 1, 32, 1.0, 1.0) is None
+    calls = []
+    for number in range(1, 17):
+        calls.append(Sent(0.0, 1.0, number - 1, None))
+        calls[-1].number = number
+        rounds.sent(calls[-1], 16)
+    rounds.answered(calls[2], 4.0)
+    assert rounds.window == 16
+    rounds.answered(calls[12], 4.5)  # of the later half, the second answer of all
     assert rounds.window == 64
 
 
-def test_it_goes_back_when_it_buys_only_latency():
-    rounds = Rounds(0, 16)
-    round_of(rounds, 0, 16, 1.0, 1.0)
-    round_of(rounds, 1, 32, 1.0, 1.0)
-    assert round_of(rounds, 2, 64, 2.0, 2.0) == 32
-    assert rounds.window == 32
-
-
-def test_without_more_latency_there_is_no_queue_whatever_the_throughput_looks_like():
-    rounds = Rounds(0, 16)
-    round_of(rounds, 0, 16, 1.0, 1.0)
-    assert round_of(rounds, 1, 32, 1.1, 2.0) is None
-    assert rounds.window == 32
-
-
-def test_long_calls_take_larger_steps():
-    rounds = Rounds(0, 16)
-    round_of(rounds, 0, 16, 16.0, 16.0)
-    assert rounds.window == 64
+def test_a_cohort_whose_calls_were_refused_does_not_hold_up_the_next():
+    server = Server(lambda _: 0.5)
+    server.round()
+    server.round(answered=0)  # none of these is ever answered
+    before = server.rounds.window
+    for _ in range(8):
+        server.round()
+    assert server.rounds.window > before
 
 
 # ---- decreases -----------------------------------------------------------------------------------
@@ -125,26 +180,28 @@ def test_one_decrease_for_each_episode():
     bench.answer(40)
     storm = [bench.send() for _ in range(6)]
     bench.now += 0.05
-    bench.limits.refused(storm[0], 0.0)  # one alone proves nothing
+    for sent in storm[:2]:
+        bench.limits.refused(sent, 0.0)  # two prove nothing
     assert not bench.limits.rate.known
-    bench.limits.refused(storm[1], 0.0)
+    bench.limits.refused(storm[2], 0.0)
     top = bench.limits.rate.top
     assert bench.limits.rate.known
-    for sent in storm[2:]:
+    for sent in storm[3:]:
         bench.limits.refused(sent, 0.0)  # sent before the decrease: late news
     assert bench.limits.rate.top == top
 
 
 def test_refused_three_times_at_a_height_never_passed_is_a_cap():
     bench = Bench()
-    for _ in range(4):  # the first alone proves nothing
+    for _ in range(5):  # few calls below the cap prove little
         busy = []
         for _ in range(8):
             busy.append(bench.send())
             bench.now += 0.01
-        refused = bench.send()
+        refused = [bench.send() for _ in range(3)]
         bench.now += 0.001
-        bench.limits.refused(refused, 0.0)
+        for sent in refused:
+            bench.limits.refused(sent, 0.0)
         bench.now += 1.0
         for sent in busy:
             bench.limits.ok(sent)
@@ -164,11 +221,11 @@ def test_many_timeouts_lower_the_number_in_flight():
     bench = Bench()
     sent = [bench.send() for _ in range(10)]
     bench.now += 10
-    for one in sent[:5]:
-        bench.limits.ok(one)
-    for one in sent[5:]:
-        assert bench.limits.failed(one, timeout=True)
-    assert bench.limits.in_flight_cap.known
+    for answered, hung in zip(sent[:5], sent[5:], strict=True):
+        assert bench.limits.failed(hung, timeout=True)
+        bench.limits.ok(answered)
+    assert bench.limits.rounds.found
+    assert bench.limits.limit() < 10
 
 
 # ---- when nothing gets through -------------------------------------------------------------------

@@ -152,7 +152,7 @@ def refusal(number, taken, **more):
     facts = {
         "tried_more": False,
         "early": True,
-        "named": False,
+        "long_wait": False,
         "wait_shortened": False,
         "tells": True,
     }
@@ -201,12 +201,27 @@ def test_a_share_that_is_true_no_more_is_forgotten():
     assert not chance.share
 
 
-def test_while_nothing_is_known_one_alone_proves_nothing_and_two_do():
+def early(chance, numbers, **more):
+    """Send calls and have those with these numbers refused; returns what was explained."""
+    explained = []
+    for number in range(1, max(numbers) + 1):
+        chance.sent(climbing=False)
+        if number in numbers:
+            explained.append(chance.explains(refusal(number, number, tried_more=None, **more)))
+    return explained
+
+
+def test_while_no_limit_is_known_refusals_close_together_show_one():
+    assert early(Chance(), {50}) == [True]
+    assert early(Chance(), {50, 60}) == [True, True]
+    assert early(Chance(), {50, 51, 52}) == [True, True, False]
+    assert early(Chance(), {50}, long_wait=True) == [False]
+
+
+def test_while_no_limit_is_known_four_that_are_apart_are_chance():
     chance = Chance()
-    assert chance.explains(refusal(50, 50, tried_more=None))
-    assert chance.explains(refusal(80, 80, tried_more=None))
-    assert not chance.explains(refusal(85, 85, tried_more=None))
-    assert not chance.explains(refusal(200, 200, tried_more=None, named=True))
+    assert early(chance, {50, 100, 150, 200}) == [True] * 4
+    assert chance.share == pytest.approx(0.02)
 
 
 # ---- proxies -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import virtual_time
 
 import limpet
 from limpet import AsyncExecutor
-from limpet.pacing.estimates import Ceiling, Rounds
+from limpet.pacing.estimates import Ceiling
 from limpet.pacing.known_limits import Suspicion
 
 REFUSAL_S = 0.01
@@ -131,21 +131,6 @@ def test_a_guess_is_soon_left_behind_and_a_measurement_is_not():
     assert guess.at(0) == pytest.approx(9.8)
     assert guess.at(5) > 100
     assert measured.at(5) == pytest.approx(10)
-
-
-def test_answers_in_a_clump_are_no_throughput_to_be_compared_with():
-    rounds = Rounds(0, 16)
-    at = 10.0
-    rounds.open(at, 16)
-    for length_s, answers in ((1.0, 16), (10.0, 50), (10.0, 50)):
-        rounds.full = True
-        for _ in range(answers):
-            rounds.answered(10.0)
-        at += length_s
-        assert rounds.adjust(at, cap_known=False, latency_s=10.0) is None
-        before = rounds.window
-        rounds.open(at, round(before))
-    assert rounds.window > 100  # it once stayed at 53 forever
 
 
 def test_a_small_quota_is_believed_when_it_is_seen_in_another_minute():

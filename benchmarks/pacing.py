@@ -13,6 +13,7 @@ import asyncio
 import math
 import statistics
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class Case:
     latency_s: float = math.inf
     in_outage: float = math.inf
     warm: bool = False
+    of_perfect: bool = False
 
     @property
     def name(self) -> str:
@@ -50,21 +52,24 @@ CASES = [
     Case(p.TokenBucket, 0.97, 0.007, 20),
     Case(p.NamedWait, 0.96, 0.007, 20),
     Case(p.MinuteBurst, 0.97, 0.010, 20),
-    Case(p.StrictBucket, 0.90, 0.007, 150),
+    Case(p.StrictBucket, 0.95, 0.007, 150),
+    Case(p.StrictShort, 0.95, 0.010, 150),
     Case(p.SlidingMinute, 0.93, 0.008, 15),
     Case(p.FixedMinute, 0.94, 0.006, 15),
     Case(p.InFlightCap, 0.95, 0.005, 50),
+    *(Case(p.cap_of(number), 0.93, 0.015) for number in (3, 4, 6, 8, 12)),
     Case(p.MovingCap, 0.92, 0.007, 50),
     Case(p.TokensPerMinute, 0.96, 0.012, 15),
     Case(p.TokensKnown, 0.97, 0.010, 15),
     Case(p.QueueingServer, 0.95, 0.002, 25, latency_s=3.5),
+    Case(p.FewSlots, 0.95, 0.010),
     Case(p.MovingRate, 0.95, 0.008, 20),
     Case(p.Noise, 0.96, 0.013, 40),
     Case(p.Outage, 0.97, 0.008, 20, in_outage=150),
     Case(p.HangingOutage, 0.97, 0.010, 20),
     Case(p.NamedLimits, 0.98, 0.001, 30),
-    Case(p.Slow, 0.92, 0.010),
-    Case(p.VerySlow, 0.78, 0.010),
+    Case(p.Slow, 0.99, 0.010, of_perfect=True),
+    Case(p.VerySlow, 0.955, 0.010, of_perfect=True),
     Case(p.Slow, 0.96, 0.010, warm=True),
     Case(p.VerySlow, 0.88, 0.010, warm=True),
     Case(p.FewPerMinute, 0.92, 0.040),
@@ -75,11 +80,12 @@ CASES = [
     Case(r.by_chance(0.02, 2), 0.85, 0.04),
     Case(r.by_chance(0.05, 2), 0.90, 0.08),
     Case(r.by_chance(0.10, 2), 0.90, 0.14),
-    Case(r.by_chance(0.05, 2, wait_s=5), 0.80, 0.08),
+    Case(r.by_chance(0.05, 2, wait_s=5), 0.85, 0.08),
+    *(Case(r.by_chance(share, 0.02, wait_s=1), 0.80, 0.05) for share in (0.01, 0.02, 0.03)),
     Case(r.by_chance(0.05, 10), 0.85, 0.09),
     Case(r.ChanceAndRate, 0.90, 0.11),
     Case(r.ChanceAndCap, 0.85, 0.12),
-    Case(r.ProxyMinute, 0.75, 0.01),
+    Case(r.ProxyMinute, 0.90, 0.01),
     Case(r.ProxyKey, 0.90, 0.01),
     Case(r.ProxyAtOnce, 0.95, 0.01),
     Case(t.TokensLearned, 0.97, 0.010),
@@ -102,6 +108,10 @@ CASES = [
 
 FIXED = (4, 8, 16, 32, 64)
 BESIDE_FIXED = 0.8
+FOUND = {p.Batching: (256, 512, 1000), p.Knee: (24, 32, 64)}
+"""Servers that only queue, and the fixed numbers that `auto` is compared with."""
+FOUND_IN = 8.0
+"""Latencies of the idle server within which 90% of the capacity is reached."""
 BY_CHANCE = [r.by_chance(0.05, 0.02), r.by_chance(0.01, 0.2)]
 """Those that are compared with the best of the fixed numbers in flight."""
 
@@ -172,7 +182,7 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     for seed in range(seeds):
         memory = run(case.model(seed, count)).memory if case.warm else None
         results.append(run(case.model(seed, count), memory))
-    efficiency = min(one.efficiency for one in results)
+    efficiency = min(one.efficiency / (one.perfect if case.of_perfect else 1.0) for one in results)
     refused = max(one.refused for one in results)
     lost = sum(one.lost for one in results)
     reached_s = statistics.median(one.t90_s for one in results)
@@ -180,9 +190,9 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     outage = max(one.in_outage for one in results)
     # With long calls, the luck of the last ones decides: no client can be better than perfect.
     good = (
-        all(
-            one.efficiency >= min(case.efficiency, 0.995 * one.perfect if case.warm else 1.0)
-            for one in results
+        (
+            efficiency >= case.efficiency
+            or (case.warm and all(one.efficiency >= 0.995 * one.perfect for one in results))
         )
         and refused <= case.refused
         and lost == 0
@@ -196,6 +206,8 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     if case.warm:
         worst = min(results, key=lambda one: one.efficiency)
         notes.append(f"a client that knew the limit: {worst.perfect:.1%}")
+    if case.of_perfect:
+        notes.append("of a client that knew the limit")
     if case.in_outage < math.inf:
         notes.append(f"{outage} requests in the outage (≤ {case.in_outage:.0f})")
     row = [
@@ -234,6 +246,34 @@ def measure_beside_fixed(model: type[p.Provider], seeds: int) -> tuple[list[str]
     return row, good
 
 
+def measure_found(model: type[p.Provider], seeds: int) -> Iterator[tuple[list[str], bool]]:
+    """Compare with the best fixed number on a server that only queues, and how soon it is found."""
+    for count, least in ((6_000, 0.88), (20_000, 0.96)):
+        shares, medians = [], []
+        for seed in range(seeds):
+            auto = model(seed, count)
+            took_s = auto.oracle() / run(auto).efficiency
+            efficiency = max(
+                run(model(seed, count), fixed=number).efficiency for number in FOUND[model]
+            )
+            # `pace: N` has 16 in flight until the first answer.
+            best_s = auto.oracle() / efficiency + min(auto.done_at)
+            shares.append(best_s / took_s)
+            reached_s = t90(sorted(auto.done_at), auto.capacity(), 2 * model.latency_s)
+            medians.append((reached_s - model.latency_s) / model.latency_s)
+        good = min(shares) >= least and max(medians) <= FOUND_IN
+        row = [
+            f"{model.name}, {count:,} calls, of the best fixed number",
+            f"{min(shares):.1%} (≥ {least:.0%})",
+            "0.00%",
+            "0",
+            f"{max(medians):.1f} idle latencies (≤ {FOUND_IN:.0f})",
+            "",
+            "yes" if good else "**no**",
+        ]
+        yield row, good
+
+
 def measure_unforeseen(count: int) -> tuple[list[str], bool]:
     """Run providers drawn at random; those whose job lasts 50 latencies count."""
     models = (p.Unforeseen(seed) for seed in range(count))
@@ -241,14 +281,17 @@ def measure_unforeseen(count: int) -> tuple[list[str], bool]:
     results = [run(model) for model in lasting]
     efficiency = [one.efficiency for one in results]
     refused, lost = max(one.refused for one in results), sum(one.lost for one in results)
-    good = min(efficiency) >= 0.80 and refused <= 0.04 and lost == 0
+    efficiency.sort()
+    percentile = efficiency[len(efficiency) // 100]
+    good = percentile >= 0.85 and refused <= 0.04 and lost == 0
+    worst = lasting[min(range(len(results)), key=lambda n: results[n].efficiency)]
     row = [
-        f"{len(results)} drawn at random",
-        f"{min(efficiency):.1%} (≥ 80%)",
+        f"{len(results)} drawn at random, first percentile",
+        f"{percentile:.1%} (≥ 85%)",
         f"{refused:.2%} (≤ 4.0%)",
         str(lost),
         "",
-        f"median efficiency {statistics.median(efficiency):.1%}",
+        f"median {statistics.median(efficiency):.1%}; worst {efficiency[0]:.1%}, draw {worst.seed}",
         "yes" if good else "**no**",
     ]
     return row, good
@@ -259,7 +302,7 @@ def main() -> None:
     parser.add_argument("--models", default="")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--count", type=int)
-    parser.add_argument("--random", type=int, default=100, help="providers to draw")
+    parser.add_argument("--random", type=int, default=1000, help="providers to draw")
     options = parser.parse_args()
     prefixes = tuple(options.models.split(","))
     rows, all_good = [], True
@@ -275,6 +318,12 @@ def main() -> None:
             print("  ".join(row), file=sys.stderr, flush=True)
             rows.append(row)
             all_good = all_good and good
+    for model in FOUND:
+        if not options.models or model.name.startswith(prefixes):
+            for row, good in measure_found(model, options.seeds):
+                print("  ".join(row), file=sys.stderr, flush=True)
+                rows.append(row)
+                all_good = all_good and good
     if not options.models and options.random:
         row, good = measure_unforeseen(options.random)
         print("  ".join(row), file=sys.stderr, flush=True)

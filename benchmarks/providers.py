@@ -216,6 +216,13 @@ class StrictBucket(TokenBucket):
     burst = 2.0
 
 
+class StrictShort(StrictBucket):
+    """The same in a job of 4,000 calls."""
+
+    name = "P1g burst 2, 4,000 calls"
+    count = 4_000
+
+
 class SlidingMinute(Provider):
     """1,200 in any 60 s; refused requests count too."""
 
@@ -287,6 +294,13 @@ class InFlightCap(Provider):
         return len(self.items) / self.capacity()
 
 
+def cap_of(number: int) -> type[InFlightCap]:
+    """Return a model with such a cap in flight, for a job of 4,000 calls."""
+    return type(
+        "Cap", (InFlightCap,), {"name": f"P2b cap of {number}", "cap": number, "count": 4_000}
+    )
+
+
 class TokensPerMinute(Provider):
     """20,000 tokens a second, bucket of 10 s; lognormal sizes; latency grows with them."""
 
@@ -344,6 +358,47 @@ class QueueingServer(Provider):
 
     def oracle(self) -> float:
         return len(self.items) / self.capacity()
+
+
+class FewSlots(QueueingServer):
+    """8 slots and a queue, calls of 2 s; the client gives up after 20 s."""
+
+    name = "P4b 8 slots, gives up after 20 s"
+    slots = 8
+    latency_s = 2.0
+    timeout_s = 20.0
+    count = 4_000
+
+
+class Knee(QueueingServer):
+    """24 slots and a queue, calls of 1.5 s."""
+
+    name = "P4c knee at 24"
+    slots = 24
+    latency_s = 1.5
+    timeout_s = 600.0
+
+
+class Batching(InFlightCap):
+    """Continuous batching: 1.5 s at 16 in flight, 6 s at 1,000, and never a refusal."""
+
+    name = "P4d batching, room for 1,000"
+    cap = 1000
+    latency_s = 1.5
+    slowest_s: ClassVar[float] = 6.0
+    spread: ClassVar[float] = 0.2
+    timeout_s = 600.0
+
+    def service_s(self, in_flight: int) -> float:
+        growth = max(0, in_flight - 16) / (self.cap - 16)
+        return self.latency_s + growth * (self.slowest_s - self.latency_s)
+
+    def service(self, item: Item) -> float:
+        del item
+        return self.service_s(len(self.busy) + 1) * self.rng.lognormvariate(0, self.spread)
+
+    def capacity(self) -> float:
+        return self.cap / self.service_s(self.cap)
 
 
 class MovingRate(TokenBucket):

@@ -5,6 +5,7 @@ until fewer than N calls are left to start.
 """
 
 import asyncio
+import importlib
 import itertools
 import json
 import sys
@@ -117,6 +118,34 @@ def test_the_workflow_has_so_many_calls_in_flight(server, kind):
     assert most <= N
     if kind != "command":  # starting so many processes takes two processors a while
         assert mean >= 0.95 * N
+
+
+ON_WORKERS = """
+import aiohttp
+
+session = None
+
+
+async def answer(question):
+    global session
+    session = session or aiohttp.ClientSession()
+    async with session.post("URL", json={}) as reply:
+        return (await reply.json())["value"]
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_have_so_many_calls_in_flight_together(server, tmp_path, monkeypatch):
+    (tmp_path / "answers_on_workers.py").write_text(ON_WORKERS.replace("URL", server.url))
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = importlib.import_module("answers_on_workers").answer
+    rows = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(CALLS)]
+    engine = {"processes": {"workers": 2}}
+    result = limpet.evaluate(rows, answer, pace=N, engine=engine, save=False, show=False, retry=0)
+    assert result.summary["workflow"]["completed"] == CALLS
+    most, mean = server.in_flight()
+    assert most <= N
+    assert mean >= 0.95 * N
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """How an engine is chosen, what a wrong choice says, and what is shown of the workers."""
 
+import importlib
 import json
 import os
 
@@ -230,6 +231,24 @@ def test_an_engine_is_refused_the_same_by_plan(project, function):
 
 
 # ---- what is shown ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pace", "said"), [(64, "(2 calls of score at a time, not 64)"), (2, ""), ("auto", "")]
+)
+def test_the_plan_says_where_workers_are_fewer_than_the_pace(project, pace, said):
+    with project.importable():
+        plan = limpet.plan(
+            project.rows,
+            project.workflow,
+            [importlib.import_module(project.module).score],
+            run=project.path,
+            engine={"processes": {"workers": 2}},
+            pace=pace,
+        )
+    assert "on 2 workers" in str(plan)
+    assert ("at a time" in str(plan)) == bool(said)
+    assert said in str(plan)
 
 
 def test_events_and_the_story_on_disk_name_the_worker_that_ran_a_cell(project):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,12 +121,28 @@ def as_bytes(size: Any) -> int:
     return count
 
 
-def words_of(engines: Mapping[str, Engine]) -> str:
-    """Return in words which steps run where: "workflow and correct on 2 workers"."""
+def words_of(
+    engines: Mapping[str, Engine], plain: Container[str] = (), pace: int | str = "auto"
+) -> str:
+    """Return in words which steps run where: "workflow and correct on 2 workers".
+
+    Args:
+        engines: The engine of each step, by its name.
+        plain: Steps that are plain functions: a worker runs one call of them at a time.
+        pace: How many calls are to be in flight; said if there are fewer workers.
+    """
     steps: dict[Engine, list[str]] = {}
     for step, engine in engines.items():
         steps.setdefault(engine, []).append(step)
-    return ", ".join(f"{_listed(names)} on {one.words}" for one, names in steps.items())
+    texts = []
+    for engine, names in steps.items():
+        few = [name for name in names if name in plain]
+        known = engine.ray is None or engine.ray.workers is not None
+        text = f"{_listed(names)} on {engine.words}"
+        if few and known and isinstance(pace, int) and engine.workers < pace:
+            text += f" ({engine.workers:,} calls of {_listed(few)} at a time, not {pace:,})"
+        texts.append(text)
+    return ", ".join(texts)
 
 
 def _listed(names: list[str]) -> str:

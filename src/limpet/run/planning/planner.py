@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from limpet.engines.sent_steps import is_plain
 from limpet.engines.spec import words_of
 from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project, project_of
@@ -172,7 +173,11 @@ class Planner:
             lookup.plan,
             redo=self._redo,
             stop_when=goals,
-            engine=words_of(self._request.engines),
+            engine=words_of(
+                self._request.engines,
+                [name for name, step in self.steps.items() if is_plain(step)],
+                self._request.options.get("concurrency", "auto"),
+            ),
             unseen=self.identities.unseen,
             skipped=len(self._request.bad_rows),
         )

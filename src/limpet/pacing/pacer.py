@@ -78,8 +78,10 @@ class PacerState:
 
     @property
     def words(self) -> str:
-        """What limits the pace now, in words."""
-        return WORDS[self.binding]
+        """What limits the pace now, in words, and how many calls were refused and failed."""
+        counts = ((self.refused, "refused"), (self.failed, "failed"))
+        ended = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        return f"{WORDS[self.binding]} ({ended})" if ended else WORDS[self.binding]
 
     def __str__(self) -> str:
         return f"{self.in_flight} in flight · {self.calls_per_s:.1f}/s · {self.words}"

@@ -244,7 +244,9 @@ async def test_the_state_says_in_words_what_holds_the_pace():
     await asyncio.sleep(1)
     while pacer.acquire_nowait():
         pass
-    assert str(pacer.state).endswith("at the provider's limit")
+    assert str(pacer.state).endswith("at the provider's limit (3 refused)")
+    tickets[3].failed(timeout=True)
+    assert str(pacer.state).endswith("(3 refused, 1 failed)")
 
 
 @in_virtual_time

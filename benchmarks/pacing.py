@@ -110,7 +110,10 @@ CASES = [
 
 FIXED = (4, 8, 16, 32, 64)
 BESIDE_FIXED = 0.8
-FOUND = {p.Batching: (256, 512, 1000), p.Knee: (24, 32, 64)}
+FOUND: dict[type[p.Provider], tuple[int, ...]] = {
+    p.Batching: (256, 512, 1000),
+    p.Knee: (24, 32, 64),
+}
 """Servers that only queue, and the fixed numbers that `auto` is compared with."""
 FOUND_IN = 8.0
 """Latencies of the idle server within which 90% of the capacity is reached."""
@@ -321,9 +324,9 @@ def main() -> None:
             print("  ".join(row), file=sys.stderr, flush=True)
             rows.append(row)
             all_good = all_good and good
-    for model in FOUND:
-        if not options.models or model.name.startswith(prefixes):
-            for row, good in measure_found(model, options.seeds):
+    for server in FOUND:
+        if not options.models or server.name.startswith(prefixes):
+            for row, good in measure_found(server, options.seeds):
                 print("  ".join(row), file=sys.stderr, flush=True)
                 rows.append(row)
                 all_good = all_good and good

@@ -16,7 +16,6 @@ limits of one shape (`Ceiling`): cost per second, calls in flight, and cost per 
 `known_limits` decides which one a refusal is about, and lowers it.
 
 Some refusals are random and say nothing about a limit (`chance`). Then only the refused call waits.
-An isolated refusal at a measured rate is tested by calling faster for a moment (`SpeedTest`).
 
 Around these: slow start while more concurrency increases throughput (`Rounds`); one decrease per
 episode, since calls sent before it bring no news; a breaker that sends one probe at a time when no
@@ -32,8 +31,8 @@ here has been tried against a live provider.
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from limpet.pacing.chance import SOON, Refusal
-from limpet.pacing.estimates import LONG_BLOCK_S, TELLING_S, Ceiling
+from limpet.pacing.chance import Refusal
+from limpet.pacing.estimates import TELLING_S, Ceiling
 from limpet.pacing.known_limits import FIRST_WINDOW, LONG_WAIT_S, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
@@ -121,7 +120,6 @@ class AdaptiveLimits(KnownLimits):
         if self.blocked:
             self.breaker.probe = sent
         self._traffic.add(sent)
-        self._speed_test.sent(sent)
         self.rounds.sent(sent, self.limit())
         climbing = self.in_flight_cap.known and self.in_flight >= self.in_flight_cap.top
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
@@ -185,10 +183,6 @@ class AdaptiveLimits(KnownLimits):
         self.mirrors.correct(limits, sent.number, sent.predictions, now)
         if self.blocked and sent.at > self._decreased_at:
             self._resume(now)
-        if self._speed_test.passes_with(sent) and not self.chance.share and not self.blocked:
-            refused = 1 + self._speed_test.refused
-            self.chance.believe(refused, self._traffic.count - self._decreased_number)
-            self._undo_decreases(now)
         if self.fixed:
             return
         self.rounds.answered(sent, now - sent.at)
@@ -295,46 +289,20 @@ class AdaptiveLimits(KnownLimits):
         if not believed and not self.rate.known:
             self._window_before = max(self._window_before, self.rounds.window)
         soon = sent.at - self._decreased_at < self._silence_s
-        failed = self._speed_test.fails_with(sent)
         refusal = Refusal(
             sent.number,
             sent.number - self._decreased_number,
-            failed or self._tried_more(sent),
+            self._tried_more(sent),
             early=self.rate.is_fresh(sent.at),
             long_wait=retry_after_s > LONG_WAIT_S,
             wait_shortened=self._wait_shortened,
             tells=not (soon or again or self.blocked or self._lifted)
             and sent.cost <= LARGE * self.mean_cost,
         )
-        if self._is_tested(sent, refusal, now, retry_after_s) and not failed:
-            self.chance.postpone(refusal)
-            return True
         if not self.chance.explains(refusal) or self.blocked:
             return False
         if self.chance.share and not believed:
             self._undo_decreases(now)
-        return True
-
-    def _is_tested(self, sent: Sent, refusal: Refusal, now: float, retry_after_s: float) -> bool:
-        """Return whether a speed test will explain a refusal; starts one if possible."""
-        if self._speed_test.running:
-            return True
-        # A test is meaningful only for a measured rate that limits us now.
-        measured = self.rate.known and self._measured and not self.quota.known
-        if (
-            not measured
-            or self.in_flight >= self.limit()
-            or self.chance.share
-            or not refusal.tells
-            or refusal.calls_since_decrease <= SOON
-            or retry_after_s > LONG_BLOCK_S
-            or not self.chance.is_alone(refusal)
-            or not self._speed_test.may_begin(sent)
-        ):
-            return False
-        pace = self.rate.at(now) / self.mean_cost
-        expected = refusal.tried_more is not False
-        self._speed_test.begin(self._traffic.count, pace, now, expected=expected)
         return True
 
     def _undo_decreases(self, now: float) -> None:
@@ -349,7 +317,7 @@ class AdaptiveLimits(KnownLimits):
 
     def _tried_more(self, refusal: Sent) -> bool | None:
         """Return whether we were above a known limit; None: no limit is known."""
-        if self.rate.known and self.rate.tries_more(refusal.at):
+        if self.rate.tries_more(refusal.at):
             return True
         if self.in_flight_cap.known and refusal.in_flight >= self.in_flight_cap.top:
             return True
@@ -375,7 +343,6 @@ class AdaptiveLimits(KnownLimits):
             most = self._bucket.most(breaker.refused_at, self.mean_cost)
             if most < self.rate.at(now):
                 self.rate.guess(most, now)
-                self._measured = False
         if breaker.refused_at is None:
             self._bucket.empty_at = None
         breaker.close()

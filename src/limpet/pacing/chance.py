@@ -22,9 +22,6 @@ refusals although we slow down.
 If a limit far below was mistaken for chance, most calls are refused as soon as we speed up again:
 the first dozen calls are a probation that shows this.
 
-Refusals rarer than one in forty calls do not come soon after a decrease. For isolated ones, a short
-burst at a higher speed shows what they are (`SpeedTest`).
-
 While no limit is known, refusals must come close together to show one: a slow start that exceeds a
 limit exceeds it by far. Four that do not come close together are chance, from the start.
 
@@ -49,18 +46,14 @@ SOON = 40
 """Calls after a decrease within which a measured limit does not refuse again."""
 AT_ONCE, FEWEST = 2, 3
 """Calls since a decrease: below the first, none succeeded; below the second, no evidence."""
-COMPANY = 12
-"""Calls among which an exceeded limit refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
 """Weight of a refusal as evidence for or against chance."""
 BELIEVED = 5.4
 """Evidence at which chance is believed: four unexpected refusals in a row."""
 RARE = 5 * SOON
 """Calls without a refusal after which earlier evidence is dropped."""
-PROBATION = 12
+PROBATION = 30
 """Calls after chance was believed that may still refute it: a limit far below refuses most."""
-MOST = (0.25, 0.55)
-"""Share of them that is too much: this much above the believed share, and at least this."""
 MORE = 0.15
 """Share of the other calls that an exceeded limit refuses, at least."""
 ALARM = 12.0
@@ -106,7 +99,8 @@ class Chance:
     """
 
     def __init__(self) -> None:
-        self._last = -2 * COMPANY  # the number of the last call that was refused
+        self._number = 0  # calls so far
+        self._last = 0  # the number of the last call that was refused
         self._early_sum = 0.0
         self._early_calls = self._early_refused = 0
         self._forget()
@@ -114,13 +108,11 @@ class Chance:
     def _forget(self) -> None:
         self.share = self._most = self._sum = self._evidence = 0.0
         self._calls = self._refused = 0  # since the first evidence
-        self._since = 0  # calls since the last refusal
         self._clean = 0  # calls within the known limit since the last unexpected refusal
         self._share_then = 0.0
         self._climbing = self._refuted = False
         self._alarms = 0  # unexpected ones in a row
         self._probation = 0  # the last call that may refute it
-        self._spared = 0.0  # refusals allowed until then
 
     @property
     def doubtful(self) -> bool:
@@ -133,7 +125,7 @@ class Chance:
         Args:
             climbing: Whether we are above the known limit, where refusals are expected.
         """
-        self._since += 1
+        self._number += 1
         self._early_calls += 1
         self._early_sum = max(0.0, self._early_sum + EARLY[1])
         self._clean += not climbing
@@ -145,18 +137,8 @@ class Chance:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
         # By the share at that time: since then it was only averaged down.
-        if (self._clean * self._share_then > CLEAN) if self.share else (self._since > RARE):
+        if (self._clean * self._share_then > CLEAN) if self.share else (self._number > self._last + RARE):
             self._forget()
-
-    def is_alone(self, refusal: Refusal) -> bool:
-        """Return whether no other call was refused shortly before."""
-        return refusal.number - self._last > COMPANY
-
-    def postpone(self, refusal: Refusal) -> None:
-        """Record a refusal that a speed test will explain."""
-        self._last = refusal.number
-        self._since = 0
-        self._refused += 1
 
     def believe(self, refused: int, calls: int) -> None:
         """Record that `refused` of `calls` were refused at random."""
@@ -167,16 +149,10 @@ class Chance:
     def explains(self, refusal: Refusal) -> bool:
         """Record a refusal. Returns whether it is random, not a sign of a limit."""
         self._last = refusal.number
-        self._since = 0
         self._refused += 1
         if not refusal.tried_more:
             self._clean = 0
         if self.share:
-            self._spared -= refusal.number <= self._probation
-            if self._spared < 0:
-                self._forget()
-                self._evidence = -BELIEVED
-                return False
             at_once = refusal.calls_since_decrease < AT_ONCE
             return at_once or self._is_chance(refusal)
         if refusal.tried_more is None and not refusal.long_wait and self._is_rare():
@@ -205,6 +181,9 @@ class Chance:
             self._average(refused=True)
             self._share_then = self.share
             return True
+        if refusal.number <= self._probation:
+            self._forget()
+            return False
         self._sum, self._calls = 0.0, min(self._calls, FRESH)  # a slower speed shows which it is
         self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
         if self._alarms == ALARMS:  # the share was wrong
@@ -230,14 +209,13 @@ class Chance:
             self._most = min(2 * share + 0.05, SHARES[1])
             self._share_then = self.share
             self._probation = self._last + PROBATION
-            self._spared = PROBATION * max(share + MOST[0], MOST[1])
 
     def _weight(self, *, refused: bool) -> float:
         more = self.share + (MORE + self.share / 2) * (1 - self.share)
         return math.log(more / self.share if refused else (1 - more) / (1 - self.share))
 
     def _average(self, *, refused: bool) -> None:
-        if self._climbing:
+        if self._climbing or self._number <= self._probation:
             return
         share = self.share + (refused - self.share) / min(self._calls, MEMORY)
         self.share = min(max(SHARES[0], share), self._most)

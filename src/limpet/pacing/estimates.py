@@ -32,7 +32,7 @@ class Ceiling:
         self.top = math.inf
         self._since = 0.0
         self._plateau_s = PLATEAU_S[0]
-        self._stretch = 1.0
+        self._stretch, self._dip = 1.0, DIP
 
     @property
     def known(self) -> bool:
@@ -44,7 +44,7 @@ class Ceiling:
             return math.inf
         elapsed = max(0.0, now - self._since) / self._stretch
         if elapsed < self._plateau_s:
-            return self.top * (1 - DIP * (1 - elapsed / self._plateau_s) ** 3)
+            return self.top * (1 - self._dip * (1 - elapsed / self._plateau_s) ** 3)
         return self.top * (1 + ((elapsed - self._plateau_s) / DOUBLING_S) ** 3)
 
     def is_fresh(self, now: float) -> bool:
@@ -56,13 +56,18 @@ class Ceiling:
         return self.at(now) > self.top * (GUESSED if self._stretch < 1 else 1.0)
 
     def lower_to(
-        self, top: float, now: float, requests_per_s: float, plateau_s: float | None = None
+        self,
+        top: float,
+        now: float,
+        requests_per_s: float,
+        plateaus_s: tuple[float, float] = PLATEAU_S,
+        dip: float = DIP,
     ) -> None:
         """Use `top` as the limit from now on; stay longer if it agrees with the last one."""
+        self._dip = dip
         agrees = self.known and abs(top - self.top) < AGREES * self.top
-        if plateau_s is None:
-            plateau_s = min(PLATEAU_S[1], 1.5 * self._plateau_s) if agrees else PLATEAU_S[0]
-        self._plateau_s = plateau_s
+        first, most = plateaus_s
+        self._plateau_s = min(most, 1.5 * self._plateau_s) if agrees else first
         self.top, self._since = top, now
         self._stretch = max(1.0, FULL_SPEED / requests_per_s)
 
@@ -323,92 +328,6 @@ class Rounds:
         self.window = float(max(1, round(min(window, self.window))))
         if self._paid:
             self._paid = replace(self._paid, window=self.window, in_flight=self.window)
-
-
-# ---- Was that refusal a limit? Call faster for a moment and see. --------------------------------
-#
-# An isolated refusal may be the edge of a limit or random, and the same speed does not show which:
-# a bucket exceeded by 1% refuses one call in a hundred, and so does a faulty gateway. But a bucket
-# that has just refused is empty. At 1.5 times the speed it refuses every third call; random
-# refusals stay as rare as before. So about thirty calls tell the two apart, at the price of one or
-# two more refusals if it was a limit.
-#
-# At a limit, tests fail, and each failed test makes the next one rarer.
-
-FASTER = 1.5
-"""Multiple of the pace that is tried."""
-ENOUGH = 1.25
-"""Multiple of the pace that must be reached for a valid test."""
-CALLS = 30
-"""Calls in a test; a limit refuses a third of them."""
-REFUSALS = (1, 2)
-"""Refusals that fail a test: if a limit was expected there, and if not."""
-APART = 200
-"""Calls between the first two tests; doubled after each that fails."""
-
-
-class SpeedTest:
-    """A short time above the known limit, to see whether the limit is real.
-
-    Attributes:
-        running: Whether a test is running.
-        refused: Refusals since it began.
-    """
-
-    def __init__(self) -> None:
-        self.running = False
-        self.refused = 0
-        self._apart = APART
-        self._last = -APART  # the number of the test's last call
-        self._most = 0
-        self._began_at = self._ended_at = 0.0
-        self._longest_s = 0.0
-
-    def may_begin(self, refusal: Sent) -> bool:
-        """Return whether the last test was long enough ago."""
-        return not self.running and refusal.number - self._last >= self._apart
-
-    def begin(self, count: int, requests_per_s: float, now: float, *, expected: bool) -> None:
-        """Start a test.
-
-        Args:
-            count: Number of calls so far.
-            requests_per_s: The supposed limit.
-            now: The time.
-            expected: Whether a limit was expected where the refusal came.
-        """
-        self.running, self.refused = True, 0
-        self._last = count + CALLS
-        self._most = REFUSALS[0 if expected else 1]
-        self._began_at, self._ended_at = now, math.inf
-        self._longest_s = CALLS / (ENOUGH * requests_per_s)
-
-    def factor(self, count: int) -> float:
-        """Return the multiple of the pace to use after `count` calls."""
-        return FASTER if self.running and count < self._last else 1.0
-
-    def sent(self, sent: Sent) -> None:
-        if sent.number == self._last:
-            self._ended_at = sent.at
-
-    def fails_with(self, refusal: Sent) -> bool:
-        """Record a refusal. Returns whether it fails the test."""
-        if not self.running:
-            return False
-        self.refused += refusal.number <= self._last
-        if self.refused < self._most:
-            return False
-        self.running = False
-        self._apart *= 2
-        return True
-
-    def passes_with(self, answered: Sent) -> bool:
-        """Record an answer. Returns whether the test has ended and passed."""
-        if not self.running or answered.number <= self._last:
-            return False
-        self.running = False
-        # If it took longer, something else slowed us down, and the test is invalid.
-        return self._ended_at - self._began_at <= self._longest_s
 
 
 # ---- Is the endpoint down or refusing everything? Then send one probe at a time, ever more rarely.

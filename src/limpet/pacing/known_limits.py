@@ -32,7 +32,6 @@ from limpet.pacing.estimates import (
     Bucket,
     Ceiling,
     Rounds,
-    SpeedTest,
 )
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
 
@@ -65,6 +64,9 @@ PAUSE_S = 1.0
 
 BELIEVED_QUOTA = 100
 """Accepted requests in a minute from which a quota is believed at once."""
+QUOTA_PLATEAU_S = (30.0, 120.0)
+SLOWER, SLOWEST = 8.0, 10.0
+"""How long to stay at a quota: the first time, and at most: each try for more may cost a minute."""
 NEAR = (0.7, 2.0)
 """Range, relative to a quota, taken for the same quota."""
 
@@ -120,13 +122,11 @@ class KnownLimits:
         self._refusal_s = 0.05
         self._traffic = Traffic()
         self._bucket = Bucket(self._traffic)
-        self._speed_test = SpeedTest()
         self._suspicion = Suspicion()
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first refusal of each episode
         self._decreased_at = -math.inf
         self._decreased_number = 0
         self._quota_decreased = False  # the last decrease was the quota's
-        self._measured = False  # the rate was measured between two refusals
         self._lifted = False  # the rate is above what was measured
 
     @property
@@ -152,8 +152,7 @@ class KnownLimits:
         unknown = not self.rate.known and not self.in_flight_cap.known
         round_trip_s = min(self.latency_s, LONGEST_SPREAD_S)
         spread = (1.25 if unknown else 2) * self.limit() / round_trip_s * self.mean_cost
-        rate = self.rate.at(self.clock()) * self._speed_test.factor(self._traffic.count)
-        return min(rate, 2 * self.quota.top / MINUTE_S, spread)
+        return min(self.rate.at(self.clock()), spread)
 
     def _decrease(self, refusal: Sent, now: float, retry_after_s: float) -> None:
         accepted = self._bucket.accepted(refusal.at)
@@ -230,7 +229,7 @@ class KnownLimits:
         bound = self._bucket.most(refusal.at, cost + self.mean_cost)
         measured = self._bucket.measure(accepted, refusal.at)
         start = max(now, self.hold_until)
-        self._measured, self._lifted = measured is not None, False
+        self._lifted = False
         if measured is not None:
             cost = self._traffic.cost_of_the_last(RECENT_S, refusal.at)
             recent = cost / RECENT_S
@@ -290,12 +289,16 @@ class KnownLimits:
     def _decrease_quota(self, refusal: Sent, now: float) -> None:
         costs = self._traffic.minute_before(refusal.at)
         top = max(math.fsum(costs), refusal.cost)
-        # The fewer calls fit into a minute, the more it costs to try for more: one refusal per
-        # try. But a new quota is tried once before it is believed for long.
-        requests_per_s = max(1.0, FULL_SPEED * len(costs) / MANY_A_MINUTE)
-        if not self.quota.known:
-            requests_per_s = math.inf
-        self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * MINUTE_S)
+        slower = SLOWER
+        if self.quota.known:
+            # In windows that begin with the minute, a minute may hold calls of two: only what
+            # passed in the minute before it too is believed.
+            before = self._traffic.minute_before(refusal.at - MINUTE_S)
+            top = min(top, max(self.quota.top, math.fsum(before)))
+            # The fewer calls fit into a minute, the more it costs to try for more: one refusal per
+            # try. But a new quota is tried once before it is believed for long.
+            slower *= min(max(1.0, MANY_A_MINUTE / len(costs)), SLOWEST) if costs else SLOWEST
+        self.quota.lower_to(top, now, FULL_SPEED / slower, QUOTA_PLATEAU_S, dip=0.0)
         self.rate, self._bucket.empty_at = Ceiling(), None
         self._mark_decrease(now)
         self._quota_decreased = True

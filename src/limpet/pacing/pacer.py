@@ -132,7 +132,7 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
         top = number(tops.get(name))
         # Less than one call in ten minutes is not a plausible ceiling.
         if top and top >= limits.mean_cost / 600:
-            ceiling.lower_to(top, now, math.inf, plateau_s=PLATEAU_S[1])
+            ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
     window = number(learned.get("window"))
     if window:
         limits.rounds.window = min(max(limits.rounds.window, window), float(limits.max_in_flight))
